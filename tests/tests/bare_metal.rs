@@ -19,8 +19,9 @@ fn link(feature: Option<&str>) -> Result<Vec<String>, String> {
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
-    let program = std::fs::read(target_dir.join(TARGET).join("release/mailroom-bare-metal")).unwrap();
-    let program = object::File::parse(&*program).unwrap();
+    let program = std::fs::read(target_dir.join(TARGET).join("release/mailroom-bare-metal"));
+    let program = program.expect("the build left its program there");
+    let program = object::File::parse(&*program).expect("the program is an ELF file");
     Ok(program.symbols().filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect())
 }
 

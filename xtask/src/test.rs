@@ -4,7 +4,7 @@ use std::env;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use mailroom_tests::postgres::{Installation, Wanted};
 
 use crate::step::Steps;
@@ -13,22 +13,35 @@ use crate::{lint, rust};
 /// A part of the suite that can be asked for by name.
 struct Part {
     name: &'static str,
+    about: &'static str,
     run: fn(&mut Steps, &[Wanted]),
 }
 
 /// In the order in which they run: what fails fastest first.
 const PARTS: [Part; 5] = [
-    Part { name: "fmt", run: |steps, _| lint::formatting(steps) },
-    Part { name: "clippy", run: |steps, _| lint::clippy(steps) },
-    Part { name: "core", run: |steps, _| lint::core(steps) },
-    Part { name: "rust", run: |steps, _| rust::without_database(steps) },
-    Part { name: "database", run: rust::with_database },
+    Part { name: "fmt", about: "the formatting of the Rust code", run: |steps, _| lint::formatting(steps) },
+    Part { name: "clippy", about: "the lints, warnings being errors", run: |steps, _| lint::clippy(steps) },
+    Part {
+        name: "core",
+        about: "the lints of the core on machines without a standard library",
+        run: |steps, _| lint::core(steps),
+    },
+    Part {
+        name: "rust",
+        about: "unit and documentation tests, and others that need no database",
+        run: |steps, _| rust::without_database(steps),
+    },
+    Part {
+        name: "database",
+        about: "tests against PostgreSQL, on each version asked for",
+        run: rust::with_database,
+    },
 ];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// What to run, in the order below; everything unless something is named
-    #[arg(value_parser = PossibleValuesParser::new(PARTS.map(|part| part.name)))]
+    #[arg(value_parser = PossibleValuesParser::new(PARTS.map(|part| PossibleValue::new(part.name).help(part.about))))]
     parts: Vec<String>,
 
     /// The PostgreSQL versions of the database tests: `15`, `15,18`, or `all` that are installed or can be fetched.

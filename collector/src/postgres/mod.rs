@@ -1,7 +1,9 @@
 //! Connecting to PostgreSQL as users of libpq expect.
 //!
 //! [`ConnectionSettings::resolve`] reads a URL or a keyword string and fills in libpq's defaults: `PG*`
-//! variables, service file, password file, socket folders.
+//! variables, service file, password file, socket folders. [`connect`] tries the servers in turn, encrypted
+//! as `sslmode` asks, and returns a [`Session`]: a client, and the connection that carries it and hears
+//! notifications.
 //!
 //! `docs/CONNECTING.md` lists every parameter and variable and what is done with it. The most important:
 //!
@@ -18,6 +20,8 @@
 //! or debugging output.
 
 mod certificate;
+mod connect;
+mod connect_error;
 mod environment;
 #[cfg(test)]
 mod fixture;
@@ -29,6 +33,7 @@ mod password;
 mod secrecy;
 mod server;
 mod service;
+mod session;
 mod settings;
 mod settings_error;
 mod tls;
@@ -36,9 +41,12 @@ mod tls_settings;
 mod uri;
 mod verifier;
 
+pub use connect::connect;
+pub use connect_error::{ConnectError, FailedAttempt, FailureKind};
 pub use environment::{Environment, ProcessEnvironment};
 pub use parameter::Origin;
 pub use server::Server;
+pub use session::{Canceller, Connection, Session, SessionOptions};
 pub use settings::ConnectionSettings;
 pub use settings_error::{SettingsError, UriPart};
 pub use tls::{TlsFault, TlsStream};

@@ -186,7 +186,7 @@ impl Circumstances<'_> {
                 FailureKind::Unreachable,
                 "this process may not use the socket; see unix_socket_permissions of the server".to_owned(),
             ),
-            (TimedOut, _) => (FailureKind::TimedOut, "no answer".to_owned()),
+            (TimedOut, _) => (FailureKind::TimedOut, "no answer in time (connect_timeout)".to_owned()),
             (ConnectionReset | ConnectionAborted | UnexpectedEof, _) => {
                 (FailureKind::Unreachable, "the connection was cut off while it was being made".to_owned())
             }

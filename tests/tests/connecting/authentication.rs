@@ -64,6 +64,27 @@ async fn the_password_comes_from_wherever_libpq_would_take_it() {
 }
 
 #[tokio::test]
+async fn a_password_file_calls_the_usual_socket_folders_localhost_and_others_by_their_path() {
+    let cluster = &TLS_SERVER.cluster;
+    let (folder, port) = (cluster.socket_dir(), cluster.port());
+    let by_path = format!("host={} port={port} user=scram dbname=postgres", folder.display());
+    let by_default = format!("port={port} user=scram dbname=postgres");
+    let localhost = format!("localhost:*:*:*:{}", escaped(PASSWORD));
+    let path = format!("{}:*:*:*:{}", folder.display(), escaped(PASSWORD));
+
+    let usual = Surroundings::new().sockets_in(folder);
+    usual.file(".pgpass", &localhost);
+    assert_eq!(who(&by_default, &usual).await, "scram");
+    assert_eq!(who(&by_path, &usual).await, "scram");
+
+    let unusual = Surroundings::new();
+    unusual.file(".pgpass", &localhost);
+    refusal(&by_path, &unusual).await;
+    unusual.file(".pgpass", &path);
+    assert_eq!(who(&by_path, &unusual).await, "scram");
+}
+
+#[tokio::test]
 async fn every_password_method_works_with_and_without_encryption() {
     let surroundings = Surroundings::new().set("PGPASSWORD", PASSWORD);
     for user in ["scram", "md5", "cleartext"] {

@@ -23,7 +23,8 @@ pub(crate) static TLS_SERVER: LazyLock<TlsServer> = LazyLock::new(|| {
     let authority = Authority::new("authority");
     let server = authority.sign(&for_names(&["localhost", "127.0.0.1"]));
     let client = authority.sign(&for_common_name("by_certificate"));
-    let hba = "local all all trust\n\
+    let hba = "local all scram scram-sha-256\n\
+        local all all trust\n\
         host all either 127.0.0.1/32 trust\n\
         hostssl all encrypted 127.0.0.1/32 trust\n\
         hostnossl all clear 127.0.0.1/32 trust\n\

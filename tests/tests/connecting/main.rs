@@ -1,5 +1,7 @@
 //! Connecting as libpq's users expect, against real servers.
 
+#![allow(clippy::unwrap_used, reason = "the helpers of tests fail like the tests themselves")]
+
 mod authentication;
 mod certificates;
 mod encryption;

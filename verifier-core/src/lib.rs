@@ -1,1 +1,56 @@
-//! Placeholder.
+//! Signs and verifies the links that activate an account or recover a password.
+//!
+//! The database makes a 32-byte [`Secret`] for every link; whoever holds the [`SharedKey`] signs it, and whoever
+//! holds the key verifies the link that comes back, without a database call. `docs/FORMAT.md` in the repository
+//! defines every byte.
+//!
+//! ```
+//! use mailroom_verifier_core::{Action, Expected, KeyRing, Secret, SharedKey, UntrustedToken, v1};
+//!
+//! let key = SharedKey::from_hex("f0862c4759ca9b15561201f52e295c592b2a985d6459589ae61d3e68eb137814")?;
+//! let signed = v1::sign_activation(&key, &Secret::from([7; 32]));
+//!
+//! let ring = KeyRing::of(key);
+//! let token = UntrustedToken::parse(signed.as_str())?;
+//! let verified = token.verify(&ring, Expected::activation())?;
+//! assert_eq!(verified.action(), Action::Activate);
+//! assert_eq!(verified.secret().as_bytes(), &[7; 32]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What it promises
+//! - No allocator and no panic: the crate is `no_std`, and a test links it for a bare machine and looks for both.
+//! - One spelling per token: a string that decodes leniently to the same bytes is refused.
+//! - Tags are compared in constant time; no error, `Debug` or `Display` shows a key, secret, code or token.
+//! - It reads no clock, no environment and no randomness; whatever it needs is an argument.
+//!
+//! # Features
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `zeroize` | yes | keys, secrets and codes are overwritten with zeros when they are dropped |
+
+#![no_std]
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod action;
+mod base64;
+mod code;
+mod consumed;
+mod error;
+mod hmac;
+mod key;
+mod secret;
+mod token;
+pub mod v1;
+
+pub use action::{Action, UnknownAction};
+pub use code::{Code, InvalidCode};
+pub use consumed::ConsumedId;
+pub use error::{Malformed, VerifyError};
+pub use hmac::MacKey;
+pub use key::{InvalidKey, KeyRing, NoKey, SharedKey};
+pub use secret::{InvalidSecret, Secret};
+pub use token::{Expected, UntrustedToken, VerifiedToken, Version};

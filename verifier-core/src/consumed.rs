@@ -1,0 +1,28 @@
+//! The id under which a used token is remembered.
+
+use crate::{hmac::sha256, secret::Secret};
+
+/// Names a token's row to a store of used tokens (FORMAT.md, "Consumed-token id").
+///
+/// Every token ever made of one row has the same id, in every format and under every key. The id is one way: it reveals
+/// nothing about the secret, so it may be logged and stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConsumedId([u8; Self::LENGTH]);
+
+impl ConsumedId {
+    /// The number of bytes.
+    pub const LENGTH: usize = 16;
+
+    /// The id of the row that has this secret.
+    pub fn of(secret: &Secret) -> Self {
+        let digest = sha256(&[b"mailroom/consumed\0", secret.as_bytes()]);
+        let mut id = [0; Self::LENGTH];
+        id.copy_from_slice(&digest[..Self::LENGTH]);
+        Self(id)
+    }
+
+    /// The bytes that a store keeps.
+    pub const fn as_bytes(&self) -> &[u8; Self::LENGTH] {
+        &self.0
+    }
+}

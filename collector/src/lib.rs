@@ -1,0 +1,4 @@
+//! The parts of the `mailroom` program.
+
+pub mod commands;
+pub mod migrate;

@@ -1,4 +1,5 @@
-//! The parts of the `mailroom` program.
+//! The library behind the program `mailroom`.
 
 pub mod commands;
 pub mod migrate;
+pub mod postgres;

@@ -278,7 +278,7 @@ fn server_message(error: &tokio_postgres::Error) -> String {
 }
 
 /// An error and what caused it, in one line.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -1,5 +1,8 @@
 //! What `mailroom migrate` says and how it ends.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
 use anyhow::Result;
 use mailroom::migrate::MIGRATIONS;
 use mailroom_tests::postgres::Database;
@@ -77,16 +80,26 @@ async fn down_goes_one_step_at_a_time_and_drops_accounts_only_with_yes() -> Resu
 }
 
 #[test]
-fn without_a_database_the_command_is_used_wrongly() -> Result<()> {
-    for url in [None, Some("")] {
+fn without_a_usable_database_url_the_command_is_used_wrongly() -> Result<()> {
+    for (url, complaint) in [
+        (None, "MAILROOM_DATABASE_URL is not set"),
+        (Some(OsStr::new("")), "MAILROOM_DATABASE_URL is not set"),
+        (Some(OsStr::from_bytes(b"dbname=\xff")), "MAILROOM_DATABASE_URL is not valid UTF-8"),
+        (
+            Some(OsStr::new("mysql://localhost/mailroom")),
+            "MAILROOM_DATABASE_URL: the URL is not one of PostgreSQL",
+        ),
+        (Some(OsStr::new("host=/tmp sslmod=require")), "MAILROOM_DATABASE_URL: unknown parameter \"sslmod\""),
+    ] {
         let mut command = program::mailroom()?;
         command.args(["migrate", "status"]);
         if let Some(url) = url {
             command.env("MAILROOM_DATABASE_URL", url);
         }
         let output = command.output()?;
-        assert_eq!(output.status.code(), Some(2));
-        assert!(String::from_utf8_lossy(&output.stderr).contains("MAILROOM_DATABASE_URL is not set"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(complaint), "{said}");
     }
     Ok(())
 }

@@ -341,33 +341,6 @@ async fn a_token_may_precede_its_account_but_not_lack_it() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_million_codes_are_five_digits_and_evenly_spread() -> Result<()> {
-    let database = Database::migrated()?;
-    let client = database.connect().await?;
-    let query = "
-        WITH
-        drawn AS (SELECT generate_token_code() AS code FROM generate_series(1, 1000000)),
-        counted AS (SELECT code, count(*) AS times FROM drawn GROUP BY code)
-        SELECT
-            count(*) FILTER (WHERE code !~ '^[0-9]{5}$'),
-            count(*),
-            -- With ten of each code expected: the sum of (times - 10)^2 / 10, codes that never came included.
-            (sum((times - 10) ^ 2) + (100000 - count(*)) * 100)::float8 / 10,
-            sum(times) FILTER (WHERE code < '10000')::float8 / 1000000
-        FROM counted";
-    let row = client.query_one(query, &[]).await?;
-    assert_eq!(row.get::<_, i64>(0), 0);
-    let (seen, chi_square, leading_zero): (i64, f64, f64) = (row.get(1), row.get(2), row.get(3));
-    // Mean 99,999 and deviation 447: ten of them away are never met by chance, and if one code in ten came twice as often
-    // as the others, it would be 25 times as far away.
-    assert!((chi_square - 99_999.0).abs() < 4_470.0, "chi-square is {chi_square}");
-    // One in e^10 codes does not come.
-    assert!(seen > 99_900, "only {seen} different codes came");
-    assert!((leading_zero - 0.1).abs() < 0.003, "{leading_zero} of the codes begin with a zero");
-    Ok(())
-}
-
 /// A connection that listens; it hears as long as its client is there.
 struct Listener {
     _client: Client,

@@ -1,0 +1,216 @@
+//! The throwaway servers that all other tests stand on.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use mailroom_tests::postgres::{Cluster, Database, Shutdown};
+use mailroom_tests::program;
+
+/// Tells the `victim` below that it runs as a child, and whether it shall `wait` to be ended or `end` by itself.
+const VICTIM: &str = "MAILROOM_TEST_VICTIM";
+
+#[tokio::test]
+async fn a_database_is_empty_and_gone_afterwards() -> Result<()> {
+    let database = Database::create()?;
+    let client = database.connect().await?;
+    let tables = client.query_one("SELECT count(*) FROM pg_stat_user_tables", &[]).await?;
+    assert_eq!(tables.get::<_, i64>(0), 0);
+
+    let name = database.name().to_owned();
+    drop(database);
+    let other = Database::create()?;
+    let other = other.connect().await?;
+    let left = other.query("SELECT FROM pg_database WHERE datname = $1", &[&name]).await?;
+    assert!(left.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_server_keeps_what_was_committed_over_both_kinds_of_stop() -> Result<()> {
+    let mut cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?;
+    database.connect().await?.batch_execute("CREATE TABLE kept (way text)").await?;
+    for how in [Shutdown::Fast, Shutdown::Immediate] {
+        let client = database.connect().await?;
+        client.execute("INSERT INTO kept VALUES ($1)", &[&how.to_string()]).await?;
+        cluster.stop(how)?;
+        assert!(database.connect().await.is_err(), "the server still answers");
+        assert!(cluster.process_id().is_err());
+        cluster.start_again()?;
+    }
+    let kept = database.connect().await?.query_one("SELECT count(*) FROM kept", &[]).await?;
+    assert_eq!(kept.get::<_, i64>(0), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_servers_run_side_by_side() -> Result<()> {
+    let (first, second) = (Cluster::start()?, Cluster::builder().tcp().start()?);
+    let by_tcp = format!("postgresql://postgres@127.0.0.1:{}/postgres", second.port());
+    let mut numbers = Vec::new();
+    for url in [first.url("postgres"), second.url("postgres"), by_tcp] {
+        let database = Database::create_on(&url)?;
+        let client = database.connect().await?;
+        let row = client.query_one("SELECT system_identifier::text FROM pg_control_system()", &[]).await?;
+        numbers.push(row.get::<_, String>(0));
+    }
+    assert_ne!(numbers[0], numbers[1]);
+    assert_eq!(numbers[1], numbers[2]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn settings_files_and_access_rules_reach_the_server() -> Result<()> {
+    let cluster = Cluster::builder()
+        .setting("cluster_name", "it's set")
+        .setting("max_connections", "17")
+        .hba("local all postgres trust\nlocal all all reject")
+        .file("note.txt", "read me")
+        .start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?;
+    let client = database.connect().await?;
+    let query = "SELECT current_setting('cluster_name'), current_setting('max_connections'), pg_read_file('note.txt')";
+    let row = client.query_one(query, &[]).await?;
+    let values: [String; 3] = [row.get(0), row.get(1), row.get(2)];
+    assert_eq!(values, ["it's set", "17", "read me"]);
+
+    client.batch_execute("CREATE ROLE stranger LOGIN").await?;
+    let refused =
+        Database::create_on(&cluster.url("postgres").replace("//postgres@", "//stranger@")).unwrap_err();
+    assert!(format!("{refused:#}").contains("pg_hba.conf rejects"), "{refused:#}");
+    Ok(())
+}
+
+#[test]
+fn a_server_that_cannot_start_says_why() {
+    let refused = Cluster::builder().setting("no_such_setting", "1").start().unwrap_err();
+    assert!(format!("{refused:#}").contains("no_such_setting"), "{refused:#}");
+}
+
+#[test]
+fn a_dropped_server_leaves_no_process_and_no_folder() -> Result<()> {
+    let cluster = Cluster::start()?;
+    let (process, folder) = (cluster.process_id()?, cluster.socket_dir().to_owned());
+    assert!(is_running(process));
+    drop(cluster);
+    assert!(!folder.exists());
+    assert!(!is_running(process));
+    Ok(())
+}
+
+#[test]
+fn a_stopped_server_keeps_its_folder_until_it_is_dropped() -> Result<()> {
+    let mut cluster = Cluster::start()?;
+    let folder = cluster.socket_dir().to_owned();
+    cluster.stop(Shutdown::Fast)?;
+    assert!(folder.exists());
+    drop(cluster);
+    assert!(!folder.exists());
+    Ok(())
+}
+
+#[test]
+fn a_killed_process_leaves_nothing() -> Result<()> {
+    leaves_nothing("KILL")
+}
+
+#[test]
+fn an_interrupted_process_leaves_nothing() -> Result<()> {
+    leaves_nothing("INT")
+}
+
+#[test]
+fn a_process_that_ends_by_itself_leaves_nothing() -> Result<()> {
+    leaves_nothing("end")
+}
+
+/// Nothing to test by itself: [`leaves_nothing`] runs it in a process of its own.
+#[test]
+fn victim() -> Result<()> {
+    let Ok(kind) = std::env::var(VICTIM) else { return Ok(()) };
+    let own = Cluster::start()?;
+    let refused = Cluster::builder().setting("no_such_setting", "1").start();
+    ensure!(refused.is_err());
+    let database = Database::create()?;
+    let shared = database.url().split(['@', ':']).nth(2).context("the URL has a host")?.replace("%2F", "/");
+    println!("\nserver {}\nserver {shared}\nready {}", own.socket_dir().display(), std::process::id());
+    if kind == "wait" {
+        sleep(Duration::from_secs(60));
+    }
+    Ok(())
+}
+
+#[test]
+fn the_program_runs_without_the_settings_of_the_tests() -> Result<()> {
+    let command = program::mailroom()?;
+    let removed = |name: &str| command.get_envs().any(|(key, value)| key == name && value.is_none());
+    for (name, _) in std::env::vars() {
+        assert_eq!(removed(&name), name.starts_with("MAILROOM_") || name.starts_with("PG"), "{name}");
+    }
+    assert!(Path::new(command.get_program()).is_file());
+    Ok(())
+}
+
+/// Ends a process that runs two servers, by a signal or by letting it end, and looks for what it leaves.
+fn leaves_nothing(end: &str) -> Result<()> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(["--exact", "victim", "--nocapture"])
+        .env(VICTIM, if end == "end" { "end" } else { "wait" })
+        .env_remove("MAILROOM_TEST_DATABASE_URL")
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().context("the output is piped")?).lines();
+    let mut folders = Vec::new();
+    loop {
+        let line = lines.next().context("the child ended early")??;
+        if let Some(folder) = line.strip_prefix("server ") {
+            folders.push(PathBuf::from(folder));
+        }
+        if line.starts_with("ready ") {
+            break;
+        }
+    }
+    ensure!(folders.len() == 2, "the child started {folders:?}");
+    let mut processes = Vec::new();
+    if end == "end" {
+        ensure!(lines.all(|line| line.is_ok()) && child.wait()?.success());
+    } else {
+        for folder in &folders {
+            let written = fs::read_to_string(folder.join("data/postmaster.pid"))?;
+            let process =
+                written.lines().next().context("postmaster.pid begins with a process id")?.parse()?;
+            ensure!(is_running(process));
+            processes.push(process);
+        }
+        let signal = format!("-{end}");
+        ensure!(Command::new("kill").args([&signal, &child.id().to_string()]).status()?.success());
+        ensure!(!child.wait()?.success());
+    }
+    let patience = Instant::now() + Duration::from_secs(20);
+    while processes.iter().any(|process| is_running(*process)) || has_folders(child.id()) {
+        ensure!(Instant::now() < patience, "{processes:?} or a folder of process {} is left", child.id());
+        sleep(Duration::from_millis(20));
+    }
+    ensure!(folders.iter().all(|folder| !folder.exists()));
+    Ok(())
+}
+
+/// A process that has ended and that nobody has waited for does not count.
+fn is_running(process: u32) -> bool {
+    let state = Command::new("ps").args(["-o", "stat=", "-p", &process.to_string()]).output();
+    let state = state.expect("ps is on every machine that runs these tests");
+    state.status.success() && !state.stdout.starts_with(b"Z")
+}
+
+fn has_folders(process: u32) -> bool {
+    let prefix = format!("mailroom-{process}-");
+    [std::env::temp_dir(), PathBuf::from("/tmp")].iter().any(|folder| {
+        let entries = fs::read_dir(folder).expect("the temporary folder is readable");
+        entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+    })
+}

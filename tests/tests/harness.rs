@@ -1,18 +1,16 @@
 //! The throwaway servers that all other tests stand on.
 
+use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{self, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::program;
-
-/// Tells the `victim` below that it runs as a child, and whether it shall `wait` to be ended or `end` by itself.
-const VICTIM: &str = "MAILROOM_TEST_VICTIM";
 
 #[tokio::test]
 async fn a_database_is_empty_and_gone_afterwards() -> Result<()> {
@@ -45,6 +43,11 @@ async fn the_server_keeps_what_was_committed_over_both_kinds_of_stop() -> Result
     }
     let kept = database.connect().await?.query_one("SELECT count(*) FROM kept", &[]).await?;
     assert_eq!(kept.get::<_, i64>(0), 2);
+
+    cluster.stop(Shutdown::Fast)?;
+    let folder = cluster.socket_dir().to_owned();
+    drop(cluster);
+    assert!(!folder.exists(), "a stopped server leaves its data");
     Ok(())
 }
 
@@ -87,69 +90,47 @@ async fn settings_files_and_access_rules_reach_the_server() -> Result<()> {
 }
 
 #[test]
-fn a_server_that_cannot_start_says_why() {
-    let refused = Cluster::builder().setting("no_such_setting", "1").start().unwrap_err();
-    assert!(format!("{refused:#}").contains("no_such_setting"), "{refused:#}");
+fn a_server_that_cannot_start_says_why_and_leaves_nothing() {
+    let refused = Cluster::builder().setting("data_directory", "/nowhere/mailroom").start().unwrap_err();
+    assert!(format!("{refused:#}").contains("/nowhere/mailroom"), "{refused:#}");
+    let folders = created_folders(process::id());
+    let failed = |folder: &PathBuf| {
+        let settings = fs::read_to_string(folder.join("data/postgresql.conf"));
+        settings.is_ok_and(|settings| settings.contains("/nowhere/mailroom"))
+    };
+    assert!(!folders.iter().any(failed), "{folders:?}");
 }
 
 #[test]
 fn a_dropped_server_leaves_no_process_and_no_folder() -> Result<()> {
     let cluster = Cluster::start()?;
     let (process, folder) = (cluster.process_id()?, cluster.socket_dir().to_owned());
-    assert!(is_running(process));
+    assert!(is_running(process) && folder.exists());
     drop(cluster);
-    assert!(!folder.exists());
-    assert!(!is_running(process));
-    Ok(())
-}
-
-#[test]
-fn a_stopped_server_keeps_its_folder_until_it_is_dropped() -> Result<()> {
-    let mut cluster = Cluster::start()?;
-    let folder = cluster.socket_dir().to_owned();
-    cluster.stop(Shutdown::Fast)?;
-    assert!(folder.exists());
-    drop(cluster);
-    assert!(!folder.exists());
+    assert!(!is_running(process) && !folder.exists());
     Ok(())
 }
 
 #[test]
 fn a_killed_process_leaves_nothing() -> Result<()> {
-    leaves_nothing("KILL")
+    leaves_nothing(Some("KILL"))
 }
 
 #[test]
 fn an_interrupted_process_leaves_nothing() -> Result<()> {
-    leaves_nothing("INT")
+    leaves_nothing(Some("INT"))
 }
 
 #[test]
 fn a_process_that_ends_by_itself_leaves_nothing() -> Result<()> {
-    leaves_nothing("end")
-}
-
-/// Nothing to test by itself: [`leaves_nothing`] runs it in a process of its own.
-#[test]
-fn victim() -> Result<()> {
-    let Ok(kind) = std::env::var(VICTIM) else { return Ok(()) };
-    let own = Cluster::start()?;
-    let refused = Cluster::builder().setting("no_such_setting", "1").start();
-    ensure!(refused.is_err());
-    let database = Database::create()?;
-    let shared = database.url().split(['@', ':']).nth(2).context("the URL has a host")?.replace("%2F", "/");
-    println!("\nserver {}\nserver {shared}\nready {}", own.socket_dir().display(), std::process::id());
-    if kind == "wait" {
-        sleep(Duration::from_secs(60));
-    }
-    Ok(())
+    leaves_nothing(None)
 }
 
 #[test]
 fn the_program_runs_without_the_settings_of_the_tests() -> Result<()> {
     let command = program::mailroom()?;
     let removed = |name: &str| command.get_envs().any(|(key, value)| key == name && value.is_none());
-    for (name, _) in std::env::vars() {
+    for (name, _) in env::vars() {
         assert_eq!(removed(&name), name.starts_with("MAILROOM_") || name.starts_with("PG"), "{name}");
     }
     assert!(Path::new(command.get_program()).is_file());
@@ -157,42 +138,31 @@ fn the_program_runs_without_the_settings_of_the_tests() -> Result<()> {
 }
 
 /// Ends a process that runs two servers, by a signal or by letting it end, and looks for what it leaves.
-fn leaves_nothing(end: &str) -> Result<()> {
-    let mut child = Command::new(std::env::current_exe()?)
-        .args(["--exact", "victim", "--nocapture"])
-        .env(VICTIM, if end == "end" { "end" } else { "wait" })
+fn leaves_nothing(signal: Option<&str>) -> Result<()> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_two-servers"))
         .env_remove("MAILROOM_TEST_DATABASE_URL")
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    let mut lines = BufReader::new(child.stdout.take().context("the output is piped")?).lines();
-    let mut folders = Vec::new();
-    loop {
-        let line = lines.next().context("the child ended early")??;
-        if let Some(folder) = line.strip_prefix("server ") {
-            folders.push(PathBuf::from(folder));
-        }
-        if line.starts_with("ready ") {
-            break;
-        }
-    }
-    ensure!(folders.len() == 2, "the child started {folders:?}");
+    let lines = BufReader::new(child.stdout.take().context("the output is piped")?).lines();
+    let folders = lines.take(2).map(|line| Ok(PathBuf::from(line?))).collect::<Result<Vec<_>>>()?;
+    ensure!(folders.len() == 2, "the child ended early");
     let mut processes = Vec::new();
-    if end == "end" {
-        ensure!(lines.all(|line| line.is_ok()) && child.wait()?.success());
-    } else {
-        for folder in &folders {
-            let written = fs::read_to_string(folder.join("data/postmaster.pid"))?;
-            let process =
-                written.lines().next().context("postmaster.pid begins with a process id")?.parse()?;
-            ensure!(is_running(process));
-            processes.push(process);
-        }
-        let signal = format!("-{end}");
-        ensure!(Command::new("kill").args([&signal, &child.id().to_string()]).status()?.success());
+    for folder in &folders {
+        let written = fs::read_to_string(folder.join("data/postmaster.pid"))?;
+        let process = written.lines().next().context("postmaster.pid begins with a process id")?.parse()?;
+        ensure!(is_running(process));
+        processes.push(process);
+    }
+    if let Some(signal) = signal {
+        ensure!(Command::new("kill").args(["-s", signal, &child.id().to_string()]).status()?.success());
         ensure!(!child.wait()?.success());
+    } else {
+        drop(child.stdin.take());
+        ensure!(child.wait()?.success());
     }
     let patience = Instant::now() + Duration::from_secs(20);
-    while processes.iter().any(|process| is_running(*process)) || has_folders(child.id()) {
+    while processes.iter().any(|process| is_running(*process)) || !created_folders(child.id()).is_empty() {
         ensure!(Instant::now() < patience, "{processes:?} or a folder of process {} is left", child.id());
         sleep(Duration::from_millis(20));
     }
@@ -207,10 +177,12 @@ fn is_running(process: u32) -> bool {
     state.status.success() && !state.stdout.starts_with(b"Z")
 }
 
-fn has_folders(process: u32) -> bool {
+/// The folders that a process has made for its servers.
+fn created_folders(process: u32) -> Vec<PathBuf> {
     let prefix = format!("mailroom-{process}-");
-    [std::env::temp_dir(), PathBuf::from("/tmp")].iter().any(|folder| {
-        let entries = fs::read_dir(folder).expect("the temporary folder is readable");
-        entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
-    })
+    let parents = [env::temp_dir(), PathBuf::from("/tmp")];
+    let entries =
+        parents.iter().flat_map(|folder| fs::read_dir(folder).expect("the temporary folder is readable"));
+    let paths = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+    paths.map(|entry| entry.path()).collect()
 }

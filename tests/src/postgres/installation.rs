@@ -1,6 +1,7 @@
 //! Finds the programs of a PostgreSQL server.
 
 use std::env;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,6 +52,16 @@ impl Wanted {
     }
 }
 
+impl fmt::Display for Wanted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => formatter.write_str("PostgreSQL"),
+            Self::Major(major) => write!(formatter, "PostgreSQL {major}"),
+            Self::Folder(folder) => write!(formatter, "PostgreSQL in {}", folder.display()),
+        }
+    }
+}
+
 /// A folder with the programs of one PostgreSQL version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
@@ -66,8 +77,8 @@ impl Installation {
         if let Wanted::Folder(folder) = wanted {
             return Self::in_folder(folder);
         }
-        let installed = Self::installed(wanted);
-        if let Some(found) = installed {
+        let suits = |found: &Self| *wanted == Wanted::Any || *wanted == Wanted::Major(found.major);
+        if let Some(found) = Self::on_this_machine().into_iter().find(suits) {
             return Ok(found);
         }
         match wanted {
@@ -85,18 +96,23 @@ impl Installation {
         }
     }
 
-    /// What is wanted, if it can be had without fetching anything.
-    pub fn installed(wanted: &Wanted) -> Option<Self> {
-        let on_path = env::var_os("PATH").unwrap_or_default();
-        let on_path = env::split_paths(&on_path).filter_map(|folder| Self::in_folder(&folder).ok());
+    /// The major versions that [`Installation::find`] finds, the oldest first.
+    pub fn majors() -> Vec<u32> {
+        let mut majors: Vec<u32> = Self::on_this_machine().into_iter().map(|found| found.major).collect();
+        majors.push(npm::MAJOR);
+        majors.sort_unstable();
+        majors.dedup();
+        majors
+    }
+
+    /// What is installed, in the order of preference; last what npm gave before.
+    fn on_this_machine() -> Vec<Self> {
+        let path = env::var_os("PATH").unwrap_or_default();
         let mut found: Vec<Self> = PARENTS.iter().flat_map(|parent| Self::below(Path::new(parent))).collect();
         found.sort_by_key(|installation| std::cmp::Reverse(installation.major));
+        let on_path = env::split_paths(&path).filter_map(|folder| Self::in_folder(&folder).ok());
         let fetched = npm::fetched().and_then(|folder| Self::in_folder(&folder).ok());
-        on_path.chain(found).chain(fetched).find(|installation| match wanted {
-            Wanted::Any => true,
-            Wanted::Major(major) => installation.major == *major,
-            Wanted::Folder(folder) => installation.programs == *folder,
-        })
+        on_path.chain(found).chain(fetched).collect()
     }
 
     fn in_folder(folder: &Path) -> Result<Self> {
@@ -105,8 +121,11 @@ impl Installation {
                 bail!("there is no PostgreSQL in {}: {program} is missing", folder.display());
             }
         }
-        let programs = fs::canonicalize(folder)?;
-        let postgres = programs.join("postgres");
+        // A folder of links to the programs says nothing about where the server's other files are.
+        let postgres = fs::canonicalize(folder.join("postgres"))?;
+        let linked =
+            postgres.parent().filter(|parent| PROGRAMS.iter().all(|name| parent.join(name).is_file()));
+        let programs = fs::canonicalize(linked.unwrap_or(folder))?;
         let output = Command::new(&postgres)
             .arg("--version")
             .output()

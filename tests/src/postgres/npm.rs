@@ -4,6 +4,7 @@ use std::env::consts;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -22,8 +23,10 @@ pub(super) fn fetched() -> Option<PathBuf> {
 
 /// Fetches the package into the folder of tools and returns the folder of its programs.
 ///
-/// Processes that fetch it at the same time do not disturb each other.
+/// Threads wait for each other; processes that fetch it at the same time do not disturb each other.
 pub(super) fn fetch() -> Result<PathBuf> {
+    static FETCHING: Mutex<()> = Mutex::new(());
+    let _fetching = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(programs) = fetched() {
         return Ok(programs);
     }

@@ -1,0 +1,3 @@
+//! The library behind the program `mailroom`.
+
+pub mod postgres;

@@ -1,0 +1,6 @@
+//! What the program does, one command a module.
+
+pub mod collect;
+pub mod keygen;
+pub mod sign;
+pub mod verify;

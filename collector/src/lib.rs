@@ -11,6 +11,7 @@ pub mod config;
 pub mod keys;
 pub mod line;
 pub mod listener;
+pub mod migrate;
 pub mod outage;
 pub mod postgres;
 pub mod prefetch;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use mailroom::commands::{collect, keygen, sign, verify};
+use mailroom::commands::{collect, keygen, migrate, sign, verify};
 use mailroom::telemetry::{self, LogFormat, LogLevel};
 
 /// Collects tokens from PostgreSQL and hands them, signed, to whatever sends the mail.
@@ -22,6 +22,8 @@ struct CommandLine {
 enum Command {
     /// Sign the tokens of new accounts and recoveries and write them to standard output, batch by batch
     Collect(collect::Arguments),
+    /// Bring the database to the schema that this version works with, or back
+    Migrate(migrate::Arguments),
     /// Say whether a token is genuine
     Verify(verify::Arguments),
     /// Make a token
@@ -46,6 +48,10 @@ async fn run(command: Command) -> ExitCode {
     }
     match command {
         Command::Collect(arguments) => match Box::pin(collect::run(&arguments)).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error, error.exit_code()),
+        },
+        Command::Migrate(arguments) => match migrate::run(&arguments).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failed(&error, error.exit_code()),
         },

@@ -2,5 +2,6 @@
 
 pub mod collect;
 pub mod keygen;
+pub mod migrate;
 pub mod sign;
 pub mod verify;

@@ -1,6 +1,11 @@
 -- Reads a page of tokens after id $1, at most $2 rows, and the single rows $3, and says which can be sent now.
 -- Answers at least one row; the first two columns are the same in all. Locks nothing.
 WITH
+-- What texts are sent in, as bytes. A database without an encoding may hold any bytes, and the server would refuse the
+-- whole answer for one row that is not UTF-8.
+wire AS (
+    SELECT CASE getdatabaseencoding() WHEN 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END AS encoding
+),
 -- The next rows in id order, whatever their state. The limit stands before every other condition, so a page costs the
 -- same wherever it begins and however many rows in it cannot be sent.
 page AS MATERIALIZED (
@@ -57,10 +62,11 @@ SELECT
     judged.id,
     judged.eligible,
     CASE WHEN judged.eligible THEN judged.action END,
-    CASE WHEN judged.eligible THEN judged.email END,
-    CASE WHEN judged.eligible THEN judged.login END,
+    CASE WHEN judged.eligible THEN convert_to(judged.email, wire.encoding) END,
+    CASE WHEN judged.eligible THEN convert_to(judged.login, wire.encoding) END,
     CASE WHEN judged.eligible THEN judged.secret END,
-    CASE WHEN judged.eligible THEN judged.code END
+    CASE WHEN judged.eligible THEN convert_to(judged.code, wire.encoding) END
 FROM reach
+CROSS JOIN wire
 LEFT JOIN judged ON true
 ORDER BY judged.id

@@ -8,7 +8,7 @@ use mailroom_verifier_core::Action;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{FromSql, Type};
+use tokio_postgres::types::FromSql;
 use tokio_postgres::{Client, Row, Statement};
 
 use crate::postgres::{self, ConnectionSettings, SessionOptions};
@@ -249,14 +249,13 @@ fn unexpected(what: &str) -> QueueError {
 
 fn token(row: &Row, id: i64) -> Result<Token, QueueError> {
     let action: &str = column(row, 4)?;
-    let bytes = |index| column::<Bytes>(row, index).map(|bytes| bytes.0.to_vec());
     Ok(Token {
         id,
         action: Action::from_database_value(action).map_err(|_| unexpected("an unknown action"))?,
-        email: bytes(5)?,
-        login: bytes(6)?,
-        secret: bytes(7)?,
-        code: column::<Option<Bytes>>(row, 8)?.map(|bytes| bytes.0.to_vec()),
+        email: column(row, 5)?,
+        login: column(row, 6)?,
+        secret: column(row, 7)?,
+        code: column(row, 8)?,
     })
 }
 
@@ -267,18 +266,4 @@ fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, QueueErro
              migrate up`"
         ))
     })
-}
-
-/// The bytes of a text or `bytea` as the server sent them: in a database without an encoding, a text may not be UTF-8,
-/// and one such row must not keep all others back.
-struct Bytes<'a>(&'a [u8]);
-
-impl<'a> FromSql<'a> for Bytes<'a> {
-    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(Self(raw))
-    }
-
-    fn accepts(kind: &Type) -> bool {
-        [Type::TEXT, Type::VARCHAR, Type::BPCHAR, Type::BYTEA].contains(kind)
-    }
 }

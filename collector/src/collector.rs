@@ -27,7 +27,7 @@ use crate::shutdown::{Stop, stopped};
 use crate::sink::{Sink, SinkError};
 
 /// The shortest time between two settlements, each of which is a commit.
-const SETTLE_PAUSE: Duration = Duration::from_millis(50);
+const SETTLE_PAUSE: Duration = Duration::from_millis(20);
 
 /// A line that could not be begun for this long is taken back, so that its tokens are judged again.
 const STALE: Duration = Duration::from_secs(1);

@@ -19,11 +19,6 @@ use crate::sink::Stdout;
 use crate::telemetry;
 
 /// Arguments of `mailroom collect`.
-///
-/// Standard output carries lines of the form `action,email,username,token,code`, repeated for every token of a batch;
-/// log lines go to standard error. The database is that of `MAILROOM_DATABASE_URL`, the key that of
-/// `MAILROOM_SECRET_KEY` or of a key file: neither has a flag, because arguments are visible to everybody on the
-/// machine. Times are milliseconds, or carry a unit: 500ms, 5s, 2m, 1h.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
     #[command(flatten)]

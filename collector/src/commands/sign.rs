@@ -11,8 +11,6 @@ use crate::config::{SettingError, process_variables};
 use crate::keys::{KeyError, KeySource};
 
 /// Arguments of `mailroom sign`.
-///
-/// The key is that of `MAILROOM_SECRET_KEY`, or the first one of a key file.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
     /// What the link is to do: activate or recover

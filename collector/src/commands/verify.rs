@@ -12,10 +12,6 @@ use crate::config::{SettingError, process_variables};
 use crate::keys::{KeyError, KeySource, Keys};
 
 /// Arguments of `mailroom verify`.
-///
-/// Says for each token whether one of the keys signed it for this action and code. That proves neither that the link is
-/// still valid nor that it is unused: in this format only the database knows. Ends with 0 if every token is genuine, 1
-/// if one is not, 2 if the command was called in the wrong way.
 // A token can begin with `-h`: no short flag may take it away.
 #[derive(clap::Args, Clone, Debug)]
 #[command(disable_help_flag = true)]

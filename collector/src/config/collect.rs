@@ -60,6 +60,7 @@ pub struct CollectFlags {
     #[arg(
         long,
         value_name = "MS",
+        allow_negative_numbers = true,
         help = "Longest time between two looks at the database, 100ms to 24h, not below the batch timeout \
                 [env: MAILROOM_HEALTHCHECK_INTERVAL] [default: 270000]"
     )]
@@ -68,6 +69,7 @@ pub struct CollectFlags {
     #[arg(
         long,
         value_name = "MS",
+        allow_negative_numbers = true,
         help = "How long a token waits for its batch to fill, 0 to 1h [env: MAILROOM_BATCH_TIMEOUT] [default: 5000]"
     )]
     pub(crate) batch_timeout: Option<OsString>,
@@ -75,6 +77,7 @@ pub struct CollectFlags {
     #[arg(
         long,
         value_name = "N",
+        allow_negative_numbers = true,
         help = "Most tokens of a batch, which is one line, 1 to 10000 [env: MAILROOM_BATCH_LIMIT] [default: 10]"
     )]
     pub(crate) batch_limit: Option<OsString>,
@@ -82,6 +85,7 @@ pub struct CollectFlags {
     #[arg(
         long,
         value_name = "MS",
+        allow_negative_numbers = true,
         help = "How often to look without having been woken, 100ms to 24h [env: MAILROOM_POLL_INTERVAL] [default: 5s]"
     )]
     pub(crate) poll_interval: Option<OsString>,
@@ -89,6 +93,7 @@ pub struct CollectFlags {
     #[arg(
         long,
         value_name = "BATCHES",
+        allow_negative_numbers = true,
         help = "Batches on their way to the reader at once, 1 to 1000, or `auto`, which follows how fast the reader \
                 takes them [env: MAILROOM_PREFETCH] [default: auto]"
     )]

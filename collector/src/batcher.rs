@@ -54,7 +54,7 @@ impl Batcher {
 
     /// Whether the tokens that wait go out although they do not fill a batch.
     pub fn is_due(&self, now: Instant) -> bool {
-        self.due_at().is_some_and(|due| due <= now)
+        self.timeout.is_zero() || self.due_at().is_some_and(|due| due <= now)
     }
 
     /// When to look next; `None` if nothing but a notification or the poll gives a reason.
@@ -150,7 +150,8 @@ mod tests {
     fn a_timeout_of_zero_sends_what_there_is() {
         let now = Instant::now();
         let mut batcher = Batcher::new(10, Duration::ZERO);
-        batcher.looked(1, false, now);
         assert!(batcher.is_due(now));
+        batcher.looked(0, true, now);
+        assert_eq!(batcher.next_look(), None);
     }
 }

@@ -62,6 +62,10 @@ async fn run(command: Command) -> ExitCode {
     match command {
         Command::Collect(arguments) => match Box::pin(collect::run(&arguments)).await {
             Ok(()) => ExitCode::SUCCESS,
+            Err(error) if !error.is_setting() => {
+                tracing::error!("{error}");
+                error.exit_code()
+            }
             Err(error) => failed(&error, error.exit_code()),
         },
         Command::Migrate(arguments) => match migrate::run(&arguments).await {

@@ -131,25 +131,25 @@ fn a_key_is_never_taken_from_the_arguments() -> Result<()> {
     Ok(())
 }
 
-/// The last line of the log of a collector that ends because of its database.
+/// The last message in the log of a collector that ends because of its database.
 fn database_failure(command: &mut Command) -> Result<String> {
     let (code, text) = failure(command)?;
     assert_eq!(code, Some(1), "{text}");
-    Ok(text.lines().last().unwrap_or_default().to_owned())
+    let line = text.lines().last().unwrap_or_default();
+    Ok(line.split_once(" ERROR ").map_or(line, |(_, sentence)| sentence).to_owned())
 }
 
 #[tokio::test]
 async fn an_unknown_queue_is_named_with_those_there_are() -> Result<()> {
     let database = Database::with_base_schema()?;
-    let sentence =
-        "mailroom: there is no queue `letters` (MAILROOM_QUEUE_NAME): the table jobs knows: mailroom";
+    let sentence = "there is no queue `letters` (MAILROOM_QUEUE_NAME): the table jobs knows: mailroom";
     let mut command = collector::command(database.url())?;
     assert_eq!(database_failure(command.env("MAILROOM_QUEUE_NAME", "letters"))?, sentence);
 
     database.connect().await?.batch_execute("DELETE FROM jobs").await?;
     assert_eq!(
         database_failure(&mut collector::command(database.url())?)?,
-        "mailroom: there is no queue `mailroom` (MAILROOM_QUEUE_NAME): the table jobs has no row"
+        "there is no queue `mailroom` (MAILROOM_QUEUE_NAME): the table jobs has no row"
     );
     Ok(())
 }

@@ -48,10 +48,12 @@ pub enum Error {
 impl Error {
     /// 2 for settings, otherwise 1.
     pub fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Setting(_) | Self::Database(_) | Self::Key(_) => ExitCode::from(2),
-            Self::Start(_) | Self::Collect(_) => ExitCode::FAILURE,
-        }
+        if self.is_setting() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    }
+
+    /// Whether it concerns the caller, not the log: lines are logged only once the settings are known to be sound.
+    pub fn is_setting(&self) -> bool {
+        matches!(self, Self::Setting(_) | Self::Database(_) | Self::Key(_))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The queue of an untouched base schema: the tokens with ids above `jobs.last_seq`.
 //!
 //! One collector at a time has it, by a session-level advisory lock on the connection that claims and advances; a
-//! second one waits. Nothing is written before the reader has a batch, so a collector that ends anywhere leaves the
+//! second one waits. The lock's key is a hash of the queue's name and the oid of the table `jobs` (`inspect.sql`), so
+//! that the queues and schemas of one database do not get into each other's way. Nothing is written before the reader has a batch, so a collector that ends anywhere leaves the
 //! cursor at or before what the reader took: after kill -9 the batches in between go out again, none is left out.
 //!
 //! # What is passed and what is looked at again
@@ -29,8 +30,10 @@ use crate::postgres::ConnectionSettings;
 use position::{Found, Position};
 use session::{Page, PastSession, Session};
 
-/// The rows read by one statement; of a round trip's price nothing is left to save beyond.
-const PAGE: usize = 4_096;
+/// The bounds of the rows read by one statement. More would save nothing of a round trip's price; a server that cannot
+/// read as many in time is asked for fewer.
+const LARGEST_PAGE: usize = 4_096;
+const SMALLEST_PAGE: usize = 64;
 
 /// Tokens that were read longer ago are read again before they go out: they may be consumed or expired by now.
 const FRESH: Duration = Duration::from_secs(1);
@@ -45,12 +48,16 @@ pub struct CursorQueue {
     name: String,
     reread_interval: Duration,
     session: Option<Session>,
+    /// A session that waits for the lock, which another collector has.
+    waiting_session: Option<Session>,
     past_session: Option<PastSession>,
     /// `None` until the cursor was read for the first time.
     position: Option<Position>,
     ahead: Ahead,
     next_batch: u64,
     last_reread: Instant,
+    /// The rows read by one statement.
+    page: usize,
 }
 
 /// Tokens that were read and not claimed yet, and how far reading came.
@@ -77,11 +84,13 @@ impl CursorQueue {
             name: name.to_owned(),
             reread_interval,
             session: None,
+            waiting_session: None,
             past_session: None,
             position: None,
             ahead: Ahead::default(),
             next_batch: 1,
             last_reread: Instant::now(),
+            page: LARGEST_PAGE,
         }
     }
 
@@ -131,9 +140,16 @@ impl CursorQueue {
     /// Reads until `count` tokens are there or no more can be.
     async fn read(&mut self, count: usize) -> Result<(), QueueError> {
         while self.ahead.tokens.len() < count {
-            let rows = (count - self.ahead.tokens.len()).clamp(PAGE / 16, PAGE);
+            let rows = (count - self.ahead.tokens.len()).clamp(SMALLEST_PAGE, self.page);
             let after = self.ahead.read;
-            let page = self.on_session(async |session| session.read(after, rows, &[]).await).await?;
+            let page = match self.on_session(async |session| session.read(after, rows, &[]).await).await {
+                Ok(page) => page,
+                Err(error) => {
+                    self.page = (self.page / 2).max(SMALLEST_PAGE);
+                    return Err(error);
+                }
+            };
+            self.page = (self.page * 2).min(LARGEST_PAGE);
             let is_last = page.rows < rows;
             self.ahead.add(page);
             if is_last {
@@ -147,7 +163,7 @@ impl CursorQueue {
     async fn read_again(&mut self, claimed_through: i64) -> Result<(), QueueError> {
         self.ahead.forget_tokens();
         let everything = self.last_reread.elapsed() >= self.reread_interval;
-        let page = i64::try_from(PAGE).expect("a page is small");
+        let page = i64::try_from(LARGEST_PAGE).expect("a page is small");
         let restart =
             if everything { claimed_through } else { claimed_through.max(self.ahead.passed - page) };
         self.ahead.start_at(restart);
@@ -178,9 +194,21 @@ impl CursorQueue {
 impl Queue for CursorQueue {
     async fn open(&mut self) -> Result<(), QueueError> {
         self.close();
-        let mut session = Session::open(&self.connection, &self.name, self.past_session.as_ref()).await?;
+        let mut session = match self.waiting_session.take() {
+            Some(session) => session,
+            None => Session::open(&self.connection, &self.name).await?,
+        };
+        match session.take_lock(self.past_session.as_ref()).await {
+            Ok(()) => {}
+            Err(error @ QueueError::Taken(_)) => {
+                self.waiting_session = Some(session);
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        }
+        // From here on nobody else moves the cursor.
         let found = session.begin().await?;
-        // From here on nobody else moves the cursor: this session holds the lock.
+        tracing::info!("this collector has the queue `{}`", self.name);
         self.session = Some(session);
         self.past_session = None;
         self.resume(found);

@@ -27,7 +27,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// How long the server gets to end a session that was told to.
 const PARTING: Duration = Duration::from_secs(2);
 
-/// A session that holds the queue's lock.
+/// A session on the queue, which holds its lock once it was taken.
 #[derive(Debug)]
 pub(super) struct Session {
     client: Client,
@@ -61,12 +61,8 @@ pub(super) struct Page {
 }
 
 impl Session {
-    /// Connects, checks that the queue is there, and takes its lock.
-    pub(super) async fn open(
-        connection: &ConnectionSettings,
-        queue: &str,
-        past: Option<&PastSession>,
-    ) -> Result<Self, QueueError> {
+    /// Connects and checks that the queue is there.
+    pub(super) async fn open(connection: &ConnectionSettings, queue: &str) -> Result<Self, QueueError> {
         let options =
             SessionOptions { application_name: "mailroom collect", statement_timeout: Some(ANSWER) };
         let connected = postgres::connect(connection, &options).await;
@@ -76,10 +72,41 @@ impl Session {
             // The next call of the client reports why the connection ended.
             session.connection.run().await.ok();
         });
-        let mut session = Self::prepare(client, driver, queue).await?;
-        session.take_lock(past).await?;
-        tracing::info!("connected to {server}; this collector has the queue `{queue}`");
+        let session = Self::prepare(client, driver, queue).await?;
+        tracing::info!("connected to {server}");
         Ok(session)
+    }
+
+    /// Takes the queue's lock, from an earlier session of this process if need be.
+    ///
+    /// Tried, not waited for: a statement that waits keeps a snapshot, and vacuum would wait with it.
+    pub(super) async fn take_lock(&mut self, past: Option<&PastSession>) -> Result<(), QueueError> {
+        if self.try_lock().await? {
+            return Ok(());
+        }
+        let (process, started) = past.map(|past| (past.process, past.started.as_str())).unzip();
+        let Some(holder) = answer(self.client.query_opt(HOLDER, &[&self.lock, &process, &started])).await?
+        else {
+            return Err(QueueError::Taken("another collector has just ended".to_owned()));
+        };
+        let holder_process: i32 = column(&holder, 0)?;
+        if !column::<bool>(&holder, 1)? {
+            return Err(QueueError::Taken(format!(
+                "another collector has the queue `{}`, by the server's process {holder_process}; waiting for it to end",
+                self.queue
+            )));
+        }
+        // The server has not noticed that the earlier connection of this very process is gone.
+        answer(self.client.execute("SELECT pg_terminate_backend($1)", &[&holder_process])).await?;
+        let freed = timeout(PARTING, async {
+            while !self.try_lock().await? {
+                sleep(Duration::from_millis(20)).await;
+            }
+            Ok::<_, QueueError>(())
+        });
+        freed.await.unwrap_or_else(|_| {
+            Err(QueueError::Unavailable("the earlier connection of this collector does not end".to_owned()))
+        })
     }
 
     /// Reads where the cursor stands. Nobody else moves it as long as this session lives.
@@ -152,36 +179,6 @@ impl Session {
             started: column(&row, 4)?,
             client,
             driver,
-        })
-    }
-
-    /// Tried, not waited for: a statement that waits keeps a snapshot, and vacuum would wait with it.
-    async fn take_lock(&mut self, past: Option<&PastSession>) -> Result<(), QueueError> {
-        if self.try_lock().await? {
-            return Ok(());
-        }
-        let (process, started) = past.map(|past| (past.process, past.started.as_str())).unzip();
-        let Some(holder) = answer(self.client.query_opt(HOLDER, &[&self.lock, &process, &started])).await?
-        else {
-            return Err(QueueError::Taken("another collector has just ended".to_owned()));
-        };
-        let holder_process: i32 = column(&holder, 0)?;
-        if !column::<bool>(&holder, 1)? {
-            return Err(QueueError::Taken(format!(
-                "another collector has the queue `{}`, by the server's process {holder_process}; waiting for it to end",
-                self.queue
-            )));
-        }
-        // The server has not noticed that the earlier connection of this very process is gone.
-        answer(self.client.execute("SELECT pg_terminate_backend($1)", &[&holder_process])).await?;
-        let freed = timeout(PARTING, async {
-            while !self.try_lock().await? {
-                sleep(Duration::from_millis(20)).await;
-            }
-            Ok::<_, QueueError>(())
-        });
-        freed.await.unwrap_or_else(|_| {
-            Err(QueueError::Unavailable("the earlier connection of this collector does not end".to_owned()))
         })
     }
 

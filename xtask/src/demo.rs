@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use mailroom_tests::postgres::{Installation, Wanted};
 
 use crate::step::Steps;
-use crate::tools;
+use crate::{rust, tools};
 
 const BUILD: &str = "build mailroom and the demonstration";
 
@@ -21,6 +21,22 @@ pub(crate) struct Options {
     /// The PostgreSQL to run: a version such as 15 or 18, or the folder of its programs
     #[arg(long, value_name = "VERSION", value_parser = Wanted::parse)]
     postgres: Option<Wanted>,
+}
+
+/// The demonstration as a test: on each version it ends by itself, with every token verified.
+pub(crate) fn test(steps: &mut Steps, versions: &[Wanted]) {
+    if !rust::build(steps) {
+        return;
+    }
+    for wanted in versions {
+        steps.command(&format!("demonstration on {wanted}"), || {
+            let mut demonstration = Command::new(tools::built("mailroom-demo")?);
+            demonstration.arg("--once").env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
+            demonstration.env("MAILROOM_TEST_POSTGRES", Installation::find(wanted)?.programs);
+            demonstration.env_remove("MAILROOM_TEST_DATABASE_URL");
+            Ok(demonstration)
+        });
+    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {

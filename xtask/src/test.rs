@@ -8,7 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use mailroom_tests::postgres::{Installation, Wanted};
 
 use crate::step::Steps;
-use crate::{lint, rust};
+use crate::{demo, lint, rust};
 
 /// A part of the suite that can be asked for by name.
 struct Part {
@@ -18,7 +18,7 @@ struct Part {
 }
 
 /// In the order in which they run: what fails fastest first.
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     Part { name: "fmt", about: "the formatting of the Rust code", run: |steps, _| lint::formatting(steps) },
     Part { name: "clippy", about: "the lints, warnings being errors", run: |steps, _| lint::clippy(steps) },
     Part {
@@ -35,6 +35,11 @@ const PARTS: [Part; 5] = [
         name: "database",
         about: "tests against PostgreSQL, on each version asked for",
         run: rust::with_database,
+    },
+    Part {
+        name: "demo",
+        about: "the demonstration, which must verify every token, on every PostgreSQL version",
+        run: demo::test,
     },
 ];
 

@@ -41,6 +41,9 @@ BEGIN
 END;
 $$;
 
+-- Where new functions are not everybody's by default, inserting a token would otherwise need a right of its own.
+GRANT EXECUTE ON FUNCTION generate_token_code() TO PUBLIC;
+
 -- Whoever inserts a token need not have pgcrypto's schema on its search path, and cannot put a gen_random_bytes()
 -- of its own before it.
 DO $$

@@ -1,13 +1,16 @@
 //! `mailroom migrate`: brings the database to the schema that this version works with, or back.
 
-use std::env;
+use std::env::{self, VarError};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
-use crate::migrate::{self, DataLoss, MIGRATIONS, Progress, with_causes};
+use crate::migrate::{self, DataLoss, MIGRATIONS, Progress};
+use crate::postgres::{
+    self, ConnectError, ConnectionSettings, ProcessEnvironment, SessionOptions, SettingsError,
+};
 
 /// Arguments of `mailroom migrate`.
 ///
@@ -46,9 +49,15 @@ pub enum Error {
     /// Nothing says which database.
     #[error("MAILROOM_DATABASE_URL is not set; set it to the database's URL or keyword string")]
     NoDatabase,
+    /// What says which database is not text.
+    #[error("MAILROOM_DATABASE_URL is not valid UTF-8; write it in UTF-8, or percent-encode it")]
+    NotUtf8,
+    /// What says which database is not understood.
+    #[error("MAILROOM_DATABASE_URL: {0}")]
+    Settings(SettingsError),
     /// The database was not reached.
-    #[error("cannot connect to the database of MAILROOM_DATABASE_URL: {0}")]
-    Connect(String),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// The database was reached and not migrated.
     #[error(transparent)]
     Migrate(#[from] migrate::Error),
@@ -61,7 +70,10 @@ impl Error {
     /// 2 if the command was called in the wrong way, otherwise 1.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::NoDatabase | Self::Migrate(migrate::Error::UnknownBaseline { .. }) => ExitCode::from(2),
+            Self::NoDatabase
+            | Self::NotUtf8
+            | Self::Settings(_)
+            | Self::Migrate(migrate::Error::UnknownBaseline { .. }) => ExitCode::from(2),
             _ => ExitCode::FAILURE,
         }
     }
@@ -108,13 +120,17 @@ fn say(progress: Progress<'_>) {
 }
 
 async fn connect() -> Result<Client, Error> {
-    let url =
-        env::var("MAILROOM_DATABASE_URL").ok().filter(|url| !url.is_empty()).ok_or(Error::NoDatabase)?;
-    let connected = tokio_postgres::connect(&url, NoTls).await;
-    let (client, connection) = connected.map_err(|error| Error::Connect(with_causes(&error)))?;
+    let text = match env::var("MAILROOM_DATABASE_URL") {
+        Ok(text) if !text.is_empty() => text,
+        Err(VarError::NotUnicode(_)) => return Err(Error::NotUtf8),
+        _ => return Err(Error::NoDatabase),
+    };
+    let settings = ConnectionSettings::resolve(&text, &ProcessEnvironment).map_err(Error::Settings)?;
+    let options = SessionOptions { application_name: "mailroom migrate", statement_timeout: None };
+    let session = postgres::connect(&settings, &options).await?;
     tokio::spawn(async move {
         // The client's next call reports why a connection ended.
-        connection.await.ok();
+        session.connection.run().await.ok();
     });
-    Ok(client)
+    Ok(session.client)
 }

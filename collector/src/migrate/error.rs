@@ -9,12 +9,14 @@ use super::migration::{Direction, Migration};
 use super::statements::Statement;
 
 /// Why a command on migrations failed. Unless it says otherwise the database is as it was before.
+///
+/// What the server said is part of the text and never offered as the source: its details quote rows, which hold secrets.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The database did not answer, or not as it should.
     #[error("the database does not do what migrating needs: {}", server_message(.0))]
-    Database(#[from] tokio_postgres::Error),
+    Database(tokio_postgres::Error),
 
     /// Nothing says where tables would be made.
     #[error(
@@ -199,16 +201,22 @@ pub struct FailedStatement {
     /// Where it failed.
     pub place: Place,
     /// What the server said.
-    pub source: tokio_postgres::Error,
+    pub cause: tokio_postgres::Error,
     /// How often it was tried.
     pub attempts: u32,
     /// The oldest transaction that was open besides, when a lock was waited for in vain.
     pub oldest_transaction: Option<String>,
 }
 
+impl From<tokio_postgres::Error> for Error {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
 impl Place {
-    pub(super) fn of(statement: &Statement<'_>, source: &tokio_postgres::Error) -> Self {
-        let line = match source.as_db_error().and_then(DbError::position) {
+    pub(super) fn of(statement: &Statement<'_>, cause: &tokio_postgres::Error) -> Self {
+        let line = match cause.as_db_error().and_then(DbError::position) {
             Some(ErrorPosition::Original(character)) => statement.line_of_character(*character as usize),
             _ => statement.line,
         };
@@ -219,7 +227,7 @@ impl Place {
 impl FailedStatement {
     /// Whether it failed because of what others were doing, so that it may succeed later.
     pub(super) fn is_about_locks(&self) -> bool {
-        matches!(self.source.code(), Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::T_R_DEADLOCK_DETECTED))
+        matches!(self.cause.code(), Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::T_R_DEADLOCK_DETECTED))
     }
 }
 
@@ -235,7 +243,7 @@ impl fmt::Display for FailedStatement {
             Place::Record => formatter.write_str("its version cannot be recorded: ")?,
             Place::Commit => formatter.write_str("its transaction cannot be committed: ")?,
         }
-        formatter.write_str(&server_message(&self.source))?;
+        formatter.write_str(&server_message(&self.cause))?;
         if self.is_about_locks() {
             write!(
                 formatter,
@@ -246,7 +254,7 @@ impl fmt::Display for FailedStatement {
                 write!(formatter, " (the oldest open transaction is {oldest})")?;
             }
         }
-        if self.place == Place::Commit && self.source.as_db_error().is_none() {
+        if self.place == Place::Commit && self.cause.as_db_error().is_none() {
             formatter.write_str(". It may have taken place; `mailroom migrate status` tells")
         } else {
             formatter.write_str(". The database is as it was before this migration")
@@ -270,7 +278,7 @@ fn server_message(error: &tokio_postgres::Error) -> String {
 }
 
 /// An error and what caused it, in one line.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -291,10 +299,4 @@ fn rows(tables: &[(String, i64)]) -> String {
     let tables: Vec<String> =
         tables.iter().map(|(table, count)| format!("{table} ({})", rows(*count))).collect();
     tables.join(", ")
-}
-
-impl std::error::Error for FailedStatement {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
 }

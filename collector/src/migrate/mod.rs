@@ -22,7 +22,6 @@ mod status;
 mod transaction;
 
 pub use advisory_lock::lock_ids;
-pub(crate) use error::with_causes;
 pub use error::{Error, FailedStatement, Place};
 pub use ledger::Recorded;
 pub use lexer::Unterminated;

@@ -15,7 +15,7 @@ use super::statements::{Role, Statement, split};
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a migration is tried that does not get its locks. The pause in between doubles from one second.
-pub const LOCK_ATTEMPTS: u32 = 5;
+pub const LOCK_ATTEMPTS: u32 = 4;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -42,7 +42,7 @@ impl Step<'_> {
         let mut pause = FIRST_PAUSE;
         for attempts in 1.. {
             let began = Instant::now();
-            let Err((place, source)) = self.attempt(client, ledger, &work).await else {
+            let Err((place, cause)) = self.attempt(client, ledger, &work).await else {
                 report(Progress::Finished { migration, direction, took: began.elapsed() });
                 break;
             };
@@ -50,7 +50,7 @@ impl Step<'_> {
                 migration: *migration,
                 direction,
                 place,
-                source,
+                cause,
                 attempts,
                 oldest_transaction: None,
             };

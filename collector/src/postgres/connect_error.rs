@@ -186,7 +186,7 @@ impl Circumstances<'_> {
                 FailureKind::Unreachable,
                 "this process may not use the socket; see unix_socket_permissions of the server".to_owned(),
             ),
-            (TimedOut, _) => (FailureKind::TimedOut, "no answer".to_owned()),
+            (TimedOut, _) => (FailureKind::TimedOut, "no answer in time (connect_timeout)".to_owned()),
             (ConnectionReset | ConnectionAborted | UnexpectedEof, _) => {
                 (FailureKind::Unreachable, "the connection was cut off while it was being made".to_owned())
             }
@@ -215,7 +215,9 @@ impl Circumstances<'_> {
                 CertificateError::NotValidForNameContext { presented, .. } if !presented.is_empty() => {
                     format!(
                         "the server's certificate is for {} only; use such a name as host",
-                        self.quoted(&presented.join(", "))
+                        self.quoted(
+                            &presented.iter().map(|name| plain_name(name)).collect::<Vec<_>>().join(", ")
+                        )
                     )
                 }
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
@@ -257,6 +259,12 @@ impl Circumstances<'_> {
             .map(|character| if character.is_control() { ' ' } else { character })
             .collect()
     }
+}
+
+/// A certificate's name as it is written: webpki presents `DnsName("localhost")` and `IpAddress(127.0.0.1)`.
+fn plain_name(presented: &str) -> &str {
+    let inside = presented.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    inside.unwrap_or(presented).trim_matches('"')
 }
 
 /// The error of the encryption, wherever it is among the causes.

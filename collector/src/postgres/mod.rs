@@ -19,6 +19,7 @@
 //! refused; unknown ones too. No password and no whole connection string is ever part of an error, a log line
 //! or debugging output.
 
+mod attempt;
 mod certificate;
 mod connect;
 mod connect_error;

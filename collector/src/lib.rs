@@ -20,3 +20,4 @@ pub mod shutdown;
 pub mod signer;
 pub mod sink;
 pub mod telemetry;
+pub mod usage;

@@ -8,6 +8,7 @@ pub mod batcher;
 pub mod collector;
 pub mod commands;
 pub mod config;
+pub mod connection;
 pub mod keys;
 pub mod line;
 pub mod listener;

@@ -153,8 +153,9 @@ impl Steps {
         loop {
             match lines.recv_timeout(refresh.saturating_sub(shown.elapsed())) {
                 Ok(line) => {
-                    if !line.trim().is_empty() {
-                        last = plain(line.trim());
+                    let text = plain(&line);
+                    if !text.trim().is_empty() {
+                        text.trim().clone_into(&mut last);
                     }
                     output.push_str(&line);
                 }

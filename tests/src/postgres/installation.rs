@@ -88,9 +88,8 @@ impl Installation {
             ),
             _ => Self::in_folder(&npm::fetch().with_context(|| {
                 format!(
-                    "there is no PostgreSQL server on this machine: install PostgreSQL 15 or later (on Debian and \
-                     Ubuntu `apt-get install postgresql`), or Node.js with npm, from which version {} is fetched",
-                    npm::MAJOR
+                    "{wanted} is not on this machine and could not be fetched from npm: install PostgreSQL (on \
+                     Debian and Ubuntu `apt-get install postgresql`), or mend what is wrong with npm"
                 )
             })?),
         }

@@ -1,3 +1,94 @@
-//! Placeholder.
+//! The program `mailroom`: runs one of the commands.
 
-fn main() {}
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+use mailroom::commands::{collect, keygen, migrate, sign, verify};
+use mailroom::telemetry::{self, LogFormat, LogLevel};
+
+/// Collects tokens from PostgreSQL and hands them, signed, to whatever sends the mail.
+///
+/// Ends with 0 after success, 1 after a failure, 2 if a setting or an argument is wrong.
+#[derive(Parser)]
+#[command(version)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Sign the tokens of new accounts and recoveries and write them to standard output, batch by batch
+    ///
+    /// Standard output carries lines `action,email,username,token,code`, repeated for every token of a batch; log lines
+    /// go to standard error. The database is that of `MAILROOM_DATABASE_URL`, the key that of `MAILROOM_SECRET_KEY` or of a
+    /// key file: neither has a flag, because arguments are visible to everybody on the machine. Times are in
+    /// milliseconds, or carry a unit: 500ms, 5s, 2m, 1h.
+    ///
+    /// Collects until SIGTERM or SIGINT, and waits for a database that is away. SIGHUP reads the key file again.
+    Collect(collect::Arguments),
+    /// Bring the database to the schema that this version works with, or back
+    Migrate(migrate::Arguments),
+    /// Say whether a token is genuine
+    ///
+    /// That is, whether one of the keys signed it for this action and code. It proves neither that the link is still
+    /// valid nor that it is unused: in this format only the database knows. Ends with 0 if every token is genuine, 1 if
+    /// one is not, 2 if the command was called in the wrong way. The key is that of `MAILROOM_SECRET_KEY` or of a key file.
+    Verify(verify::Arguments),
+    /// Make a token, for tests and for mails sent by hand
+    ///
+    /// The key is that of `MAILROOM_SECRET_KEY`, or the first one of a key file.
+    Sign(sign::Arguments),
+    /// Make a key of 64 hexadecimal characters
+    Keygen(keygen::Arguments),
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let command = CommandLine::parse().command;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("the operating system refuses what the program needs to run")?;
+    let code = runtime.block_on(run(command));
+    // Without waiting for a name that is still being looked up.
+    runtime.shutdown_background();
+    Ok(code)
+}
+
+async fn run(command: Command) -> ExitCode {
+    if !matches!(command, Command::Collect(_)) {
+        telemetry::start(LogFormat::Text, LogLevel::Warn);
+    }
+    match command {
+        Command::Collect(arguments) => match Box::pin(collect::run(&arguments)).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) if !error.is_setting() => {
+                tracing::error!("{error}");
+                error.exit_code()
+            }
+            Err(error) => failed(&error, error.exit_code()),
+        },
+        Command::Migrate(arguments) => match migrate::run(&arguments).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error, error.exit_code()),
+        },
+        Command::Verify(arguments) => match verify::run(&arguments) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => failed(&error, error.exit_code()),
+        },
+        Command::Sign(arguments) => match sign::run(&arguments) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error, error.exit_code()),
+        },
+        Command::Keygen(arguments) => match keygen::run(&arguments) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error, error.exit_code()),
+        },
+    }
+}
+
+fn failed(error: &impl Display, code: ExitCode) -> ExitCode {
+    eprintln!("mailroom: {error}");
+    code
+}

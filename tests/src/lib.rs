@@ -19,6 +19,10 @@
 //! | `MAILROOM_TEST_PROGRAM` | a built `mailroom`; it is not built again then |
 //! | `MAILROOM_TOOLS` | where downloaded tools are kept, `tools` in cargo's target folder otherwise |
 
+#[cfg(feature = "client")]
+pub mod collector;
 pub mod postgres;
 pub mod program;
+#[cfg(feature = "client")]
+pub mod rows;
 pub mod tools;

@@ -1,0 +1,59 @@
+//! Pauses between attempts: doubling, with jitter, for ever.
+
+use std::time::Duration;
+
+const FIRST: Duration = Duration::from_millis(200);
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// The pauses after failures in a row.
+#[derive(Debug)]
+pub struct Backoff {
+    next: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { next: FIRST }
+    }
+}
+
+impl Backoff {
+    /// The pause after another failure: between half and all of 0.2 s, 0.4 s, and so on up to 5 s.
+    ///
+    /// The jitter keeps many collectors from coming back in one moment to a server that has just started.
+    pub fn pause(&mut self) -> Duration {
+        let longest = self.next;
+        self.next = (longest * 2).min(LONGEST);
+        // Without randomness there is no jitter, which is no reason to fail.
+        let random = getrandom::u32().unwrap_or(u32::MAX);
+        longest / 2 + (longest / 2).mul_f64(f64::from(random) / f64::from(u32::MAX))
+    }
+
+    /// An attempt succeeded.
+    pub fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest_and_stay_in_their_range() {
+        let mut backoff = Backoff::default();
+        for longest in [200, 400, 800, 1_600, 3_200, 5_000, 5_000] {
+            let pause = backoff.pause();
+            let longest = Duration::from_millis(longest);
+            assert!((longest / 2..=longest).contains(&pause), "{pause:?} of {longest:?}");
+        }
+        backoff.reset();
+        assert!(backoff.pause() <= FIRST);
+    }
+
+    #[test]
+    fn pauses_differ() {
+        let pauses: Vec<_> = (0..8).map(|_| Backoff::default().pause()).collect();
+        assert!(pauses.iter().any(|pause| *pause != pauses[0]), "{pauses:?}");
+    }
+}

@@ -1,0 +1,417 @@
+//! The loop: wake, claim, sign, send, and settle what the reader has.
+//!
+//! # Where a kill leaves tokens
+//! - Claimed, not sent: nothing is recorded; claimed again.
+//! - Sent, not taken by the reader: not recorded; what is still in the pipe may reach the reader, and goes out again.
+//! - Taken, not settled: not recorded; goes out again. This is the only doubling without a fault of the reader, and
+//!   it is at most what was taken within [`SETTLE_PAUSE`] and the time of a commit.
+//! - Settled: the database has it, and the reader had it before.
+
+use std::future::{Future, pending};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::time::{sleep, sleep_until, timeout, timeout_at};
+
+use crate::backoff::Backoff;
+use crate::batcher::Batcher;
+use crate::config::{CollectSettings, Span};
+use crate::keys::Keys;
+use crate::line::Line;
+use crate::outage::Outage;
+use crate::prefetch::Prefetch;
+use crate::queue::{BatchId, Claim, Queue, QueueError, Want};
+use crate::shutdown::{Stop, stopped};
+use crate::sink::{Sink, SinkError};
+
+/// The shortest time between two settlements, each of which is a commit.
+const SETTLE_PAUSE: Duration = Duration::from_millis(20);
+
+/// A line that could not be begun for this long is taken back, so that its tokens are judged again.
+const STALE: Duration = Duration::from_secs(1);
+
+/// How often another collector's queue is asked for.
+const TAKEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// At the end, how long the reader gets to take what is on its way, and the database to record it. Together they stay
+/// below the ten seconds after which container runtimes kill.
+const GRACE: Duration = Duration::from_secs(6);
+const LAST_SETTLEMENT: Duration = Duration::from_secs(3);
+
+/// Why the collector ended without having been told to.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    /// The reader is gone or the output cannot be written.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// The queue cannot be used without somebody's help.
+    #[error("{0}")]
+    Queue(String),
+}
+
+/// A collector of one queue to one sink.
+#[derive(Debug)]
+pub struct Collector<Q, S> {
+    queue: Q,
+    sink: S,
+    keys: watch::Receiver<Arc<Keys>>,
+    hints: watch::Receiver<u64>,
+    stop: Stop,
+    limit: usize,
+    poll_interval: Duration,
+    batcher: Batcher,
+    prefetch: Prefetch,
+    connection: Connection,
+    /// Batches that the reader has and the queue was not told of.
+    unsettled: Vec<BatchId>,
+    settled_at: Option<Instant>,
+    /// Whether the last claim brought all that was wanted, or none could be made for lack of room.
+    more: bool,
+    hints_seen: u64,
+    polled: Instant,
+    /// No claim before this time.
+    paused_until: Option<Instant>,
+}
+
+/// Whether the queue is open, and the attempts to open it.
+#[derive(Debug)]
+struct Connection {
+    is_open: bool,
+    was_open: bool,
+    next_attempt: Instant,
+    backoff: Backoff,
+    outage: Outage,
+}
+
+/// What came first.
+enum Attended<T> {
+    Done(T),
+    Stopped,
+}
+
+impl<Q: Queue, S: Sink> Collector<Q, S> {
+    /// Puts the parts together. `hints` counts reasons to look, `keys` are watched for newer ones.
+    pub fn new(
+        queue: Q,
+        sink: S,
+        settings: &CollectSettings,
+        keys: watch::Receiver<Arc<Keys>>,
+        hints: watch::Receiver<u64>,
+        stop: Stop,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            queue,
+            sink,
+            keys,
+            hints,
+            stop,
+            limit: settings.batch_limit,
+            poll_interval: settings.poll_interval,
+            batcher: Batcher::new(settings.batch_limit, settings.batch_timeout),
+            prefetch: Prefetch::new(settings.prefetch, settings.batch_limit),
+            connection: Connection {
+                is_open: false,
+                was_open: false,
+                next_attempt: now,
+                backoff: Backoff::default(),
+                outage: Outage::default(),
+            },
+            unsettled: Vec::new(),
+            settled_at: None,
+            more: false,
+            hints_seen: 0,
+            polled: now,
+            paused_until: None,
+        }
+    }
+
+    /// Collects until it is told to stop.
+    ///
+    /// # Errors
+    /// The reader is gone, or the database lacks what the queue needs when it is opened for the first time. A database
+    /// that is away is waited for.
+    pub async fn run(mut self) -> Result<(), CollectError> {
+        let outcome = self.collect().await;
+        self.finish(outcome.is_ok()).await;
+        outcome
+    }
+
+    async fn collect(&mut self) -> Result<(), CollectError> {
+        loop {
+            let now = Instant::now();
+            let next = self.next_action(now);
+            tokio::select! {
+                biased;
+                () = stopped(&mut self.stop) => return Ok(()),
+                changed = self.sink.changed() => {
+                    note_taken(&mut self.sink, &mut self.prefetch, &mut self.unsettled);
+                    changed?;
+                }
+                Ok(()) = self.hints.changed() => self.note_hints(),
+                () = sleep_until(next.into()) => {
+                    if !self.act(Instant::now()).await? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// When there is something to do next without having been woken.
+    fn next_action(&self, now: Instant) -> Instant {
+        if !self.connection.is_open {
+            return self.connection.next_attempt;
+        }
+        let next = [self.settle_at(now), self.look_at(now), self.stale_at()].into_iter().flatten().min();
+        next.unwrap_or(now + self.poll_interval)
+    }
+
+    fn settle_at(&self, now: Instant) -> Option<Instant> {
+        let next = self.settled_at.map_or(now, |settled| settled + SETTLE_PAUSE);
+        (!self.unsettled.is_empty()).then_some(next)
+    }
+
+    fn look_at(&self, now: Instant) -> Option<Instant> {
+        if self.prefetch.wanted(self.sink.in_flight()) == 0 {
+            return None;
+        }
+        let poll = self.polled + self.poll_interval;
+        let look = if self.more { now } else { self.batcher.next_look().map_or(poll, |look| look.min(poll)) };
+        Some(self.paused_until.map_or(look, |until| look.max(until)))
+    }
+
+    fn stale_at(&self) -> Option<Instant> {
+        if self.prefetch.is_fixed() {
+            return None;
+        }
+        self.sink.waiting_since().map(|since| since + STALE)
+    }
+
+    /// Does what is due; answers whether to go on.
+    async fn act(&mut self, now: Instant) -> Result<bool, CollectError> {
+        let is_due = |time: Option<Instant>| time.is_some_and(|time| time <= now);
+        if !self.connection.is_open {
+            return self.open().await;
+        }
+        if is_due(self.stale_at()) {
+            self.recall();
+            self.prefetch.recalled(self.sink.in_flight());
+            self.paused_until = Some(now + STALE);
+        }
+        if is_due(self.settle_at(now)) {
+            self.settle().await?;
+        }
+        if self.connection.is_open && is_due(self.look_at(now)) {
+            return self.look().await;
+        }
+        Ok(true)
+    }
+
+    async fn open(&mut self) -> Result<bool, CollectError> {
+        let attended = attend(
+            &mut self.sink,
+            &mut self.prefetch,
+            &mut self.unsettled,
+            Some(&mut self.stop),
+            self.queue.open(),
+        );
+        match attended.await? {
+            Attended::Stopped => return Ok(false),
+            Attended::Done(Ok(())) => {
+                let connection = &mut self.connection;
+                (connection.is_open, connection.was_open) = (true, true);
+                connection.backoff.reset();
+                if let Some(lasting) = connection.outage.over(Instant::now()) {
+                    tracing::info!("collecting again, after {}", whole_seconds(lasting));
+                }
+                self.more = true;
+                self.paused_until = None;
+            }
+            Attended::Done(Err(QueueError::Unusable(reason))) if !self.connection.was_open => {
+                return Err(CollectError::Queue(reason));
+            }
+            Attended::Done(Err(error)) => self.lost(&error),
+        }
+        Ok(true)
+    }
+
+    async fn settle(&mut self) -> Result<(), CollectError> {
+        let batches = self.unsettled.clone();
+        let work = self.queue.settle(&batches);
+        // Not broken off by a stop: it is short, and what it records need not go out again.
+        let attended = attend(&mut self.sink, &mut self.prefetch, &mut self.unsettled, None, work);
+        if let Attended::Done(Err(error)) = attended.await? {
+            self.lost(&error);
+        }
+        // If that failed, the queue itself knows them as settled.
+        self.unsettled.drain(..batches.len());
+        self.settled_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Claims what there is room for, and sends it; answers whether to go on.
+    async fn look(&mut self) -> Result<bool, CollectError> {
+        let now = Instant::now();
+        let again = now >= self.polled + self.poll_interval;
+        let want = Want {
+            batches: self.prefetch.wanted(self.sink.in_flight()),
+            limit: self.limit,
+            partial: self.batcher.is_due(now),
+            again,
+        };
+        // Hints from here on may tell of tokens that this look does not see.
+        self.hints_seen = *self.hints.borrow_and_update();
+        let work = self.queue.claim(want);
+        let attended =
+            attend(&mut self.sink, &mut self.prefetch, &mut self.unsettled, Some(&mut self.stop), work);
+        match attended.await? {
+            Attended::Stopped => return Ok(false),
+            Attended::Done(Err(error)) => self.lost(&error),
+            Attended::Done(Ok(claim)) => {
+                self.more = claim.batches.len() == want.batches;
+                self.batcher.looked(claim.waiting, !claim.batches.is_empty(), Instant::now());
+                if again {
+                    self.polled = now;
+                }
+                self.send(claim);
+            }
+        }
+        Ok(true)
+    }
+
+    fn send(&mut self, claim: Claim) {
+        let keys = Arc::clone(&self.keys.borrow());
+        let key = keys.current();
+        for batch in claim.batches {
+            let line = Line::of(&batch, key);
+            for (id, reason) in line.passed {
+                tracing::warn!(token = id, "this token is passed and gets no mail: {reason}");
+            }
+            if line.tokens == 0 {
+                self.unsettled.push(batch.id);
+            } else {
+                self.sink.send(batch.id, line.bytes);
+            }
+        }
+    }
+
+    /// Takes back what was sent and not begun, so that it is judged again or left to another collector.
+    fn recall(&mut self) {
+        let batches = self.sink.recall();
+        if !batches.is_empty() {
+            tracing::debug!("{} lines were taken back before they were written", batches.len());
+            self.queue.release(&batches);
+            self.more = true;
+        }
+    }
+
+    fn lost(&mut self, error: &QueueError) {
+        self.recall();
+        let now = Instant::now();
+        let connection = &mut self.connection;
+        connection.is_open = false;
+        let pause = match error {
+            QueueError::Taken(_) => TAKEN_PAUSE,
+            QueueError::Unavailable(_) | QueueError::Unusable(_) => connection.backoff.pause(),
+        };
+        connection.next_attempt = now + pause;
+        let cause = error.to_string();
+        if let Some(lasting) = connection.outage.failed(&cause, now) {
+            tracing::warn!("not collecting (since {}): {cause}; trying again", whole_seconds(lasting));
+        }
+    }
+
+    fn note_hints(&mut self) {
+        let hints = *self.hints.borrow_and_update();
+        let new = usize::try_from(hints - self.hints_seen).unwrap_or(usize::MAX);
+        self.hints_seen = hints;
+        self.batcher.hint(new, Instant::now());
+    }
+
+    /// Lets the reader take what is on its way, and records it.
+    async fn finish(&mut self, sink_works: bool) {
+        self.recall();
+        let end = Instant::now() + GRACE;
+        while sink_works && self.sink.in_flight() > 0 {
+            let changed = timeout_at(end.into(), self.sink.changed()).await;
+            note_taken(&mut self.sink, &mut self.prefetch, &mut self.unsettled);
+            if !matches!(changed, Ok(Ok(()))) {
+                break;
+            }
+        }
+        note_taken(&mut self.sink, &mut self.prefetch, &mut self.unsettled);
+        if self.connection.was_open {
+            let recorded = timeout(LAST_SETTLEMENT, self.settle_finally()).await.is_ok_and(|settled| settled);
+            if !recorded {
+                tracing::warn!(
+                    "the database could not be told what the reader took last; that goes out again"
+                );
+            }
+        }
+        let left = self.sink.in_flight();
+        if left > 0 {
+            tracing::warn!("the reader has not taken {left} lines; their tokens go out again");
+        }
+    }
+
+    /// Settles what the reader has, over a new connection if need be.
+    async fn settle_finally(&mut self) -> bool {
+        loop {
+            let batches = std::mem::take(&mut self.unsettled);
+            match self.queue.settle(&batches).await {
+                Ok(()) => return true,
+                Err(QueueError::Unavailable(_)) => sleep(SETTLE_PAUSE).await,
+                Err(_) => return false,
+            }
+            match self.queue.open().await {
+                // It has recorded what was settled.
+                Ok(()) => return true,
+                Err(QueueError::Unavailable(_)) => sleep(SETTLE_PAUSE).await,
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+/// Waits for `work` on the queue while the sink is served, unless the collector is to stop first.
+async fn attend<T>(
+    sink: &mut impl Sink,
+    prefetch: &mut Prefetch,
+    unsettled: &mut Vec<BatchId>,
+    mut stop: Option<&mut Stop>,
+    work: impl Future<Output = T>,
+) -> Result<Attended<T>, SinkError> {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            () = stopped_if_asked(stop.as_deref_mut()) => return Ok(Attended::Stopped),
+            changed = sink.changed() => {
+                note_taken(sink, prefetch, unsettled);
+                changed?;
+            }
+            done = &mut work => return Ok(Attended::Done(done)),
+        }
+    }
+}
+
+async fn stopped_if_asked(stop: Option<&mut Stop>) {
+    match stop {
+        Some(stop) => stopped(stop).await,
+        None => pending().await,
+    }
+}
+
+fn note_taken(sink: &mut impl Sink, prefetch: &mut Prefetch, unsettled: &mut Vec<BatchId>) {
+    for taken in sink.taken() {
+        prefetch.taken(taken.after);
+        unsettled.push(taken.batch);
+    }
+}
+
+fn whole_seconds(span: Duration) -> Span {
+    Span(Duration::from_secs(span.as_secs()))
+}

@@ -1,0 +1,115 @@
+//! `mailroom verify`: says whether a token was signed by one of the keys.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+
+use mailroom_verifier_core::{Action, Expected, UntrustedToken, VerifyError};
+use serde_json::json;
+
+use super::sign::parse_action;
+use crate::config::{SettingError, process_variables};
+use crate::keys::{KeyError, KeySource, Keys};
+
+/// Arguments of `mailroom verify`.
+// A token can begin with `-h`: no short flag may take it away.
+#[derive(clap::Args, Clone, Debug)]
+#[command(disable_help_flag = true)]
+pub struct Arguments {
+    /// The token; `-` reads tokens from standard input, one a line, each with its code after a space if it has one
+    #[arg(value_name = "TOKEN", allow_hyphen_values = true)]
+    token: String,
+
+    /// What the link is about to do: activate or recover
+    #[arg(long, value_parser = parse_action)]
+    action: Action,
+
+    /// The code that belongs to a recovery
+    #[arg(long, value_name = "DIGITS")]
+    code: Option<String>,
+
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "File of keys, each of which may have signed [env: MAILROOM_KEY_FILE]"
+    )]
+    key_file: Option<OsString>,
+
+    /// Print a JSON object a token: valid, and code and message of the error
+    #[arg(long)]
+    json: bool,
+
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+}
+
+/// Why there is no verdict, or a negative one.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The key is missing.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The key is invalid.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Standard input is empty.
+    #[error("there is no token on standard input; write one a line")]
+    NoToken,
+    /// Standard input cannot be read.
+    #[error("standard input cannot be read: {0}")]
+    Input(io::Error),
+    /// Standard output cannot be written.
+    #[error("standard output cannot be written: {0}")]
+    Output(io::Error),
+}
+
+impl Error {
+    /// 2 for arguments and settings, otherwise 1.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Setting(_) | Self::Key(_) | Self::NoToken => ExitCode::from(2),
+            Self::Input(_) | Self::Output(_) => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// Prints a verdict a token, in their order; answers whether all are genuine.
+pub fn run(arguments: &Arguments) -> Result<bool, Error> {
+    let source = KeySource::find(arguments.key_file.as_ref(), &process_variables)?;
+    let keys = source.load(&process_variables)?;
+    let mut output = io::stdout().lock();
+    let code = arguments.code.as_deref().map(str::as_bytes);
+    if arguments.token != "-" {
+        let verdict = judge(arguments.token.as_bytes(), code, arguments.action, &keys);
+        return print(&mut output, verdict, arguments.json);
+    }
+    let (mut any, mut all_genuine) = (false, true);
+    for line in io::stdin().lock().split(b'\n') {
+        let line = line.map_err(Error::Input)?;
+        let line = line.strip_suffix(b"\r").unwrap_or(&line);
+        let mut parts = line.splitn(2, |byte| *byte == b' ');
+        let token = parts.next().unwrap_or_default();
+        let verdict = judge(token, parts.next().or(code), arguments.action, &keys);
+        all_genuine &= print(&mut output, verdict, arguments.json)?;
+        any = true;
+    }
+    if any { Ok(all_genuine) } else { Err(Error::NoToken) }
+}
+
+fn judge(token: &[u8], code: Option<&[u8]>, action: Action, keys: &Keys) -> Result<(), VerifyError> {
+    UntrustedToken::parse(token)?.verify(keys.ring(), Expected { action, code }).map(|_| ())
+}
+
+fn print(output: &mut impl Write, verdict: Result<(), VerifyError>, as_json: bool) -> Result<bool, Error> {
+    let line = match (verdict, as_json) {
+        (Ok(()), false) => "valid".to_owned(),
+        (Err(error), false) => format!("not valid: {}: {error}", error.code()),
+        (Ok(()), true) => json!({ "valid": true }).to_string(),
+        (Err(error), true) => {
+            json!({ "valid": false, "code": error.code(), "message": error.to_string() }).to_string()
+        }
+    };
+    writeln!(output, "{line}").map_err(Error::Output)?;
+    Ok(verdict.is_ok())
+}

@@ -1,0 +1,338 @@
+//! The settings of `mailroom collect`.
+
+use std::ffi::OsString;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::{Origin, Setting, SettingError, Span, Variables, value};
+use crate::telemetry::{LogFormat, LogLevel};
+
+/// Rows of a batch; the upper end keeps a line, which is held in memory whole, below 10 MB.
+const BATCH_LIMITS: RangeInclusive<usize> = 1..=10_000;
+const BATCH_TIMEOUTS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3_600);
+/// The lower end keeps an idle collector from asking the database without a pause.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(86_400);
+const PREFETCH_BATCHES: RangeInclusive<usize> = 1..=1_000;
+
+const CHANNEL_NAME: Setting = Setting { flag: "--channel-name", variable: "MAILROOM_CHANNEL_NAME" };
+const QUEUE_NAME: Setting = Setting { flag: "--queue-name", variable: "MAILROOM_QUEUE_NAME" };
+const QUEUE_KIND: Setting = Setting { flag: "--queue-kind", variable: "MAILROOM_QUEUE_KIND" };
+const HEALTHCHECK_INTERVAL: Setting =
+    Setting { flag: "--healthcheck-interval", variable: "MAILROOM_HEALTHCHECK_INTERVAL" };
+const BATCH_TIMEOUT: Setting = Setting { flag: "--batch-timeout", variable: "MAILROOM_BATCH_TIMEOUT" };
+const BATCH_LIMIT: Setting = Setting { flag: "--batch-limit", variable: "MAILROOM_BATCH_LIMIT" };
+const POLL_INTERVAL: Setting = Setting { flag: "--poll-interval", variable: "MAILROOM_POLL_INTERVAL" };
+const PREFETCH: Setting = Setting { flag: "--prefetch", variable: "MAILROOM_PREFETCH" };
+const LOG_FORMAT: Setting = Setting { flag: "--log-format", variable: "MAILROOM_LOG_FORMAT" };
+const LOG_LEVEL: Setting = Setting { flag: "--log-level", variable: "MAILROOM_LOG_LEVEL" };
+
+/// The flags of `mailroom collect`, as they were written.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct CollectFlags {
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "File of keys: the first line signs, the others only verify [env: MAILROOM_KEY_FILE]"
+    )]
+    pub(crate) key_file: Option<OsString>,
+
+    #[arg(
+        long,
+        value_name = "NAME",
+        help = "Channel on which the database announces tokens [env: MAILROOM_CHANNEL_NAME] [default: token_insert]"
+    )]
+    pub(crate) channel_name: Option<OsString>,
+
+    #[arg(
+        long,
+        value_name = "NAME",
+        help = "Row of the table `jobs` that keeps the cursor [env: MAILROOM_QUEUE_NAME] [default: mailroom]"
+    )]
+    pub(crate) queue_name: Option<OsString>,
+
+    #[arg(
+        long,
+        value_name = "KIND",
+        help = "Kind of the queue; this release has `cursor` only [env: MAILROOM_QUEUE_KIND] [default: cursor]"
+    )]
+    pub(crate) queue_kind: Option<OsString>,
+
+    #[arg(
+        long,
+        value_name = "MS",
+        allow_negative_numbers = true,
+        help = "Longest time between two looks at the database, 100ms to 24h, not below the batch timeout \
+                [env: MAILROOM_HEALTHCHECK_INTERVAL] [default: 270000]"
+    )]
+    pub(crate) healthcheck_interval: Option<OsString>,
+
+    #[arg(
+        long,
+        value_name = "MS",
+        allow_negative_numbers = true,
+        help = "How long a token waits for its batch to fill, 0 to 1h [env: MAILROOM_BATCH_TIMEOUT] [default: 5000]"
+    )]
+    pub(crate) batch_timeout: Option<OsString>,
+
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        help = "Most tokens of a batch, which is one line, 1 to 10000 [env: MAILROOM_BATCH_LIMIT] [default: 10]"
+    )]
+    pub(crate) batch_limit: Option<OsString>,
+
+    #[arg(
+        long,
+        value_name = "MS",
+        allow_negative_numbers = true,
+        help = "How often to look without having been woken, 100ms to 24h [env: MAILROOM_POLL_INTERVAL] [default: 5s]"
+    )]
+    pub(crate) poll_interval: Option<OsString>,
+
+    #[arg(
+        long,
+        value_name = "BATCHES",
+        allow_negative_numbers = true,
+        help = "Batches on their way to the reader at once, 1 to 1000, or `auto`, which follows how fast the reader \
+                takes them [env: MAILROOM_PREFETCH] [default: auto]"
+    )]
+    pub(crate) prefetch: Option<OsString>,
+
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        help = "Form of the log lines on standard error: text or json [env: MAILROOM_LOG_FORMAT] [default: text]"
+    )]
+    pub(crate) log_format: Option<OsString>,
+
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        help = "Least important log lines to write: error, warn, info or debug [env: MAILROOM_LOG_LEVEL] [default: info]"
+    )]
+    pub(crate) log_level: Option<OsString>,
+}
+
+/// What `mailroom collect` runs with, apart from the database and the keys.
+#[derive(Clone, Debug)]
+pub struct CollectSettings {
+    /// The channel to listen on.
+    pub channel: String,
+    /// The label of `jobs.job_type` whose row keeps the cursor.
+    pub queue_name: String,
+    /// Which queue to collect from.
+    pub queue_kind: QueueKind,
+    /// The longest time between two looks at the database.
+    pub healthcheck_interval: Duration,
+    /// How long the first token of a batch waits for the others.
+    pub batch_timeout: Duration,
+    /// The most tokens of a batch.
+    pub batch_limit: usize,
+    /// How often to look without a notification; at most the health-check interval.
+    pub poll_interval: Duration,
+    /// How many batches are on their way to the reader at once.
+    pub prefetch: Prefetch,
+    /// The form of log lines.
+    pub log_format: LogFormat,
+    /// The least important log lines to write.
+    pub log_level: LogLevel,
+}
+
+/// Which queue to collect from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueKind {
+    /// `jobs.last_seq`, on an untouched base schema.
+    Cursor,
+}
+
+/// How many batches may be on their way to the reader at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefetch {
+    /// As many as the reader takes within about a second.
+    Auto,
+    /// This many, however slow the reader is.
+    Batches(usize),
+}
+
+impl CollectSettings {
+    /// Reads flags and variables.
+    ///
+    /// # Errors
+    /// The first value that is not allowed, and a health-check interval below the batch timeout.
+    pub fn read(flags: &CollectFlags, variables: Variables<'_>) -> Result<Self, SettingError> {
+        let f = flags;
+        let (_, log_format) = LOG_FORMAT.value(f.log_format.as_ref(), variables, "text", |text| {
+            value::one_of(text, &[("text", LogFormat::Text), ("json", LogFormat::Json)])
+        })?;
+        let (_, log_level) = LOG_LEVEL.value(f.log_level.as_ref(), variables, "info", |text| {
+            use LogLevel::{Debug, Error, Info, Warn};
+            value::one_of(text, &[("error", Error), ("warn", Warn), ("info", Info), ("debug", Debug)])
+        })?;
+        let (_, channel) =
+            CHANNEL_NAME.value(f.channel_name.as_ref(), variables, "token_insert", value::name)?;
+        let (_, queue_name) = QUEUE_NAME.value(f.queue_name.as_ref(), variables, "mailroom", value::name)?;
+        let (_, batch_limit) = BATCH_LIMIT.value(f.batch_limit.as_ref(), variables, "10", |text| {
+            value::whole_number(text, &BATCH_LIMITS)
+        })?;
+        let (_, batch_timeout) =
+            BATCH_TIMEOUT.value(f.batch_timeout.as_ref(), variables, "5000", |text| {
+                value::duration(text, &BATCH_TIMEOUTS)
+            })?;
+        let (interval_origin, healthcheck_interval) =
+            HEALTHCHECK_INTERVAL.value(f.healthcheck_interval.as_ref(), variables, "270000", |text| {
+                value::duration(text, &INTERVALS)
+            })?;
+        let (_, poll_interval) = POLL_INTERVAL
+            .value(f.poll_interval.as_ref(), variables, "5s", |text| value::duration(text, &INTERVALS))?;
+        let (_, prefetch) = PREFETCH.value(f.prefetch.as_ref(), variables, "auto", prefetch)?;
+
+        if healthcheck_interval < batch_timeout {
+            return Err(SettingError::HealthcheckBelowTimeout {
+                interval_origin,
+                interval: Span(healthcheck_interval),
+                timeout: Span(batch_timeout),
+                timeout_name: BATCH_TIMEOUT.variable,
+            });
+        }
+        Ok(Self {
+            channel,
+            queue_name,
+            queue_kind: queue_kind(f.queue_kind.as_ref(), variables)?,
+            healthcheck_interval,
+            batch_timeout,
+            batch_limit,
+            poll_interval: poll_interval.min(healthcheck_interval),
+            prefetch,
+            log_format,
+            log_level,
+        })
+    }
+}
+
+fn queue_kind(flag: Option<&OsString>, variables: Variables<'_>) -> Result<QueueKind, SettingError> {
+    let kinds = [("cursor", Some(QueueKind::Cursor)), ("deliveries", None)];
+    let (origin, kind): (Origin, _) =
+        QUEUE_KIND.value(flag, variables, "cursor", |text| value::one_of(text, &kinds))?;
+    kind.ok_or(SettingError::NoDeliveries { origin })
+}
+
+fn prefetch(text: &str) -> Result<Prefetch, value::NotAllowed> {
+    if text == "auto" {
+        return Ok(Prefetch::Auto);
+    }
+    value::whole_number(text, &PREFETCH_BATCHES)
+        .map(Prefetch::Batches)
+        .map_err(|value::NotAllowed(numbers)| value::NotAllowed(format!("`auto` or {numbers}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<CollectSettings, String> {
+        let lookup = |name: &str| {
+            variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| OsString::from(value))
+        };
+        CollectSettings::read(&CollectFlags::default(), &lookup).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn defaults_are_those_of_existing_installations() {
+        let settings = read(&[]).unwrap();
+        assert_eq!(settings.channel, "token_insert");
+        assert_eq!(settings.queue_name, "mailroom");
+        assert_eq!(settings.queue_kind, QueueKind::Cursor);
+        assert_eq!(settings.healthcheck_interval, Duration::from_secs(270));
+        assert_eq!(settings.batch_timeout, Duration::from_secs(5));
+        assert_eq!(settings.batch_limit, 10);
+        assert_eq!(settings.poll_interval, Duration::from_secs(5));
+        assert_eq!(settings.prefetch, Prefetch::Auto);
+        assert_eq!(settings.log_format, LogFormat::Text);
+        assert_eq!(settings.log_level, LogLevel::Info);
+    }
+
+    #[test]
+    fn an_empty_variable_is_not_set() {
+        assert_eq!(read(&[("MAILROOM_BATCH_LIMIT", "")]).unwrap().batch_limit, 10);
+    }
+
+    #[test]
+    fn a_flag_beats_its_variable_and_is_named_in_the_error() {
+        let flags = CollectFlags { batch_limit: Some("3".into()), ..CollectFlags::default() };
+        let settings = CollectSettings::read(&flags, &|_| Some("auto".into()));
+        assert_eq!(
+            settings.unwrap_err().to_string(),
+            "MAILROOM_LOG_FORMAT is `auto`, but must be `text` or `json`"
+        );
+        let settings =
+            CollectSettings::read(&flags, &|name| (name == "MAILROOM_BATCH_LIMIT").then(|| "x".into()));
+        assert_eq!(settings.unwrap().batch_limit, 3);
+        let flags = CollectFlags { batch_limit: Some("-3".into()), ..CollectFlags::default() };
+        assert_eq!(
+            CollectSettings::read(&flags, &|_| None).unwrap_err().to_string(),
+            "--batch-limit is `-3`, but must be a whole number from 1 to 10000"
+        );
+    }
+
+    #[test]
+    fn the_poll_interval_is_bounded_by_the_healthcheck_interval() {
+        let settings = read(&[("MAILROOM_HEALTHCHECK_INTERVAL", "6s"), ("MAILROOM_POLL_INTERVAL", "1h")]);
+        assert_eq!(settings.unwrap().poll_interval, Duration::from_secs(6));
+    }
+
+    #[test]
+    fn every_invalid_value_is_one_sentence_that_names_its_variable() {
+        const LIMIT: &str = "but must be a whole number from 1 to 10000";
+        const SPAN: &str =
+            "but must be a whole number of milliseconds, or one with the unit ms, s, m or h, from";
+        for (name, value, sentence) in [
+            ("MAILROOM_BATCH_LIMIT", "0", format!("MAILROOM_BATCH_LIMIT is `0`, {LIMIT}")),
+            ("MAILROOM_BATCH_LIMIT", "-1", format!("MAILROOM_BATCH_LIMIT is `-1`, {LIMIT}")),
+            ("MAILROOM_BATCH_LIMIT", "10001", format!("MAILROOM_BATCH_LIMIT is `10001`, {LIMIT}")),
+            ("MAILROOM_BATCH_LIMIT", "ten", format!("MAILROOM_BATCH_LIMIT is `ten`, {LIMIT}")),
+            ("MAILROOM_BATCH_TIMEOUT", "-1", format!("MAILROOM_BATCH_TIMEOUT is `-1`, {SPAN} 0 to 1h")),
+            (
+                "MAILROOM_HEALTHCHECK_INTERVAL",
+                "4999",
+                "MAILROOM_HEALTHCHECK_INTERVAL is 4999ms, which is below the batch timeout of 5s; raise it, or lower \
+                 MAILROOM_BATCH_TIMEOUT"
+                    .to_owned(),
+            ),
+            ("MAILROOM_POLL_INTERVAL", "0", format!("MAILROOM_POLL_INTERVAL is `0`, {SPAN} 100ms to 24h")),
+            (
+                "MAILROOM_PREFETCH",
+                "many",
+                "MAILROOM_PREFETCH is `many`, but must be `auto` or a whole number from 1 to 1000".to_owned(),
+            ),
+            (
+                "MAILROOM_QUEUE_KIND",
+                "Cursor",
+                "MAILROOM_QUEUE_KIND is `Cursor`, but must be `cursor` or `deliveries`".to_owned(),
+            ),
+            (
+                "MAILROOM_QUEUE_KIND",
+                "deliveries",
+                "MAILROOM_QUEUE_KIND is `deliveries`, but this release collects from the queue `cursor` only; set it \
+                 to `cursor`"
+                    .to_owned(),
+            ),
+            (
+                "MAILROOM_LOG_LEVEL",
+                "trace",
+                "MAILROOM_LOG_LEVEL is `trace`, but must be `error` or `warn` or `info` or `debug`".to_owned(),
+            ),
+        ] {
+            assert_eq!(read(&[(name, value)]).unwrap_err(), sentence);
+        }
+        let name = "x".repeat(64);
+        for variable in ["MAILROOM_CHANNEL_NAME", "MAILROOM_QUEUE_NAME"] {
+            let error = read(&[(variable, &name)]).unwrap_err();
+            assert!(error.starts_with(&format!("{variable} is `")), "{error}");
+            assert!(
+                error.ends_with("but must be a name of 1 to 63 bytes without a NUL character"),
+                "{error}"
+            );
+        }
+    }
+}

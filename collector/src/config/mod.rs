@@ -1,0 +1,183 @@
+//! Settings: where a value comes from, and what is allowed.
+//!
+//! A flag beats its environment variable, and an empty variable counts as not set. Every invalid value is one sentence
+//! that names the flag or the variable; secrets come from the environment or a file only and are never shown.
+
+mod collect;
+mod value;
+
+use std::ffi::OsString;
+use std::fmt;
+
+pub use collect::{CollectFlags, CollectSettings, Prefetch, QueueKind};
+pub use value::{NotAllowed, Span};
+
+/// The variable that says which database to connect to. It may hold a password, so there is no flag for it.
+pub const DATABASE_URL: &str = "MAILROOM_DATABASE_URL";
+
+/// The variable with the key. There is no flag for it: arguments are visible to everybody on the machine.
+pub const SECRET_KEY: &str = "MAILROOM_SECRET_KEY";
+
+/// The variable with the path of a key file.
+pub const KEY_FILE: &str = "MAILROOM_KEY_FILE";
+
+/// Why a setting stops the start.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingError {
+    /// A setting without a default is missing.
+    #[error("{name} is not set; {wanted}")]
+    Missing {
+        /// The variable.
+        name: &'static str,
+        /// What to set it to.
+        wanted: &'static str,
+    },
+    /// The value has the wrong form or lies outside what is allowed.
+    #[error("{origin} is {value}, but must be {allowed}")]
+    Invalid {
+        /// The flag or variable.
+        origin: Origin,
+        /// The value, quoted and shortened.
+        value: Shown,
+        /// What is allowed.
+        allowed: NotAllowed,
+    },
+    /// The value is not text.
+    #[error("{origin} is not valid UTF-8; write it in UTF-8")]
+    NotUtf8 {
+        /// The flag or variable.
+        origin: Origin,
+    },
+    /// A queue that this release does not have.
+    #[error(
+        "{origin} is `deliveries`, but this release collects from the queue `cursor` only; set it to `cursor`"
+    )]
+    NoDeliveries {
+        /// The flag or variable.
+        origin: Origin,
+    },
+    /// Two settings contradict each other.
+    #[error(
+        "{interval_origin} is {interval}, which is below the batch timeout of {timeout}; raise it, or lower {timeout_name}"
+    )]
+    HealthcheckBelowTimeout {
+        /// The flag or variable of the health-check interval.
+        interval_origin: Origin,
+        /// The health-check interval.
+        interval: Span,
+        /// The batch timeout.
+        timeout: Span,
+        /// The variable of the batch timeout.
+        timeout_name: &'static str,
+    },
+    /// Two places for the key.
+    #[error(
+        "MAILROOM_SECRET_KEY and MAILROOM_KEY_FILE are both set; unset one, so that it is clear which key signs"
+    )]
+    TwoKeySources,
+}
+
+/// Where a value was given; shown as the name that a person can look for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A flag of the command line.
+    Flag(&'static str),
+    /// An environment variable.
+    Variable(&'static str),
+    /// Nowhere: the default of this variable.
+    Default(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(name) | Self::Variable(name) => formatter.write_str(name),
+            Self::Default(variable) => write!(formatter, "the default of {variable}"),
+        }
+    }
+}
+
+/// A value in an error: quoted, control characters escaped, cut after 40 characters.
+#[derive(Debug)]
+pub struct Shown(String);
+
+impl Shown {
+    fn new(value: &str) -> Self {
+        const LONGEST: usize = 40;
+        let mut text: String = value.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+        if value.chars().nth(LONGEST).is_some() {
+            text.push('…');
+        }
+        Self(text)
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "`{}`", self.0)
+    }
+}
+
+/// Looks up an environment variable; tests give their own, because a process has only one environment.
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// The environment of this process.
+pub fn process_variables(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+/// One setting that has a flag and a variable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    pub(crate) flag: &'static str,
+    pub(crate) variable: &'static str,
+}
+
+impl Setting {
+    /// The given or default text and where it came from.
+    pub(crate) fn text(
+        self,
+        flag: Option<&OsString>,
+        variables: Variables<'_>,
+        default: &str,
+    ) -> Result<(Origin, String), SettingError> {
+        let (origin, value) = match (flag, set_variable(variables, self.variable)) {
+            (Some(value), _) => (Origin::Flag(self.flag), value.clone()),
+            (None, Some(value)) => (Origin::Variable(self.variable), value),
+            (None, None) => (Origin::Default(self.variable), default.into()),
+        };
+        let value = value.into_string().map_err(|_| SettingError::NotUtf8 { origin })?;
+        Ok((origin, value))
+    }
+
+    /// The given or default value, read by `parse`.
+    pub(crate) fn value<T>(
+        self,
+        flag: Option<&OsString>,
+        variables: Variables<'_>,
+        default: &str,
+        parse: impl FnOnce(&str) -> Result<T, NotAllowed>,
+    ) -> Result<(Origin, T), SettingError> {
+        let (origin, text) = self.text(flag, variables, default)?;
+        match parse(&text) {
+            Ok(value) => Ok((origin, value)),
+            Err(allowed) => Err(SettingError::Invalid { origin, value: Shown::new(&text), allowed }),
+        }
+    }
+}
+
+/// The value of a variable that is set to something.
+pub(crate) fn set_variable(variables: Variables<'_>, name: &str) -> Option<OsString> {
+    variables(name).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shown_value_is_escaped_and_cut() {
+        assert_eq!(Shown::new("a\nb\u{1b}[1m").to_string(), "`a\\nb\\u{1b}[1m`");
+        assert_eq!(Shown::new(&"9".repeat(41)).to_string(), format!("`{}…`", "9".repeat(40)));
+    }
+}

@@ -1,0 +1,22 @@
+//! The parts of the program `mailroom`.
+//!
+//! Data walks one way: `listener` → `queue` → `batcher` → `signer` → `line` → `sink`, and back to the `queue`, which
+//! is told what the reader has. `collector` is the loop that moves it.
+
+pub mod backoff;
+pub mod batcher;
+pub mod collector;
+pub mod commands;
+pub mod config;
+pub mod keys;
+pub mod line;
+pub mod listener;
+pub mod migrate;
+pub mod outage;
+pub mod postgres;
+pub mod prefetch;
+pub mod queue;
+pub mod shutdown;
+pub mod signer;
+pub mod sink;
+pub mod telemetry;

@@ -1,0 +1,73 @@
+//! Batches as lines for the reader.
+
+mod csv;
+
+use mailroom_verifier_core::SharedKey;
+
+use crate::queue::Batch;
+use crate::signer::{Unfit, sign};
+
+/// A signed batch, written out.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The bytes with the line feed at the end; empty if no token of the batch is fit to be sent.
+    pub bytes: Vec<u8>,
+    /// How many tokens it carries.
+    pub tokens: usize,
+    /// The rows that were left out, by id.
+    pub passed: Vec<(i64, Unfit)>,
+}
+
+impl Line {
+    /// Signs the tokens of `batch` and writes the sound ones, in their order, as one line of `csv`.
+    pub fn of(batch: &Batch, key: &SharedKey) -> Self {
+        let mut line =
+            Self { bytes: Vec::with_capacity(160 * batch.tokens.len()), tokens: 0, passed: Vec::new() };
+        for token in &batch.tokens {
+            match sign(key, token).and_then(|signed| csv::append(&mut line.bytes, token, &signed)) {
+                Ok(()) => line.tokens += 1,
+                Err(reason) => line.passed.push((token.id, reason)),
+            }
+        }
+        if line.tokens > 0 {
+            line.bytes.push(b'\n');
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::{BatchId, Token};
+    use mailroom_verifier_core::Action;
+
+    fn token(id: i64, login: &str) -> Token {
+        Token {
+            id,
+            action: Action::Activate,
+            email: b"a@b.test".to_vec(),
+            login: login.as_bytes().to_vec(),
+            secret: vec![9; 32],
+            code: Some(b"00420".to_vec()),
+        }
+    }
+
+    fn line(tokens: Vec<Token>) -> (String, Vec<i64>) {
+        let line = Line::of(&Batch { id: BatchId(1), tokens }, &SharedKey::from(&[7; 32]));
+        (String::from_utf8(line.bytes).unwrap(), line.passed.iter().map(|(id, _)| *id).collect())
+    }
+
+    #[test]
+    fn a_row_that_is_not_fit_leaves_the_others_as_they_are() {
+        let (both, passed) = line(vec![token(1, "x"), token(2, "y")]);
+        assert_eq!(passed, [0_i64; 0]);
+        let bad = vec![token(4, "x,y"), token(1, "x"), token(5, "x\ny"), token(2, "y"), token(6, "\"")];
+        assert_eq!(line(bad), (both, vec![4, 5, 6]));
+    }
+
+    #[test]
+    fn a_batch_without_a_fit_row_is_no_line() {
+        assert_eq!(line(vec![token(1, ",")]), (String::new(), vec![1]));
+    }
+}

@@ -1,0 +1,162 @@
+//! Hears the database announce tokens, on a connection of its own.
+//!
+//! The connection is read at all times, whatever the output does: a listener that stops reading makes the server keep
+//! notifications for it, and vacuum wait. A notification is a hint to look, never a count, because the server merges
+//! those of one transaction. Tokens that were announced while nobody listened are found because each new connection
+//! counts as a hint, once it listens.
+
+use std::convert::Infallible;
+use std::error::Error as _;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::backoff::Backoff;
+use crate::config::Span;
+use crate::outage::Outage;
+use crate::postgres::{self, ConnectionSettings, Session, SessionOptions};
+
+/// How often the connection is asked something, and how long the answer is waited for. Together they are how late a
+/// connection that died without a word is noticed.
+const QUESTION_INTERVAL: Duration = Duration::from_secs(4);
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// A connection that lasted this long was a success.
+const LASTED: Duration = Duration::from_secs(1);
+
+/// The task that listens, ended when this is dropped.
+#[derive(Debug)]
+pub struct Listener {
+    hints: watch::Receiver<u64>,
+    task: JoinHandle<Infallible>,
+}
+
+impl Listener {
+    /// Starts listening on `channel`, and goes on for ever. The connection is asked something at least every
+    /// `healthcheck_interval`.
+    pub fn start(connection: ConnectionSettings, channel: &str, healthcheck_interval: Duration) -> Self {
+        let (sender, hints) = watch::channel(0);
+        let listening = Listening {
+            connection,
+            // Quoted, so that any name is one, and none is more than that.
+            statement: format!("LISTEN \"{}\"", channel.replace('"', "\"\"")),
+            channel: channel.to_owned(),
+            question_interval: QUESTION_INTERVAL.min(healthcheck_interval),
+            hints: sender,
+        };
+        Self { hints, task: tokio::spawn(listening.run()) }
+    }
+
+    /// The number of hints so far, to be watched.
+    pub fn hints(&self) -> watch::Receiver<u64> {
+        self.hints.clone()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Listening {
+    connection: ConnectionSettings,
+    statement: String,
+    channel: String,
+    question_interval: Duration,
+    hints: watch::Sender<u64>,
+}
+
+impl Listening {
+    async fn run(self) -> Infallible {
+        let mut backoff = Backoff::default();
+        let mut outage = Outage::default();
+        loop {
+            let cause = match self.connect().await {
+                Ok(session) => {
+                    let connected = Instant::now();
+                    let cause = self.listen(session, &mut outage).await;
+                    if connected.elapsed() >= LASTED {
+                        backoff.reset();
+                    }
+                    cause
+                }
+                Err(cause) => cause,
+            };
+            if let Some(lasting) = outage.failed(&cause, Instant::now()) {
+                let since = Span(Duration::from_secs(lasting.as_secs()));
+                tracing::warn!("not listening on `{}` (since {since}): {cause}; trying again", self.channel);
+            }
+            sleep(backoff.pause()).await;
+        }
+    }
+
+    async fn connect(&self) -> Result<Session, String> {
+        let options = SessionOptions {
+            application_name: "mailroom collect (listener)",
+            statement_timeout: Some(ANSWER),
+        };
+        postgres::connect(&self.connection, &options).await.map_err(|error| error.to_string())
+    }
+
+    /// Listens until the connection is lost; returns why it is.
+    async fn listen(&self, session: Session, outage: &mut Outage) -> String {
+        let Session { client, mut connection, .. } = session;
+        let hints = self.hints.clone();
+        // In a task of its own, so that it is read also while a question waits for its answer.
+        let mut reading = AbortOnDrop(tokio::spawn(async move {
+            loop {
+                match connection.notification().await {
+                    Some(Ok(_)) => hints.send_modify(|count| *count += 1),
+                    Some(Err(error)) => return cause(&error),
+                    None => return "the connection is closed".to_owned(),
+                }
+            }
+        }));
+        let mut statement = self.statement.as_str();
+        loop {
+            match timeout(ANSWER, client.batch_execute(statement)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return cause(&error),
+                Err(_) => return format!("no answer within {} s", ANSWER.as_secs()),
+            }
+            if statement == self.statement {
+                // Only now, when nothing can be missed any more, is it time to look for what was.
+                self.hints.send_modify(|count| *count += 1);
+                self.tell(outage.over(Instant::now()));
+                statement = "SELECT 1";
+            }
+            if let Ok(ended) = timeout(self.question_interval, &mut reading.0).await {
+                return ended.unwrap_or_else(|error| error.to_string());
+            }
+        }
+    }
+
+    fn tell(&self, outage: Option<Duration>) {
+        if let Some(lasting) = outage {
+            let after = Span(Duration::from_secs(lasting.as_secs()));
+            tracing::info!("listening on `{}` again, after {after}", self.channel);
+        } else {
+            tracing::info!("listening on `{}`", self.channel);
+        }
+    }
+}
+
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn cause(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(refusal) => {
+            format!("the server says: {} (SQLSTATE {})", refusal.message(), refusal.code().code())
+        }
+        None => error.source().map_or_else(|| error.to_string(), ToString::to_string),
+    }
+}

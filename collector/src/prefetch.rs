@@ -1,0 +1,161 @@
+//! How many batches are on their way to the reader at once.
+//!
+//! Few keep a slow reader's tokens fresh: what is claimed early is mailed late, and may have expired or been used by
+//! then. Many make each round trip to the database worth its while. So their number follows how fast the reader is.
+//!
+//! Pure policy: the caller passes the times in.
+
+use std::time::Duration;
+
+use crate::config;
+
+/// A batch that is taken within this time lets the number grow.
+const FAST: Duration = Duration::from_millis(250);
+
+/// A batch that is taken after this time lets it shrink.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// What is kept in memory at most, in tokens: about 5 MB if the number follows the reader, 50 MB if it is set.
+const MOST_TOKENS: usize = 8_192;
+const MOST_TOKENS_SET: usize = 100_000;
+
+/// Where the number starts.
+const FIRST: usize = 4;
+
+/// The number of batches that may be on their way.
+#[derive(Debug)]
+pub struct Prefetch {
+    batches: usize,
+    /// The bounds of `batches`.
+    least: usize,
+    most: usize,
+    /// How many batches must have been taken since the last change before the number may shrink again: those that
+    /// were sent before a change say nothing about it.
+    unaffected: usize,
+}
+
+impl Prefetch {
+    /// As the settings say, for batches of `limit` tokens.
+    pub fn new(setting: config::Prefetch, limit: usize) -> Self {
+        let (first, least, most) = match setting {
+            config::Prefetch::Auto => (FIRST, 1, (MOST_TOKENS / limit).max(2)),
+            config::Prefetch::Batches(count) => {
+                let count = count.min(MOST_TOKENS_SET / limit).max(1);
+                (count, count, count)
+            }
+        };
+        Self { batches: first.min(most), least, most, unaffected: 0 }
+    }
+
+    /// How many batches to claim while `in_flight` are on their way.
+    ///
+    /// Nothing until half of them are taken, so that a fast reader does not cost a round trip a batch.
+    pub fn wanted(&self, in_flight: usize) -> usize {
+        let free = self.batches.saturating_sub(in_flight);
+        if free >= self.batches.div_ceil(2) { free } else { 0 }
+    }
+
+    /// A batch was taken this long after it was sent.
+    pub fn taken(&mut self, after: Duration) {
+        self.unaffected = self.unaffected.saturating_sub(1);
+        if after <= FAST {
+            self.batches = (self.batches + 1).min(self.most);
+        } else if after > SLOW {
+            self.shrink();
+        }
+    }
+
+    /// Batches had to be recalled, because the reader took nothing for a while; `in_flight` were not.
+    pub fn recalled(&mut self, in_flight: usize) {
+        self.unaffected = in_flight;
+        self.batches = in_flight.clamp(self.least, self.most);
+    }
+
+    /// Whether the number does not follow the reader.
+    pub fn is_fixed(&self) -> bool {
+        self.least == self.most
+    }
+
+    fn shrink(&mut self) {
+        if self.unaffected == 0 {
+            self.unaffected = self.batches;
+            self.batches = (self.batches / 2).max(self.least);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn auto(limit: usize) -> Prefetch {
+        Prefetch::new(config::Prefetch::Auto, limit)
+    }
+
+    #[test]
+    fn a_fast_reader_gets_thousands_of_tokens_a_round_trip() {
+        let mut prefetch = auto(10);
+        let mut taken = 0;
+        for _ in 0..8 {
+            let wanted = prefetch.wanted(0);
+            (0..wanted).for_each(|_| prefetch.taken(FAST));
+            taken += wanted;
+        }
+        assert_eq!(prefetch.wanted(0), MOST_TOKENS / 10);
+        assert!(taken < 2_000, "it took {taken} batches");
+    }
+
+    #[test]
+    fn a_slow_reader_gets_single_batches() {
+        let mut prefetch = auto(10);
+        (0..1_000).for_each(|_| prefetch.taken(FAST));
+        (0..2_000).for_each(|_| prefetch.taken(SLOW * 2));
+        assert_eq!(prefetch.wanted(0), 1);
+        assert_eq!(prefetch.wanted(1), 0);
+    }
+
+    #[test]
+    fn one_stall_shrinks_the_number_once() {
+        let mut prefetch = auto(10);
+        (0..1_000).for_each(|_| prefetch.taken(FAST));
+        let before = prefetch.wanted(0);
+        (0..before).for_each(|_| prefetch.taken(SLOW * 2));
+        assert_eq!(prefetch.wanted(0), before / 2);
+    }
+
+    #[test]
+    fn claims_wait_until_half_of_the_batches_are_taken() {
+        let prefetch = auto(10);
+        assert_eq!(prefetch.wanted(0), 4);
+        assert_eq!(prefetch.wanted(2), 2);
+        assert_eq!(prefetch.wanted(3), 0);
+        assert_eq!(prefetch.wanted(9), 0);
+    }
+
+    #[test]
+    fn after_a_recall_nothing_is_claimed_until_the_reader_goes_on() {
+        let mut prefetch = auto(10);
+        (0..1_000).for_each(|_| prefetch.taken(FAST));
+        prefetch.recalled(40);
+        assert_eq!(prefetch.wanted(40), 0);
+        assert_eq!(prefetch.wanted(20), 20);
+        prefetch.recalled(0);
+        assert_eq!(prefetch.wanted(0), 1);
+    }
+
+    #[test]
+    fn a_number_in_the_settings_stays() {
+        let mut prefetch = Prefetch::new(config::Prefetch::Batches(7), 10_000);
+        prefetch.recalled(1);
+        (0..20).for_each(|_| prefetch.taken(SLOW * 2));
+        (0..20).for_each(|_| prefetch.taken(FAST));
+        assert_eq!(prefetch.wanted(0), 7);
+    }
+
+    #[test]
+    fn large_batches_keep_the_memory_bounded() {
+        let mut prefetch = auto(10_000);
+        (0..1_000).for_each(|_| prefetch.taken(FAST));
+        assert_eq!(prefetch.wanted(0), 2);
+    }
+}

@@ -1,0 +1,266 @@
+//! A connection that holds the queue: the same session claims, advances and owns the lock.
+
+use std::error::Error as _;
+use std::future::Future;
+use std::time::Duration;
+
+use mailroom_verifier_core::Action;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::FromSql;
+use tokio_postgres::{Client, Row, Statement};
+
+use crate::postgres::{self, ConnectionSettings, SessionOptions};
+use crate::queue::{QueueError, Token};
+
+const SETTINGS: &str = include_str!("settings.sql");
+const INSPECT: &str = include_str!("inspect.sql");
+const HOLDER: &str = include_str!("holder.sql");
+const BEGIN: &str = include_str!("begin.sql");
+const CLAIM: &str = include_str!("claim.sql");
+const ADVANCE: &str = include_str!("advance.sql");
+
+/// The longest that any answer is waited for. A connection that died without a word is found by it.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long the server gets to end a session that was told to.
+const PARTING: Duration = Duration::from_secs(2);
+
+/// A session on the queue, which holds its lock once it was taken.
+#[derive(Debug)]
+pub(super) struct Session {
+    client: Client,
+    driver: JoinHandle<()>,
+    queue: String,
+    claim: Statement,
+    advance: Statement,
+    lock: i64,
+    process: i32,
+    started: String,
+}
+
+/// What tells an earlier session of this process from those of others.
+#[derive(Debug)]
+pub(super) struct PastSession {
+    process: i32,
+    started: String,
+}
+
+/// Rows that were read together.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// The tokens that can be sent now, in id order.
+    pub(super) tokens: Vec<Token>,
+    /// Tokens that are neither expired nor consumed, but whose account has the wrong status.
+    pub(super) ineligible: Vec<i64>,
+    /// The highest id that was read, or where reading began if there was no row.
+    pub(super) through: i64,
+    /// How many rows were read, whatever their state.
+    pub(super) rows: usize,
+}
+
+impl Session {
+    /// Connects and checks that the queue is there.
+    pub(super) async fn open(connection: &ConnectionSettings, queue: &str) -> Result<Self, QueueError> {
+        let options =
+            SessionOptions { application_name: "mailroom collect", statement_timeout: Some(ANSWER) };
+        let connected = postgres::connect(connection, &options).await;
+        let session = connected.map_err(|error| QueueError::Unavailable(error.to_string()))?;
+        let (client, server) = (session.client, session.server);
+        let driver = tokio::spawn(async move {
+            // The next call of the client reports why the connection ended.
+            session.connection.run().await.ok();
+        });
+        let session = Self::prepare(client, driver, queue).await?;
+        tracing::info!("connected to {server}");
+        Ok(session)
+    }
+
+    /// Takes the queue's lock, from an earlier session of this process if need be.
+    ///
+    /// Tried, not waited for: a statement that waits keeps a snapshot, and vacuum would wait with it.
+    pub(super) async fn take_lock(&mut self, past: Option<&PastSession>) -> Result<(), QueueError> {
+        if self.try_lock().await? {
+            return Ok(());
+        }
+        let (process, started) = past.map(|past| (past.process, past.started.as_str())).unzip();
+        let Some(holder) = answer(self.client.query_opt(HOLDER, &[&self.lock, &process, &started])).await?
+        else {
+            return Err(QueueError::Taken("another collector has just ended".to_owned()));
+        };
+        let holder_process: i32 = column(&holder, 0)?;
+        if !column::<bool>(&holder, 1)? {
+            return Err(QueueError::Taken(format!(
+                "another collector has the queue `{}`, by the server's process {holder_process}; waiting for it to end",
+                self.queue
+            )));
+        }
+        // The server has not noticed that the earlier connection of this very process is gone.
+        answer(self.client.execute("SELECT pg_terminate_backend($1)", &[&holder_process])).await?;
+        let freed = timeout(PARTING, async {
+            while !self.try_lock().await? {
+                sleep(Duration::from_millis(20)).await;
+            }
+            Ok::<_, QueueError>(())
+        });
+        freed.await.unwrap_or_else(|_| {
+            Err(QueueError::Unavailable("the earlier connection of this collector does not end".to_owned()))
+        })
+    }
+
+    /// Reads where the cursor stands. Nobody else moves it as long as this session lives.
+    pub(super) async fn begin(&mut self) -> Result<i64, QueueError> {
+        let rows = answer(self.client.query(BEGIN, &[&self.queue])).await?;
+        let row = rows.first().ok_or_else(|| unknown_queue(&self.queue, ""))?;
+        column(row, 0)
+    }
+
+    /// Reads the `count` rows after the id `after`, and the rows with the ids `again`.
+    pub(super) async fn read(&mut self, after: i64, count: usize, again: &[i64]) -> Result<Page, QueueError> {
+        let limit = i64::try_from(count).unwrap_or(i64::MAX);
+        let rows = answer(self.client.query(&self.claim, &[&after, &limit, &again])).await?;
+        let first = rows.first().ok_or_else(|| unexpected("a page without a row"))?;
+        let mut page = Page {
+            tokens: Vec::with_capacity(rows.len()),
+            ineligible: Vec::new(),
+            through: column(first, 0)?,
+            rows: usize::try_from(column::<i64>(first, 1)?).map_err(|_| unexpected("a negative count"))?,
+        };
+        for row in &rows {
+            let Some(id) = column::<Option<i64>>(row, 2)? else { continue };
+            if column(row, 3)? {
+                page.tokens.push(token(row, id)?);
+            } else {
+                page.ineligible.push(id);
+            }
+        }
+        Ok(page)
+    }
+
+    /// Moves the cursor, if it still is at `from` and this session still has the lock.
+    pub(super) async fn advance(&mut self, from: i64, to: i64) -> Result<(), QueueError> {
+        let moved =
+            answer(self.client.execute(&self.advance, &[&self.queue, &to, &from, &self.lock])).await?;
+        if moved == 1 {
+            return Ok(());
+        }
+        Err(QueueError::Unavailable(format!(
+            "the cursor is no longer at {from}, or this session no longer has the lock of the queue; if nobody set the \
+             cursor by hand, look for another collector and for a connection pool in between, which must keep sessions"
+        )))
+    }
+
+    /// Closes the connection. The server frees the lock when it notices.
+    pub(super) fn end(self) -> PastSession {
+        self.driver.abort();
+        PastSession { process: self.process, started: self.started.clone() }
+    }
+
+    async fn prepare(client: Client, driver: JoinHandle<()>, queue: &str) -> Result<Self, QueueError> {
+        answer(client.batch_execute(SETTINGS)).await?;
+        let row = answer(client.query_one(INSPECT, &[&queue])).await?;
+        if column(&row, 0)? {
+            return Err(QueueError::Unavailable(
+                "the server is a standby, where the cursor cannot be moved; connect to the primary, for instance with \
+                 target_session_attrs=read-write"
+                    .to_owned(),
+            ));
+        }
+        if let Some(others) = column::<Option<String>>(&row, 1)? {
+            return Err(unknown_queue(queue, &others));
+        }
+        Ok(Self {
+            queue: queue.to_owned(),
+            claim: answer(client.prepare(CLAIM)).await?,
+            advance: answer(client.prepare(ADVANCE)).await?,
+            lock: column(&row, 2)?,
+            process: column(&row, 3)?,
+            started: column(&row, 4)?,
+            client,
+            driver,
+        })
+    }
+
+    async fn try_lock(&self) -> Result<bool, QueueError> {
+        let row = answer(self.client.query_one("SELECT pg_try_advisory_lock($1)", &[&self.lock])).await?;
+        column(&row, 0)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// Waits for the server, but not for ever.
+async fn answer<T>(work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, QueueError> {
+    match timeout(ANSWER, work).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(explain(&error)),
+        Err(_) => Err(QueueError::Unavailable(format!("no answer within {} s", ANSWER.as_secs()))),
+    }
+}
+
+/// Only the message of an error is shown: its detail can quote rows.
+fn explain(error: &tokio_postgres::Error) -> QueueError {
+    let Some(refusal) = error.as_db_error() else {
+        let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        return QueueError::Unavailable(format!("the connection is lost: {cause}"));
+    };
+    let (code, message) = (refusal.code(), refusal.message());
+    if [
+        &SqlState::UNDEFINED_TABLE,
+        &SqlState::UNDEFINED_COLUMN,
+        &SqlState::UNDEFINED_OBJECT,
+        &SqlState::UNDEFINED_FUNCTION,
+        &SqlState::DATATYPE_MISMATCH,
+    ]
+    .contains(&code)
+    {
+        QueueError::Unusable(format!(
+            "the database has no schema that this queue can use ({message}); run `mailroom migrate up`, or name the \
+             right database and schema in MAILROOM_DATABASE_URL"
+        ))
+    } else if code == &SqlState::INSUFFICIENT_PRIVILEGE {
+        QueueError::Unusable(format!(
+            "the database user lacks a privilege ({message}); it needs SELECT on accounts and tokens, and SELECT and \
+             UPDATE on jobs"
+        ))
+    } else {
+        QueueError::Unavailable(format!("the server says: {message} (SQLSTATE {})", code.code()))
+    }
+}
+
+fn unknown_queue(queue: &str, others: &str) -> QueueError {
+    let others = if others.is_empty() { "has no row".to_owned() } else { format!("knows: {others}") };
+    QueueError::Unusable(format!(
+        "there is no queue `{queue}` (MAILROOM_QUEUE_NAME): the table jobs {others}"
+    ))
+}
+
+fn unexpected(what: &str) -> QueueError {
+    QueueError::Unavailable(format!("the server answered {what}"))
+}
+
+fn token(row: &Row, id: i64) -> Result<Token, QueueError> {
+    let action: &str = column(row, 4)?;
+    Ok(Token {
+        id,
+        action: Action::from_database_value(action).map_err(|_| unexpected("an unknown action"))?,
+        email: column(row, 5)?,
+        login: column(row, 6)?,
+        secret: column(row, 7)?,
+        code: column(row, 8)?,
+    })
+}
+
+fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, QueueError> {
+    row.try_get(index).map_err(|_| {
+        QueueError::Unusable(format!(
+            "the database's schema has another type in column {index} of a query than this queue expects; run `mailroom \
+             migrate up`"
+        ))
+    })
+}

@@ -1,0 +1,111 @@
+//! Where tokens wait for their mail.
+//!
+//! A queue hands out tokens in batches and is told what became of each batch. It decides what is eligible, keeps what
+//! has to survive this process, and recovers its own connection; it knows nothing of lines and sinks.
+
+mod cursor;
+
+use std::fmt;
+use std::future::Future;
+
+use mailroom_verifier_core::Action;
+
+pub use cursor::CursorQueue;
+
+/// A token's row with what the mail needs of its account.
+///
+/// Texts are bytes, because a database without an encoding may hold any; nothing here is checked yet.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    /// The row's id.
+    pub id: i64,
+    /// What the link will do.
+    pub action: Action,
+    /// The account's email address.
+    pub email: Vec<u8>,
+    /// The account's login name.
+    pub login: Vec<u8>,
+    /// The row's random bytes, 32 in a sound row.
+    pub secret: Vec<u8>,
+    /// The row's code; the column can be null.
+    pub code: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Token");
+        shown.field("id", &self.id).field("action", &self.action).finish_non_exhaustive()
+    }
+}
+
+/// Names a claimed batch until it is settled or released; never given twice in one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BatchId(pub u64);
+
+/// Tokens that go out together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The name to settle or release it by.
+    pub id: BatchId,
+    /// The tokens, at least one.
+    pub tokens: Vec<Token>,
+}
+
+/// What to claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// The most batches.
+    pub batches: usize,
+    /// The most tokens of a batch.
+    pub limit: usize,
+    /// Whether a last batch may hold fewer than `limit` tokens.
+    pub partial: bool,
+    /// Whether to look also where this queue has looked before: at tokens that were not eligible then, and at tokens
+    /// that were committed late. Costs more; for now and then.
+    pub again: bool,
+}
+
+/// What was claimed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// At most as many batches as wanted. If it is as many, there may be more.
+    pub batches: Vec<Batch>,
+    /// Eligible tokens that were left because they do not fill a batch.
+    pub waiting: usize,
+}
+
+/// A source of batches.
+///
+/// The futures can be dropped at any point without losing a token: whatever was claimed by a call that did not return
+/// is claimed again.
+pub trait Queue {
+    /// Connects and makes the queue ready to be claimed from, after the start and after an error.
+    ///
+    /// Batches claimed before that are neither settled nor released stay claimed if the queue can keep them.
+    fn open(&mut self) -> impl Future<Output = Result<(), QueueError>>;
+
+    /// Claims batches of eligible tokens.
+    fn claim(&mut self, want: Want) -> impl Future<Output = Result<Claim, QueueError>>;
+
+    /// Remembers for good that the reader has these batches, so that no later process sends them again.
+    ///
+    /// A batch settled by a call that failed or was dropped counts as settled at the next call.
+    fn settle(&mut self, batches: &[BatchId]) -> impl Future<Output = Result<(), QueueError>>;
+
+    /// Gives back batches of which nothing was sent; they can be claimed again.
+    fn release(&mut self, batches: &[BatchId]);
+}
+
+/// Why a queue does not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// The database is away, or answers wrongly for now; to be tried again after [`Queue::open`].
+    #[error("{0}")]
+    Unavailable(String),
+    /// Another collector has this queue; to be tried again until it ends.
+    #[error("{0}")]
+    Taken(String),
+    /// The database will not do without somebody's help: a schema or a privilege is missing.
+    #[error("{0}")]
+    Unusable(String),
+}

@@ -1,0 +1,55 @@
+//! Where lines go, and when they count as taken.
+
+mod stdout;
+
+use std::future::Future;
+use std::io;
+use std::time::{Duration, Instant};
+
+pub use stdout::Stdout;
+
+use crate::queue::BatchId;
+
+/// A reader of lines, which are taken in the order in which they were sent.
+pub trait Sink {
+    /// Hands over the line of a batch. Never waits: what does not go out at once is kept.
+    fn send(&mut self, batch: BatchId, line: Vec<u8>);
+
+    /// Waits until a line was begun or taken since the last call. Can be dropped at any point.
+    ///
+    /// # Errors
+    /// Nothing more will be taken. What was taken before is still told by [`taken`](Self::taken).
+    fn changed(&mut self) -> impl Future<Output = Result<(), SinkError>>;
+
+    /// The batches whose lines were taken since the last call, in order.
+    fn taken(&mut self) -> Vec<Taken>;
+
+    /// How many lines were sent and neither taken nor recalled.
+    fn in_flight(&self) -> usize;
+
+    /// When the oldest line was sent of which nothing is on its way to the reader yet.
+    fn waiting_since(&self) -> Option<Instant>;
+
+    /// Takes back all lines of which nothing is on its way to the reader yet.
+    fn recall(&mut self) -> Vec<BatchId>;
+}
+
+/// A line that the reader has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The batch that the line was made of.
+    pub batch: BatchId,
+    /// How long that took since it was sent.
+    pub after: Duration,
+}
+
+/// Why nothing more can be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    /// Nobody can read what would be written.
+    #[error("the reader of standard output is gone; start it again together with the collector")]
+    Closed,
+    /// The operating system refuses.
+    #[error("standard output cannot be written: {0}")]
+    Failed(io::Error),
+}

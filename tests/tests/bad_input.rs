@@ -1,0 +1,293 @@
+//! Each wrong setting, database and row is one clear sentence.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+use mailroom_tests::collector::{self, Collector, KEY};
+use mailroom_tests::postgres::Database;
+use mailroom_tests::program;
+use mailroom_tests::rows::cursor;
+
+/// The exit status and standard error of a collector that does not start.
+fn failure(command: &mut Command) -> Result<(Option<i32>, String)> {
+    let output = command.stdin(Stdio::null()).output()?;
+    assert_eq!(String::from_utf8(output.stdout)?, "");
+    Ok((output.status.code(), String::from_utf8(output.stderr)?))
+}
+
+/// A command whose settings are sound; no server need be there for a wrong setting to be found.
+fn collect() -> Result<Command> {
+    collector::command("postgresql://postgres:topsecret@localhost:1/nowhere")
+}
+
+fn assert_refused(command: &mut Command, sentence: &str) -> Result<()> {
+    assert_eq!(failure(command)?, (Some(2), format!("mailroom: {sentence}\n")));
+    Ok(())
+}
+
+#[test]
+fn a_missing_database_url_is_named() -> Result<()> {
+    let sentence = "MAILROOM_DATABASE_URL is not set; set it to a URL (postgresql://user@host/database) or a keyword \
+        string (host=… dbname=…)";
+    assert_refused(collect()?.env_remove("MAILROOM_DATABASE_URL"), sentence)?;
+    assert_refused(collect()?.env("MAILROOM_DATABASE_URL", ""), sentence)
+}
+
+#[test]
+fn a_malformed_database_url_is_named_and_not_shown() -> Result<()> {
+    for url in [
+        "mysql://root:topsecret@localhost/db",
+        "postgresql://me:topsecret@localhost:port/db",
+        "host=localhost password=topsecret sslmode",
+        "postgresql://me:topsecret@localhost/db?sslmod=require",
+    ] {
+        let (code, text) = failure(collect()?.env("MAILROOM_DATABASE_URL", url))?;
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.starts_with("mailroom: MAILROOM_DATABASE_URL cannot be used: "), "{text}");
+        assert!(!text.contains("topsecret"), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_missing_or_wrong_key_is_named_and_not_shown() -> Result<()> {
+    assert_refused(
+        collect()?.env_remove("MAILROOM_SECRET_KEY"),
+        "MAILROOM_SECRET_KEY is not set; set it to a key of 64 hexadecimal characters, or MAILROOM_KEY_FILE to a file \
+         that holds one; `mailroom keygen` makes one",
+    )?;
+    assert_refused(
+        collect()?.env("MAILROOM_SECRET_KEY", &KEY[1..]),
+        "MAILROOM_SECRET_KEY is no key: a shared key is 64 hexadecimal characters, not 63",
+    )?;
+    assert_refused(
+        collect()?.env("MAILROOM_SECRET_KEY", format!("{}x", &KEY[1..])),
+        "MAILROOM_SECRET_KEY is no key: a shared key consists of hexadecimal characters only",
+    )?;
+    assert_refused(
+        collect()?.env("MAILROOM_KEY_FILE", "/nowhere/keys"),
+        "MAILROOM_SECRET_KEY and MAILROOM_KEY_FILE are both set; unset one, so that it is clear which key signs",
+    )?;
+    assert_refused(
+        collect()?.args(["--key-file", "/nowhere/keys"]),
+        "the key file /nowhere/keys cannot be read: No such file or directory (os error 2)",
+    )
+}
+
+#[test]
+fn a_key_file_that_everybody_can_read_is_warned_of() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("keys");
+    fs::write(&path, KEY)?;
+    for (mode, warned) in [(0o600, false), (0o640, false), (0o644, true)] {
+        fs::set_permissions(&path, Permissions::from_mode(mode))?;
+        let mut command = program::mailroom()?;
+        let output = command.args(["sign", "--action", "activate"]).arg("--key-file").arg(&path).output()?;
+        assert!(output.status.success());
+        let text = String::from_utf8(output.stderr)?;
+        assert_eq!(text.contains("can be read by every user"), warned, "{mode:o}: {text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_wrong_number_or_time_is_named_with_what_is_allowed() -> Result<()> {
+    const LIMIT: &str = "but must be a whole number from 1 to 10000";
+    for value in ["0", "-1", "10001", "99999999999999999999", "ten", "1.5", " 1"] {
+        let command = &mut collect()?;
+        assert_refused(
+            command.env("MAILROOM_BATCH_LIMIT", value),
+            &format!("MAILROOM_BATCH_LIMIT is `{value}`, {LIMIT}"),
+        )?;
+        let command = &mut collect()?;
+        assert_refused(
+            command.args(["--batch-limit", value]),
+            &format!("--batch-limit is `{value}`, {LIMIT}"),
+        )?;
+    }
+    assert_refused(
+        collect()?.env("MAILROOM_HEALTHCHECK_INTERVAL", "2000").args(["--batch-timeout", "2001"]),
+        "MAILROOM_HEALTHCHECK_INTERVAL is 2s, which is below the batch timeout of 2001ms; raise it, or lower \
+         MAILROOM_BATCH_TIMEOUT",
+    )?;
+    assert_refused(
+        collect()?.env("MAILROOM_QUEUE_KIND", "deliveries"),
+        "MAILROOM_QUEUE_KIND is `deliveries`, but this release collects from the queue `cursor` only; set it to \
+         `cursor`",
+    )
+}
+
+#[test]
+fn a_key_is_never_taken_from_the_arguments() -> Result<()> {
+    for flag in ["--secret-key", "--key", "--database-url"] {
+        let (code, text) = failure(collect()?.args([flag, KEY]))?;
+        assert_eq!(code, Some(2));
+        assert!(text.contains("unexpected argument"), "{text}");
+        assert!(!text.contains(KEY), "{text}");
+    }
+    Ok(())
+}
+
+/// The last message in the log of a collector that ends because of its database.
+fn database_failure(command: &mut Command) -> Result<String> {
+    let (code, text) = failure(command)?;
+    assert_eq!(code, Some(1), "{text}");
+    let line = text.lines().last().unwrap_or_default();
+    Ok(line.split_once(" ERROR ").map_or(line, |(_, sentence)| sentence).to_owned())
+}
+
+#[tokio::test]
+async fn an_unknown_queue_is_named_with_those_there_are() -> Result<()> {
+    let database = Database::with_base_schema()?;
+    let sentence = "there is no queue `letters` (MAILROOM_QUEUE_NAME): the table jobs knows: mailroom";
+    let mut command = collector::command(database.url())?;
+    assert_eq!(database_failure(command.env("MAILROOM_QUEUE_NAME", "letters"))?, sentence);
+
+    database.connect().await?.batch_execute("DELETE FROM jobs").await?;
+    assert_eq!(
+        database_failure(&mut collector::command(database.url())?)?,
+        "there is no queue `mailroom` (MAILROOM_QUEUE_NAME): the table jobs has no row"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_schema_that_is_absent_or_too_old_names_the_command_that_mends_it() -> Result<()> {
+    let database = Database::create()?;
+    let ending = "run `mailroom migrate up`, or name the right database and schema in MAILROOM_DATABASE_URL";
+    let text = database_failure(&mut collector::command(database.url())?)?;
+    assert!(text.contains("relation \"jobs\" does not exist") && text.ends_with(ending), "{text}");
+
+    let database = Database::with_base_schema()?;
+    database.connect().await?.batch_execute("ALTER TABLE tokens DROP COLUMN code").await?;
+    let text = database_failure(&mut collector::command(database.url())?)?;
+    assert!(text.contains("column \"code\" does not exist") && text.ends_with(ending), "{text}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_missing_privilege_is_named_before_anything_is_sent() -> Result<()> {
+    let database = Database::with_base_schema()?;
+    let client = database.connect().await?;
+    let role = database.name();
+    let grant = format!("CREATE ROLE {role} LOGIN; GRANT SELECT ON accounts, tokens, jobs TO {role}");
+    client.batch_execute(&grant).await?;
+    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@b.test', 'a')").await?;
+    let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
+    let text = database_failure(&mut collector::command(&url)?)?;
+    assert!(text.contains("permission denied for table jobs"), "{text}");
+    assert!(
+        text.ends_with("it needs SELECT on accounts and tokens, and SELECT and UPDATE on jobs"),
+        "{text}"
+    );
+
+    // With just these privileges it works.
+    client.batch_execute(&format!("GRANT UPDATE ON jobs TO {role}")).await?;
+    let mut collector = Collector::start(collector::command(&url)?.args(["--batch-timeout", "0"]))?;
+    assert_eq!(collector.lines()?.next_items(1)?[0].login, "a");
+    collector.stop()?;
+    client.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_bad_row_is_passed_with_its_id_and_reason_and_the_others_go_out() -> Result<()> {
+    let database = Database::with_base_schema()?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(
+            "INSERT INTO accounts (email, login, status)
+                SELECT 'user' || number || '@example.test', 'user' || number, 'active'
+                FROM generate_series(1, 14) AS number;
+             INSERT INTO tokens (account, action, code) SELECT id, 'password_recovery', '12345' FROM accounts ORDER BY id;
+             UPDATE tokens SET secret = decode(repeat('ab', 31), 'hex') WHERE id = 1;
+             UPDATE tokens SET secret = decode(repeat('ab', 33), 'hex') WHERE id = 2;
+             UPDATE tokens SET code = '#####' WHERE id = 3;
+             UPDATE tokens SET code = '1234' WHERE id = 4;
+             UPDATE tokens SET code = NULL WHERE id = 5;
+             UPDATE accounts SET login = 'a,b' WHERE id = 6;
+             UPDATE accounts SET email = 'a\"b@example.test' WHERE id = 7;
+             UPDATE accounts SET login = E'a\\nb' WHERE id = 8;
+             UPDATE accounts SET email = E'a\\r@example.test' WHERE id = 9;
+             UPDATE accounts SET login = E'a\\tb' WHERE id = 10;
+             UPDATE accounts SET login = E'1\\n1,victim@example.test,victim' WHERE id = 11;",
+        )
+        .await?;
+    let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
+    let sent: Vec<_> = collector.lines()?.next_items(3)?.into_iter().map(|item| item.login).collect();
+    assert_eq!(sent, ["user12", "user13", "user14"]);
+    let log = collector.stop()?;
+    for (id, reason) in [
+        (1, "its secret has 31 bytes instead of 32"),
+        (2, "its secret has 33 bytes instead of 32"),
+        (3, "it is a recovery and its code is not five digits"),
+        (4, "it is a recovery and its code is not five digits"),
+        (5, "it is a recovery and its code is not five digits"),
+        (6, "its login contains a comma"),
+        (7, "its email contains a quote"),
+        (8, "its login contains a line feed"),
+        (9, "its email contains a carriage return"),
+        (10, "its login contains a control character"),
+        (11, "its login contains a line feed"),
+    ] {
+        let line = format!("WARN this token is passed and gets no mail: {reason} token={id}\n");
+        assert_eq!(log.matches(&line).count(), 1, "{line}{log}");
+    }
+    assert!(!log.contains("victim"), "{log}");
+    assert_eq!(cursor(&client).await?, 14);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_batch_of_bad_rows_is_no_line_and_does_not_stop_the_queue() -> Result<()> {
+    let database = Database::with_base_schema()?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(
+            "INSERT INTO accounts (email, login) SELECT 'user' || number || '@example.test', 'a,' || number
+             FROM generate_series(1, 50) AS number;
+             INSERT INTO accounts (email, login) VALUES ('good@example.test', 'good')",
+        )
+        .await?;
+    let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
+    let batch = collector.lines()?.next_batch()?;
+    assert_eq!(batch.len(), 1);
+    assert_eq!(batch[0].login, "good");
+    collector.stop()?;
+    assert_eq!(cursor(&client).await?, 51);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_text_that_is_not_utf8_is_passed_in_a_database_without_an_encoding() -> Result<()> {
+    let server = Database::create()?;
+    let client = server.connect().await?;
+    let name = format!("{}_ascii", server.name());
+    let create = format!("CREATE DATABASE {name} ENCODING SQL_ASCII LOCALE 'C' TEMPLATE template0");
+    client.batch_execute(&create).await?;
+    let url = server.url().replacen(server.name(), &name, 1);
+    let outcome = pass_bytes(&url).await;
+    client.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)")).await?;
+    outcome
+}
+
+async fn pass_bytes(url: &str) -> Result<()> {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
+    tokio::spawn(connection);
+    let folder = mailroom_tests::tools::workspace().join("migrations");
+    client.batch_execute(&fs::read_to_string(folder.join("0_create_base_schema.up.sql"))?).await?;
+    client
+        .batch_execute(
+            "INSERT INTO accounts (email, login) VALUES ('a@b.test', E'\\xff\\xfe'), ('ü@b.test', 'good')",
+        )
+        .await?;
+    let mut collector = Collector::start(collector::command(url)?.args(["--batch-timeout", "0"]))?;
+    let batch = collector.lines()?.next_batch()?;
+    assert_eq!((batch.len(), batch[0].email.as_str()), (1, "ü@b.test"));
+    collector.wait_for_log("its login contains bytes that are not UTF-8 token=1", 1)?;
+    collector.stop()?;
+    Ok(())
+}

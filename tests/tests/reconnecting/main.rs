@@ -1,0 +1,212 @@
+//! A collector whose database goes away and comes back.
+
+mod proxy;
+
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use mailroom_tests::collector::{self, Collector, Lines, wait_until};
+use mailroom_tests::postgres::{Cluster, Database, Shutdown};
+use mailroom_tests::rows::{cursor, logins, register};
+use proxy::Proxy;
+use tokio_postgres::Client;
+
+/// A collector that sends what there is at once.
+fn eager(url: &str) -> Result<Command> {
+    let mut command = collector::command(url)?;
+    command.args(["--batch-timeout", "0"]);
+    Ok(command)
+}
+
+fn next_logins(lines: &Lines, count: usize) -> Result<Vec<String>> {
+    Ok(lines.next_items(count)?.into_iter().map(|item| item.login).collect())
+}
+
+#[tokio::test]
+async fn a_database_that_is_unreachable_at_the_start_is_waited_for_and_said_once() -> Result<()> {
+    let mut cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.load_base_schema()?;
+    cluster.stop(Shutdown::Fast)?;
+    let mut collector = Collector::start(&mut eager(database.url())?)?;
+    collector.wait_for_log("not collecting", 1)?;
+    collector.wait_for_log("not listening", 1)?;
+    sleep(Duration::from_secs(3));
+    assert!(collector.is_running()?);
+    let log = collector.log();
+    assert_eq!(log.matches("trying again").count(), 2, "{log}");
+    cluster.start_again()?;
+    let client = database.connect().await?;
+    register(&client, 1..=5).await?;
+    assert_eq!(next_logins(&collector.lines()?, 5)?, logins(1..=5));
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_costs_nothing() -> Result<()> {
+    let mut cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.load_base_schema()?;
+    let mut collector = Collector::start(&mut eager(database.url())?)?;
+    let lines = collector.lines()?;
+    for (round, how) in (0..).zip([Shutdown::Fast, Shutdown::Immediate]) {
+        let client = database.connect().await?;
+        register(&client, 100 * round + 1..=100 * round + 50).await?;
+        assert_eq!(next_logins(&lines, 50)?, logins(100 * round + 1..=100 * round + 50));
+        cluster.stop(how)?;
+        sleep(Duration::from_secs(2));
+        cluster.start_again()?;
+        let client = database.connect().await?;
+        register(&client, 100 * round + 51..=100 * round + 100).await?;
+        assert_eq!(next_logins(&lines, 50)?, logins(100 * round + 51..=100 * round + 100));
+    }
+    collector.wait_for_log("collecting again, after", 2)?;
+    collector.stop()?;
+    // A crash leaves a gap in the ids.
+    let client = database.connect().await?;
+    let last: i64 = client.query_one("SELECT max(id) FROM tokens", &[]).await?.get(0);
+    assert_eq!(cursor(&client).await?, last);
+    Ok(())
+}
+
+/// Ends the sessions of all collectors of the current database.
+async fn end_sessions(client: &Client) -> Result<()> {
+    let query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE application_name LIKE 'mailroom%' AND datname = current_database()";
+    client.execute(query, &[]).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn sessions_that_are_ended_again_and_again_lose_and_repeat_nothing() -> Result<()> {
+    let database = Database::with_base_schema()?;
+    let client = database.connect().await?;
+    let mut collector = Collector::start(&mut eager(database.url())?)?;
+    let lines = collector.lines()?;
+    let rounds = 30;
+    for round in 0..rounds {
+        register(&client, 500 * round + 1..=500 * round + 500).await?;
+        sleep(Duration::from_millis(u64::try_from(round * 37 % 150)?));
+        end_sessions(&client).await?;
+    }
+    let mut sent = next_logins(&lines, usize::try_from(500 * rounds)?)?;
+    lines.expect_none(Duration::from_secs(1))?;
+    // What the reader had when a session ended is remembered, so nothing came twice.
+    sent.sort_unstable();
+    let mut expected = logins(1..=500 * rounds);
+    expected.sort_unstable();
+    assert_eq!(sent, expected);
+    collector.stop()?;
+    assert_eq!(cursor(&client).await?, i64::from(500 * rounds));
+    Ok(())
+}
+
+#[tokio::test]
+async fn tokens_announced_while_nobody_listened_are_found_when_listening_begins_again() -> Result<()> {
+    let database = Database::with_base_schema()?;
+    let client = database.connect().await?;
+    let mut command = eager(database.url())?;
+    let mut collector =
+        Collector::start(command.args(["--poll-interval", "1h", "--healthcheck-interval", "1h"]))?;
+    let lines = collector.lines()?;
+    collector.wait_for_log("listening on", 1)?;
+    for number in 1..=3 {
+        let query = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+            WHERE application_name = 'mailroom collect (listener)' AND datname = current_database()";
+        client.execute(query, &[]).await?;
+        register(&client, number..=number).await?;
+        assert_eq!(next_logins(&lines, 1)?, logins(number..=number));
+    }
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn connections_that_fall_silent_are_replaced() -> Result<()> {
+    let cluster = Cluster::builder().tcp().start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.load_base_schema()?;
+    let client = database.connect().await?;
+    let proxy = Proxy::start(cluster.port())?;
+    let mut collector = Collector::start(&mut eager(&proxy.url(database.name()))?)?;
+    let lines = collector.lines()?;
+    register(&client, 1..=1).await?;
+    assert_eq!(next_logins(&lines, 1)?, logins(1..=1));
+    let start = Instant::now();
+    proxy.silence();
+    register(&client, 2..=2).await?;
+    // The server still believes in the old session, which holds the lock.
+    assert_eq!(next_logins(&lines, 1)?, logins(2..=2));
+    println!("the silent connections were replaced after {:?}", start.elapsed());
+    collector.wait_for_log("again, after", 2)?;
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_advance_whose_answer_is_lost_repeats_nothing() -> Result<()> {
+    let cluster = Cluster::builder().tcp().start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.load_base_schema()?;
+    let client = database.connect().await?;
+    register(&client, 1..=40).await?;
+    let proxy = Proxy::start(cluster.port())?;
+    let mut command = eager(&proxy.url(database.name()))?;
+    let mut collector =
+        Collector::start(command.args(["--poll-interval", "1h", "--healthcheck-interval", "1h"]))?;
+    let mut output = collector.output()?;
+    collector.wait_until_it_collects()?;
+    // Four lines are in the pipe and nothing is asked of the database until one is taken.
+    let mut sent = collector::items(&collector::read_one_line(&mut output)?)?;
+    wait_for_cursor(&client, 10).await?;
+    sleep(Duration::from_millis(300));
+    proxy.swallow_answers();
+    sent.extend(collector::items(&collector::read_one_line(&mut output)?)?);
+    // The server has moved the cursor, and the collector does not know.
+    wait_for_cursor(&client, 20).await?;
+    assert_eq!(collector.log().matches("not collecting").count(), 0, "{}", collector.log());
+    proxy.cut();
+    let lines = Lines::of(output.into());
+    sent.extend(lines.next_items(20)?);
+    let sent: Vec<_> = sent.into_iter().map(|item| item.login).collect();
+    assert_eq!(sent, logins(1..=40));
+    lines.expect_none(Duration::from_secs(1))?;
+    wait_for_cursor(&client, 40).await?;
+    let log = collector.stop()?;
+    assert!(!log.contains("moved the cursor"), "{log}");
+    Ok(())
+}
+
+async fn wait_for_cursor(client: &Client, wanted: i64) -> Result<()> {
+    for _ in 0..3_000 {
+        if cursor(client).await? == wanted {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the cursor is at {} instead of {wanted}", cursor(client).await?);
+}
+
+#[tokio::test]
+async fn what_the_reader_took_while_the_database_was_away_is_recorded_afterwards() -> Result<()> {
+    let mut cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.load_base_schema()?;
+    let client = database.connect().await?;
+    register(&client, 1..=40).await?;
+    let mut collector = Collector::start(&mut eager(database.url())?)?;
+    let mut output = collector.output()?;
+    collector::read_one_line(&mut output)?;
+    cluster.stop(Shutdown::Fast)?;
+    // Lines that are in the pipe are taken without the database.
+    for _ in 0..3 {
+        collector::read_one_line(&mut output)?;
+    }
+    collector.wait_for_log("not collecting", 1)?;
+    cluster.start_again()?;
+    let client = database.connect().await?;
+    wait_for_cursor(&client, 40).await?;
+    let lines = Lines::of(output.into());
+    lines.expect_none(Duration::from_secs(1))?;
+    wait_until(|| collector.log().contains("collecting again"))?;
+    collector.stop()?;
+    Ok(())
+}

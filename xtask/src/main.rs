@@ -1,7 +1,8 @@
-//! The automation of this repository: `cargo xtask demo`, `cargo xtask test`.
+//! The automation of this repository: `cargo xtask demo`, `npm`, `test`.
 
 mod demo;
 mod lint;
+mod npm;
 mod rust;
 mod step;
 mod test;
@@ -17,6 +18,8 @@ use clap::Parser;
 enum Task {
     /// Registers accounts in a throwaway PostgreSQL and checks every token that comes out, twice
     Demo(demo::Options),
+    /// Builds the npm package and packs it into target/npm
+    Npm,
     /// Checks and tests everything, as continuous integration does
     Test(test::Options),
 }
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
 fn run() -> Result<ExitCode> {
     match Task::parse() {
         Task::Demo(options) => demo::run(&options),
+        Task::Npm => npm::run(),
         Task::Test(options) => test::run(&options),
     }
 }

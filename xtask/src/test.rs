@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use mailroom_tests::postgres::{Installation, Wanted};
 
 use crate::step::Steps;
-use crate::{lint, rust};
+use crate::{consumers, lint, rust};
 
 /// A part of the suite that can be asked for by name.
 struct Part {
@@ -17,11 +17,14 @@ struct Part {
 }
 
 /// In the order in which they run: what fails fastest first.
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 8] = [
     Part { name: "fmt", run: |steps, _| lint::formatting(steps) },
     Part { name: "clippy", run: |steps, _| lint::clippy(steps) },
     Part { name: "core", run: |steps, _| lint::core(steps) },
     Part { name: "rust", run: |steps, _| rust::without_database(steps) },
+    Part { name: "runtimes", run: |steps, _| consumers::runtimes(steps) },
+    Part { name: "browser", run: |steps, _| consumers::browser(steps) },
+    Part { name: "bundlers", run: |steps, _| consumers::bundlers(steps) },
     Part { name: "database", run: rust::with_database },
 ];
 

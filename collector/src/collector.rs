@@ -17,7 +17,7 @@ use tokio::time::{sleep, sleep_until, timeout, timeout_at};
 
 use crate::backoff::Backoff;
 use crate::batcher::Batcher;
-use crate::config::{CollectSettings, Span};
+use crate::config::CollectSettings;
 use crate::keys::Keys;
 use crate::line::Line;
 use crate::outage::Outage;
@@ -117,7 +117,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                 was_open: false,
                 next_attempt: now,
                 backoff: Backoff::default(),
-                outage: Outage::default(),
+                outage: Outage::of("collecting"),
             },
             unsettled: Vec::new(),
             settled_at: None,
@@ -146,16 +146,19 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             tokio::select! {
                 biased;
                 () = stopped(&mut self.stop) => return Ok(()),
-                changed = self.sink.changed() => {
-                    note_taken(&mut self.sink, &mut self.prefetch, &mut self.unsettled);
-                    changed?;
-                }
-                Ok(()) = self.hints.changed() => self.note_hints(),
+                // Before the sink, which a fast reader keeps changing: what was taken must be settled meanwhile.
                 () = sleep_until(next.into()) => {
                     if !self.act(Instant::now()).await? {
                         return Ok(());
                     }
                 }
+                changed = self.sink.changed() => {
+                    if note_taken(&mut self.sink, &mut self.prefetch, &mut self.unsettled) {
+                        self.paused_until = None;
+                    }
+                    changed?;
+                }
+                Ok(()) = self.hints.changed() => self.note_hints(),
             }
         }
     }
@@ -224,8 +227,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                 let connection = &mut self.connection;
                 (connection.is_open, connection.was_open) = (true, true);
                 connection.backoff.reset();
-                if let Some(lasting) = connection.outage.over(Instant::now()) {
-                    tracing::info!("collecting again, after {}", whole_seconds(lasting));
+                if let Some(sentence) = connection.outage.over(Instant::now()) {
+                    tracing::info!("{sentence}");
                 }
                 self.more = true;
                 self.paused_until = None;
@@ -318,9 +321,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             QueueError::Unavailable(_) | QueueError::Unusable(_) => connection.backoff.pause(),
         };
         connection.next_attempt = now + pause;
-        let cause = error.to_string();
-        if let Some(lasting) = connection.outage.failed(&cause, now) {
-            tracing::warn!("not collecting (since {}): {cause}; trying again", whole_seconds(lasting));
+        if let Some(sentence) = connection.outage.failed(&error.to_string(), now) {
+            tracing::warn!("{sentence}");
         }
     }
 
@@ -389,11 +391,11 @@ async fn attend<T>(
         tokio::select! {
             biased;
             () = stopped_if_asked(stop.as_deref_mut()) => return Ok(Attended::Stopped),
+            done = &mut work => return Ok(Attended::Done(done)),
             changed = sink.changed() => {
                 note_taken(sink, prefetch, unsettled);
                 changed?;
             }
-            done = &mut work => return Ok(Attended::Done(done)),
         }
     }
 }
@@ -405,13 +407,12 @@ async fn stopped_if_asked(stop: Option<&mut Stop>) {
     }
 }
 
-fn note_taken(sink: &mut impl Sink, prefetch: &mut Prefetch, unsettled: &mut Vec<BatchId>) {
+/// Notes what the reader took since the last time; answers whether it took anything.
+fn note_taken(sink: &mut impl Sink, prefetch: &mut Prefetch, unsettled: &mut Vec<BatchId>) -> bool {
+    let before = unsettled.len();
     for taken in sink.taken() {
         prefetch.taken(taken.after);
         unsettled.push(taken.batch);
     }
-}
-
-fn whole_seconds(span: Duration) -> Span {
-    Span(Duration::from_secs(span.as_secs()))
+    unsettled.len() > before
 }

@@ -14,7 +14,6 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::backoff::Backoff;
-use crate::config::Span;
 use crate::outage::Outage;
 use crate::postgres::{self, ConnectionSettings, Session, SessionOptions};
 
@@ -72,7 +71,7 @@ struct Listening {
 impl Listening {
     async fn run(self) -> Infallible {
         let mut backoff = Backoff::default();
-        let mut outage = Outage::default();
+        let mut outage = Outage::of(&format!("listening on `{}`", self.channel));
         loop {
             let cause = match self.connect().await {
                 Ok(session) => {
@@ -85,9 +84,8 @@ impl Listening {
                 }
                 Err(cause) => cause,
             };
-            if let Some(lasting) = outage.failed(&cause, Instant::now()) {
-                let since = Span(Duration::from_secs(lasting.as_secs()));
-                tracing::warn!("not listening on `{}` (since {since}): {cause}; trying again", self.channel);
+            if let Some(sentence) = outage.failed(&cause, Instant::now()) {
+                tracing::warn!("{sentence}");
             }
             sleep(backoff.pause()).await;
         }
@@ -125,21 +123,13 @@ impl Listening {
             if statement == self.statement {
                 // Only now, when nothing can be missed any more, is it time to look for what was.
                 self.hints.send_modify(|count| *count += 1);
-                self.tell(outage.over(Instant::now()));
+                let again = outage.over(Instant::now());
+                tracing::info!("{}", again.unwrap_or_else(|| format!("listening on `{}`", self.channel)));
                 statement = "SELECT 1";
             }
             if let Ok(ended) = timeout(self.question_interval, &mut reading.0).await {
                 return ended.unwrap_or_else(|error| error.to_string());
             }
-        }
-    }
-
-    fn tell(&self, outage: Option<Duration>) {
-        if let Some(lasting) = outage {
-            let after = Span(Duration::from_secs(lasting.as_secs()));
-            tracing::info!("listening on `{}` again, after {after}", self.channel);
-        } else {
-            tracing::info!("listening on `{}`", self.channel);
         }
     }
 }

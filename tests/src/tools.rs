@@ -2,11 +2,19 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The folder of the workspace.
 pub fn workspace() -> &'static Path {
-    const HERE: &str = env!("CARGO_MANIFEST_DIR");
-    Path::new(HERE).parent().unwrap_or(Path::new(HERE))
+    static WORKSPACE: OnceLock<PathBuf> = OnceLock::new();
+    WORKSPACE.get_or_init(|| {
+        // Cargo tells a program that it runs where its package is. What was compiled in may name another clone that
+        // shares the target folder with this one.
+        let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let package = PathBuf::from(package);
+        let is_workspace = |folder: &&Path| folder.join("Cargo.lock").is_file();
+        package.ancestors().find(is_workspace).unwrap_or(&package).to_owned()
+    })
 }
 
 /// Cargo's target folder: `CARGO_TARGET_DIR`, else `target` in the workspace.

@@ -1,12 +1,14 @@
 //! `cargo xtask demo`: builds what the demonstration consists of, then becomes it.
 
+use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
+use mailroom_tests::postgres::{Installation, Wanted};
 
 use crate::step::Steps;
-use crate::tools;
+use crate::{rust, tools};
 
 const BUILD: &str = "build mailroom and the demonstration";
 
@@ -17,12 +19,44 @@ pub(crate) struct Options {
     once: bool,
 
     /// The PostgreSQL to run: a version such as 15 or 18, or the folder of its programs
-    #[arg(long, value_name = "VERSION")]
-    postgres: Option<String>,
+    #[arg(long, value_name = "VERSION", value_parser = Wanted::parse)]
+    postgres: Option<Wanted>,
+}
+
+/// The demonstration as a test: on each version it ends by itself, with every token verified.
+pub(crate) fn test(steps: &mut Steps, versions: &[Wanted]) {
+    if !rust::build(steps) {
+        return;
+    }
+    for wanted in versions {
+        steps.command(&format!("demonstration on {wanted}"), || {
+            let mut demonstration = Command::new(tools::built("mailroom-demo")?);
+            demonstration.arg("--once").env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
+            demonstration.env("MAILROOM_TEST_POSTGRES", Installation::find(wanted)?.programs);
+            demonstration.env_remove("MAILROOM_TEST_DATABASE_URL");
+            Ok(demonstration)
+        });
+    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    tools::require_node()?;
+    let mut demonstration = Command::new(tools::built("mailroom-demo")?);
+    demonstration.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
+    if options.once {
+        demonstration.arg("--once");
+    }
+
     let mut steps = Steps::new();
+    let provided = env::var_os("MAILROOM_TEST_DATABASE_URL").is_some();
+    if options.postgres.is_some() || !provided {
+        let wanted = options.postgres.clone().map_or_else(Wanted::from_environment, Ok)?;
+        let Some(found) = steps.task(&format!("find {wanted}"), || Installation::find(&wanted)) else {
+            return Ok(ExitCode::FAILURE);
+        };
+        demonstration.env("MAILROOM_TEST_POSTGRES", found.programs);
+        demonstration.env_remove("MAILROOM_TEST_DATABASE_URL");
+    }
     steps.command(BUILD, || {
         let arguments = ["build", "--package", "mailroom", "--package", "xtask"];
         Ok(tools::cargo(arguments.into_iter().chain(["--bin", "mailroom", "--bin", "mailroom-demo"])))
@@ -30,14 +64,5 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if !steps.has_passed(BUILD) {
         return Ok(ExitCode::FAILURE);
     }
-
-    let mut command = Command::new(tools::built("mailroom-demo")?);
-    command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
-    if options.once {
-        command.arg("--once");
-    }
-    if let Some(version) = &options.postgres {
-        command.env("MAILROOM_TEST_POSTGRES", version).env_remove("MAILROOM_TEST_DATABASE_URL");
-    }
-    Err(command.exec()).context("cannot run the demonstration")
+    Err(demonstration.exec()).context("cannot run the demonstration")
 }

@@ -19,7 +19,7 @@ const DATABASE_MARK: &str = "mailroom_tests::postgres";
 
 /// Everything that the tests run, compiled at once: several builds with fewer targets each would choose other
 /// features for the same dependencies and compile them again. Returns whether there is something to test.
-fn build(steps: &mut Steps) -> bool {
+pub(crate) fn build(steps: &mut Steps) -> bool {
     const TITLE: &str = "build";
     if !steps.has_run(TITLE) {
         steps.command(TITLE, || {

@@ -4,34 +4,64 @@ use std::env;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use mailroom_tests::postgres::{Installation, Wanted};
 
 use crate::step::Steps;
-use crate::{consumers, lint, rust};
+use crate::{consumers, demo, lint, rust};
 
 /// A part of the suite that can be asked for by name.
 struct Part {
     name: &'static str,
+    about: &'static str,
     run: fn(&mut Steps, &[Wanted]),
 }
 
 /// In the order in which they run: what fails fastest first.
-const PARTS: [Part; 8] = [
-    Part { name: "fmt", run: |steps, _| lint::formatting(steps) },
-    Part { name: "clippy", run: |steps, _| lint::clippy(steps) },
-    Part { name: "core", run: |steps, _| lint::core(steps) },
-    Part { name: "rust", run: |steps, _| rust::without_database(steps) },
-    Part { name: "runtimes", run: |steps, _| consumers::runtimes(steps) },
-    Part { name: "browser", run: |steps, _| consumers::browser(steps) },
-    Part { name: "bundlers", run: |steps, _| consumers::bundlers(steps) },
-    Part { name: "database", run: rust::with_database },
+const PARTS: [Part; 9] = [
+    Part { name: "fmt", about: "the formatting of the Rust code", run: |steps, _| lint::formatting(steps) },
+    Part { name: "clippy", about: "the lints, warnings being errors", run: |steps, _| lint::clippy(steps) },
+    Part {
+        name: "core",
+        about: "the lints of the core on machines without a standard library",
+        run: |steps, _| lint::core(steps),
+    },
+    Part {
+        name: "rust",
+        about: "unit and documentation tests, and others that need no database",
+        run: |steps, _| rust::without_database(steps),
+    },
+    Part {
+        name: "runtimes",
+        about: "the packed npm package on Node, Deno, Bun and workerd",
+        run: |steps, _| consumers::runtimes(steps),
+    },
+    Part {
+        name: "browser",
+        about: "the packed npm package in Chromium",
+        run: |steps, _| consumers::browser(steps),
+    },
+    Part {
+        name: "bundlers",
+        about: "the packed npm package through Vite, webpack, esbuild and Rollup",
+        run: |steps, _| consumers::bundlers(steps),
+    },
+    Part {
+        name: "database",
+        about: "tests against PostgreSQL, on each version asked for",
+        run: rust::with_database,
+    },
+    Part {
+        name: "demo",
+        about: "the demonstration, which must verify every token, on every PostgreSQL version",
+        run: demo::test,
+    },
 ];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// What to run, in the order below; everything unless something is named
-    #[arg(value_parser = PossibleValuesParser::new(PARTS.map(|part| part.name)))]
+    #[arg(value_parser = PossibleValuesParser::new(PARTS.map(|part| PossibleValue::new(part.name).help(part.about))))]
     parts: Vec<String>,
 
     /// The PostgreSQL versions of the database tests: `15`, `15,18`, or `all` that are installed or can be fetched.

@@ -31,7 +31,7 @@ alive AS (
     SELECT *
     FROM (TABLE page UNION ALL TABLE seen) AS candidates
     WHERE consumed_at IS NULL
-        AND expires_at > extract(epoch FROM statement_timestamp())
+        AND expires_at > (SELECT extract(epoch FROM statement_timestamp()))
 ),
 -- The status of an account can change, so a row with the wrong one may become eligible. OFFSET 0 keeps this a look-up by
 -- primary key for each row: no join order that reads all accounts can be chosen from outdated statistics.

@@ -2,16 +2,18 @@
 //!
 //! One collector at a time has it, by a session-level advisory lock on the connection that claims and advances; a
 //! second one waits. The lock's key is a hash of the queue's name and the oid of the table `jobs` (`inspect.sql`), so
-//! that the queues and schemas of one database do not get into each other's way. Nothing is written before the reader has a batch, so a collector that ends anywhere leaves the
-//! cursor at or before what the reader took: after kill -9 the batches in between go out again, none is left out.
+//! that the queues and schemas of one database do not get into each other's way.
+//!
+//! Nothing is written before the reader has a batch, so a collector that ends anywhere leaves the cursor at or before
+//! what the reader took: after kill -9 the batches in between go out again, none is left out.
 //!
 //! # What is passed and what is looked at again
 //! A token is eligible while it is unexpired by the database's clock and unconsumed, and its account has the status
 //! that its action needs. Reading only ever goes forward in id order, and never twice over what cannot change:
 //! - expired and consumed tokens are passed for good, in memory;
-//! - tokens whose account has the wrong status just now are remembered, at most [`MOST_REMEMBERED`], and looked at
-//!   again one by one at every poll until they expire. This memory ends with the process: what the cursor has passed by
-//!   then is not sent, as with every collector on this schema;
+//! - tokens whose account has the wrong status just now are remembered, the newest 10,000 of them, and looked at again
+//!   one by one at every poll until they expire. This memory ends with the process: what the cursor has passed by then is
+//!   not sent, as with every collector on this schema;
 //! - at every poll the last page beyond the claimed tokens is read once more, and all of them once in a health-check
 //!   interval, for tokens that were committed late.
 //!
@@ -19,27 +21,22 @@
 //! Ids are given out before commits. A transaction that commits after one with higher ids leaves its tokens below a
 //! cursor that has passed them already, and nothing on this schema tells. The `deliveries` queue has no such gap.
 
+mod ahead;
 mod position;
 mod session;
 
-use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::{Batch, BatchId, Claim, Queue, QueueError, Token, Want};
+use super::{Batch, BatchId, Claim, Queue, QueueError, Want};
 use crate::postgres::ConnectionSettings;
+use ahead::Ahead;
 use position::{Found, Position};
-use session::{Page, PastSession, Session};
+use session::{PastSession, Session};
 
 /// The bounds of the rows read by one statement. More would save nothing of a round trip's price; a server that cannot
 /// read as many in time is asked for fewer.
 const LARGEST_PAGE: usize = 4_096;
 const SMALLEST_PAGE: usize = 64;
-
-/// Tokens that were read longer ago are read again before they go out: they may be consumed or expired by now.
-const FRESH: Duration = Duration::from_secs(1);
-
-/// The tokens with the wrong account status that are looked at again; 80 kB.
-const MOST_REMEMBERED: usize = 10_000;
 
 /// The cursor queue.
 #[derive(Debug)]
@@ -58,22 +55,6 @@ pub struct CursorQueue {
     last_reread: Instant,
     /// The rows read by one statement.
     page: usize,
-}
-
-/// Tokens that were read and not claimed yet, and how far reading came.
-#[derive(Debug, Default)]
-struct Ahead {
-    /// Eligible tokens: first those that became so late, then those beyond `passed` in id order.
-    tokens: VecDeque<Token>,
-    /// Everything up to here was claimed, is remembered, or can never be sent.
-    passed: i64,
-    /// Everything up to here was read.
-    read: i64,
-    /// When the oldest of `tokens` was read.
-    since: Option<Instant>,
-    /// Unexpired, unconsumed tokens up to `read` with the wrong account status.
-    remembered: BTreeSet<i64>,
-    is_full: bool,
 }
 
 impl CursorQueue {
@@ -124,11 +105,11 @@ impl CursorQueue {
         match position.resume(found) {
             Found::AsLeft => {}
             Found::MovedOn { from, to } => {
-                self.ahead.remembered.clear();
+                self.ahead.forget_remembered();
                 tracing::warn!("another collector moved the cursor from {from} to {to}; going on from there");
             }
             Found::SetBack { from, to } => {
-                self.ahead.remembered.clear();
+                self.ahead.forget_remembered();
                 tracing::warn!(
                     "the cursor was set back from {from} to {to}; the tokens after it go out again"
                 );
@@ -137,11 +118,14 @@ impl CursorQueue {
         self.ahead.start_at(position.claimed_through());
     }
 
-    /// Reads until `count` tokens are there or no more can be.
-    async fn read(&mut self, count: usize) -> Result<(), QueueError> {
-        while self.ahead.tokens.len() < count {
-            let rows = (count - self.ahead.tokens.len()).clamp(SMALLEST_PAGE, self.page);
-            let after = self.ahead.read;
+    /// Reads until `count` tokens are there or no more can be, at least `first_page` rows.
+    async fn read(&mut self, count: usize, first_page: usize) -> Result<(), QueueError> {
+        let mut least = first_page;
+        while self.ahead.len() < count {
+            let rows = (count - self.ahead.len()).max(least).min(self.page);
+            // Where many rows cannot be sent, the next page is a larger one.
+            least = rows.saturating_mul(4);
+            let after = self.ahead.read_through();
             let page = match self.on_session(async |session| session.read(after, rows, &[]).await).await {
                 Ok(page) => page,
                 Err(error) => {
@@ -151,7 +135,7 @@ impl CursorQueue {
             };
             self.page = (self.page * 2).min(LARGEST_PAGE);
             let is_last = page.rows < rows;
-            self.ahead.add(page);
+            self.ahead.add(page, Instant::now());
             if is_last {
                 break;
             }
@@ -165,12 +149,12 @@ impl CursorQueue {
         let everything = self.last_reread.elapsed() >= self.reread_interval;
         let page = i64::try_from(LARGEST_PAGE).expect("a page is small");
         let restart =
-            if everything { claimed_through } else { claimed_through.max(self.ahead.passed - page) };
+            if everything { claimed_through } else { claimed_through.max(self.ahead.passed() - page) };
         self.ahead.start_at(restart);
-        let remembered: Vec<i64> = self.ahead.remembered.iter().copied().collect();
+        let remembered = self.ahead.remembered();
         if !remembered.is_empty() {
             let page = self.on_session(async |session| session.read(restart, 0, &remembered).await).await?;
-            self.ahead.recall(page, &remembered);
+            self.ahead.recall(page, &remembered, Instant::now());
         }
         if everything {
             self.last_reread = Instant::now();
@@ -217,12 +201,15 @@ impl Queue for CursorQueue {
 
     async fn claim(&mut self, want: Want) -> Result<Claim, QueueError> {
         let claimed_through = self.position.as_ref().ok_or_else(not_open)?.claimed_through();
-        if want.again {
+        let is_stale = self.ahead.is_stale(Instant::now());
+        let again = want.again || is_stale && self.ahead.has_late_tokens();
+        if again {
             self.read_again(claimed_through).await?;
-        } else if self.ahead.since.is_some_and(|since| since.elapsed() > FRESH) {
+        } else if is_stale {
             self.ahead.forget_tokens();
         }
-        self.read(want.batches * want.limit).await?;
+        let first_page = if again { LARGEST_PAGE } else { SMALLEST_PAGE };
+        self.read(want.batches * want.limit, first_page).await?;
 
         // Nothing below waits, so a dropped call has claimed nothing.
         let position = self.position.as_mut().ok_or_else(not_open)?;
@@ -234,7 +221,7 @@ impl Queue for CursorQueue {
             position.claim(id, tokens.iter().map(|token| token.id));
             claim.batches.push(Batch { id, tokens });
         }
-        claim.waiting = self.ahead.tokens.len();
+        claim.waiting = self.ahead.len();
         Ok(claim)
     }
 
@@ -247,93 +234,7 @@ impl Queue for CursorQueue {
         if let Some(position) = &mut self.position {
             let late = position.release(batches);
             self.ahead.start_at(position.claimed_through());
-            self.ahead.remembered.extend(late);
-        }
-    }
-}
-
-impl Ahead {
-    /// Reads on after `id`.
-    fn start_at(&mut self, id: i64) {
-        self.forget_tokens();
-        self.passed = id;
-        self.read_back_to(id);
-    }
-
-    /// Takes what a page brought.
-    fn add(&mut self, page: Page) {
-        self.read = page.through;
-        self.remember(page.ineligible);
-        if !page.tokens.is_empty() {
-            self.since.get_or_insert_with(Instant::now);
-        }
-        self.tokens.extend(page.tokens);
-        self.pass();
-    }
-
-    /// Takes what a second look at `remembered` brought.
-    fn recall(&mut self, page: Page, remembered: &[i64]) {
-        for id in remembered {
-            self.remembered.remove(id);
-        }
-        self.remember(page.ineligible);
-        if !page.tokens.is_empty() {
-            self.since.get_or_insert_with(Instant::now);
-        }
-        for token in page.tokens.into_iter().rev() {
-            self.tokens.push_front(token);
-        }
-    }
-
-    /// Takes `limit` tokens, or fewer if a partial batch is wanted.
-    fn cut(&mut self, limit: usize, partial: bool) -> Option<Vec<Token>> {
-        let count = self.tokens.len().min(limit);
-        if count == 0 || (count < limit && !partial) {
-            return None;
-        }
-        let tokens: Vec<_> = self.tokens.drain(..count).collect();
-        self.passed = tokens.iter().map(|token| token.id).fold(self.passed, i64::max);
-        if self.tokens.is_empty() {
-            self.since = None;
-        }
-        self.pass();
-        Some(tokens)
-    }
-
-    /// Forgets the tokens that were read and not claimed; they are read again.
-    fn forget_tokens(&mut self) {
-        let late = self.tokens.drain(..).map(|token| token.id).filter(|id| *id <= self.passed);
-        self.remembered.extend(late);
-        self.since = None;
-        self.read_back_to(self.passed);
-    }
-
-    fn read_back_to(&mut self, id: i64) {
-        self.read = id;
-        // What lies beyond is met again.
-        self.remembered.split_off(&id.saturating_add(1));
-    }
-
-    /// Once every token that was read is claimed, nothing up to there needs to be read again.
-    fn pass(&mut self) {
-        if self.tokens.back().is_none_or(|token| token.id <= self.passed) {
-            self.passed = self.read;
-        }
-    }
-
-    fn remember(&mut self, ids: Vec<i64>) {
-        self.remembered.extend(ids);
-        let is_full = self.remembered.len() > MOST_REMEMBERED;
-        if is_full && !self.is_full {
-            tracing::warn!(
-                "more than {MOST_REMEMBERED} tokens wait for their account to get the status they need; only as many \
-                 are looked at again"
-            );
-        }
-        self.is_full = is_full;
-        while self.remembered.len() > MOST_REMEMBERED {
-            // The oldest expires first.
-            self.remembered.pop_first();
+            self.ahead.remember(late);
         }
     }
 }

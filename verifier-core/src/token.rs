@@ -91,6 +91,16 @@ impl UntrustedToken {
         self.fields.tag()
     }
 
+    /// The tag that `key` makes for this secret and what is `expected`, for tools that show what is wrong with a token.
+    ///
+    /// Whoever learns it can forge the token. [`verify`](Self::verify) is what decides.
+    ///
+    /// # Errors
+    /// Those of `verify`, except for [`Signature`](VerifyError::Signature).
+    pub fn expected_tag(&self, key: &SharedKey, expected: Expected<'_>) -> Result<[u8; 32], VerifyError> {
+        self.fields.expected_tag(key.mac(), expected.action, expected.code)
+    }
+
     /// Proves that a key of `ring` signed this token for what is `expected`.
     ///
     /// It proves neither that the link is still valid (a v1 token carries no expiry) nor that it was not used before.

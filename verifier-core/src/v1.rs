@@ -10,7 +10,7 @@ use crate::{
     base64,
     code::Code,
     error::{Malformed, VerifyError},
-    hmac::MacKey,
+    hmac::{MacKey, same_tag},
     key::SharedKey,
     secret::Secret,
 };
@@ -23,16 +23,50 @@ pub const CHARACTERS: usize = 86;
 
 /// Signs the link that activates an account.
 pub fn sign_activation(key: &SharedKey, secret: &Secret) -> SignedToken {
-    SignedToken::new(secret, &key.mac().tag(&signed_parts(Action::Activate, secret, &[])))
+    SignedToken::new(secret, &activation_tag(key.mac(), secret))
 }
 
 /// Signs the link that, together with `code`, recovers an account.
 pub fn sign_recovery(key: &SharedKey, secret: &Secret, code: &Code) -> SignedToken {
-    SignedToken::new(secret, &key.mac().tag(&signed_parts(Action::Recover, secret, code.as_bytes())))
+    SignedToken::new(secret, &recovery_tag(key.mac(), secret, code))
 }
 
-fn signed_parts<'a>(action: Action, secret: &'a Secret, code: &'a [u8]) -> [&'a [u8]; 3] {
-    [action.path().as_bytes(), secret.as_bytes(), code]
+fn activation_tag(key: &MacKey, secret: &Secret) -> [u8; TAG] {
+    key.short_tag(&concat::<{ 9 + SECRET }, 2>([b"/activate", secret.as_bytes()]))
+}
+
+fn recovery_tag(key: &MacKey, secret: &Secret, code: &Code) -> [u8; TAG] {
+    key.short_tag(&concat::<{ 8 + SECRET + Code::LENGTH }, 3>([
+        b"/recover",
+        secret.as_bytes(),
+        code.as_bytes(),
+    ]))
+}
+
+/// What a caller expects, once the presence and the shape of the code are judged: it is part of what is signed.
+enum Purpose {
+    Activation,
+    Recovery(Code),
+}
+
+impl Purpose {
+    fn of(action: Action, code: Option<&[u8]>) -> Result<Self, VerifyError> {
+        match (action, code) {
+            (Action::Activate, None) => Ok(Self::Activation),
+            (Action::Activate, Some(_)) => Err(VerifyError::CodeUncheckable),
+            (Action::Recover, None) => Err(VerifyError::CodeRequired),
+            (Action::Recover, Some(text)) => {
+                Code::parse(text).map(Self::Recovery).map_err(|_| VerifyError::CodeMalformed)
+            }
+        }
+    }
+
+    fn tag(&self, key: &MacKey, secret: &Secret) -> [u8; TAG] {
+        match self {
+            Self::Activation => activation_tag(key, secret),
+            Self::Recovery(code) => recovery_tag(key, secret, code),
+        }
+    }
 }
 
 /// A token as it goes into a link: 86 characters of base64url, followed by nothing.
@@ -96,28 +130,41 @@ impl UntrustedFields {
         &self.tag
     }
 
+    /// The tag that `key` makes for this secret, `action` and `code`.
+    pub(crate) fn expected_tag(
+        &self,
+        key: &MacKey,
+        action: Action,
+        code: Option<&[u8]>,
+    ) -> Result<[u8; TAG], VerifyError> {
+        Ok(Purpose::of(action, code)?.tag(key, &self.secret))
+    }
+
     /// Proves that one of `keys` signed these fields for `action` and `code`.
-    ///
-    /// The code is part of what is signed, so its presence and shape are judged before any key is used.
     pub(crate) fn verify<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k MacKey>,
         action: Action,
         code: Option<&[u8]>,
     ) -> Result<(), VerifyError> {
-        let code = match (action, code) {
-            (Action::Activate, None) => None,
-            (Action::Activate, Some(_)) => return Err(VerifyError::CodeUncheckable),
-            (Action::Recover, None) => return Err(VerifyError::CodeRequired),
-            (Action::Recover, Some(text)) => Some(Code::parse(text).map_err(|_| VerifyError::CodeMalformed)?),
-        };
-        let digits = code.as_ref().map_or(&[][..], |code| code.as_bytes());
-        let parts = signed_parts(action, &self.secret, digits);
+        let purpose = Purpose::of(action, code)?;
         // Which key of the ring fits is no secret: its owner knows when it was rotated.
-        if keys.into_iter().any(|key| key.verifies(&parts, &self.tag)) {
+        if keys.into_iter().any(|key| same_tag(&purpose.tag(key, &self.secret), &self.tag)) {
             Ok(())
         } else {
             Err(VerifyError::Signature)
         }
     }
+}
+
+/// The parts one after the other; `N` is the sum of their lengths.
+fn concat<const N: usize, const P: usize>(parts: [&[u8]; P]) -> [u8; N] {
+    let mut joined = [0; N];
+    let mut start = 0;
+    for part in parts {
+        joined[start..start + part.len()].copy_from_slice(part);
+        start += part.len();
+    }
+    debug_assert_eq!(start, N, "the caller's lengths do not agree");
+    joined
 }

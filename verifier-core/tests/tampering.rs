@@ -74,6 +74,21 @@ proptest! {
     }
 
     #[test]
+    fn the_expected_tag_is_that_of_the_token_which_the_key_signs(
+        key in keys(), other in keys(), secret in secrets(), digits in "[0-9]{5}",
+    ) {
+        let code = Code::parse(&digits).unwrap();
+        for (expected, genuine, forged) in [
+            (Expected::activation(), v1::sign_activation(&key, &secret), v1::sign_activation(&other, &secret)),
+            (Expected::recovery(&digits), v1::sign_recovery(&key, &secret, &code), v1::sign_recovery(&other, &secret, &code)),
+        ] {
+            let tag = UntrustedToken::parse(forged.as_str()).unwrap().expected_tag(&key, expected).unwrap();
+            let genuine = UntrustedToken::parse(genuine.as_str()).unwrap();
+            prop_assert_eq!(&tag, genuine.unauthenticated_tag());
+        }
+    }
+
+    #[test]
     fn no_single_changed_character_of_any_token_verifies(
         key in keys(), secret in secrets(), position in 0..86usize, other in any::<char>(),
     ) {

@@ -1,7 +1,11 @@
-//! The automation of this repository: `cargo xtask demo`, `cargo xtask test`.
+//! The automation of this repository: `cargo xtask bench`, `demo`, `npm`, `test`.
 
+mod bench;
+mod consumers;
 mod demo;
 mod lint;
+mod node;
+mod npm;
 mod rust;
 mod step;
 mod test;
@@ -15,8 +19,12 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The automation of this repository")]
 enum Task {
+    /// Measures the npm package
+    Bench(bench::Options),
     /// Registers accounts in a throwaway PostgreSQL and checks every token that comes out, twice
     Demo(demo::Options),
+    /// Builds the npm package and packs it into target/npm
+    Npm,
     /// Checks and tests everything, as continuous integration does
     Test(test::Options),
 }
@@ -33,7 +41,9 @@ fn main() -> ExitCode {
 
 fn run() -> Result<ExitCode> {
     match Task::parse() {
+        Task::Bench(options) => bench::run(&options),
         Task::Demo(options) => demo::run(&options),
+        Task::Npm => npm::run(),
         Task::Test(options) => test::run(&options),
     }
 }

@@ -57,7 +57,8 @@ impl Steps {
         Self { terminal: io::stdout().is_terminal(), started: Instant::now(), done: Vec::new() }
     }
 
-    /// Runs a command as a step, once `prepare` has seen to what it needs. Its output is shown only if it fails.
+    /// Runs a command as a step, once `prepare` has seen to what it needs. Its output is shown only if it fails, except for
+    /// lines that say why something was skipped.
     pub(crate) fn command(&mut self, title: &str, prepare: impl FnOnce() -> Result<Command>) {
         let clock = self.begin(title);
         let mut retry = None;
@@ -73,6 +74,11 @@ impl Steps {
         if counts.failed > 0 {
             self.clear();
             print!("{}", without_successes(&output));
+        } else {
+            for reason in output.lines().filter(|line| line.starts_with("skipped: ")) {
+                self.clear();
+                println!("    {reason}");
+            }
         }
         self.end(title, &clock, counts, retry);
     }

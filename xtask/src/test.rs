@@ -8,7 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use mailroom_tests::postgres::{Installation, Wanted};
 
 use crate::step::Steps;
-use crate::{demo, lint, rust};
+use crate::{consumers, demo, lint, rust};
 
 /// A part of the suite that can be asked for by name.
 struct Part {
@@ -18,7 +18,7 @@ struct Part {
 }
 
 /// In the order in which they run: what fails fastest first.
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 9] = [
     Part { name: "fmt", about: "the formatting of the Rust code", run: |steps, _| lint::formatting(steps) },
     Part { name: "clippy", about: "the lints, warnings being errors", run: |steps, _| lint::clippy(steps) },
     Part {
@@ -30,6 +30,21 @@ const PARTS: [Part; 6] = [
         name: "rust",
         about: "unit and documentation tests, and others that need no database",
         run: |steps, _| rust::without_database(steps),
+    },
+    Part {
+        name: "runtimes",
+        about: "the packed npm package on Node, Deno, Bun and workerd",
+        run: |steps, _| consumers::runtimes(steps),
+    },
+    Part {
+        name: "browser",
+        about: "the packed npm package in Chromium",
+        run: |steps, _| consumers::browser(steps),
+    },
+    Part {
+        name: "bundlers",
+        about: "the packed npm package through Vite, webpack, esbuild and Rollup",
+        run: |steps, _| consumers::bundlers(steps),
     },
     Part {
         name: "database",

@@ -1,11 +1,12 @@
 //! What the steps need on the machine, added where that is possible.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use mailroom_tests::tools::workspace;
+use mailroom_tests::tools::{folder, workspace};
 
 /// Cargo, called in the folder of the workspace.
 pub(crate) fn cargo<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
@@ -52,6 +53,26 @@ pub(crate) fn add_component(subcommand: &str, component: &str) -> Result<()> {
         return Ok(());
     }
     rustup(&["component", "add", component], &format!("there is no `cargo {subcommand}`"))
+}
+
+/// The program of a crate in exactly this version, built into the folder of tools unless it is there.
+pub(crate) fn install(krate: &str, program: &str, version: &str) -> Result<PathBuf> {
+    let root = folder().join(format!("{krate}-{version}"));
+    let installed = root.join("bin").join(format!("{program}{}", env::consts::EXE_SUFFIX));
+    if !installed.is_file() {
+        eprintln!("building {krate} {version}, once; this takes some minutes ...");
+        let mut command = cargo(["install", "--locked", "--quiet", "--version", version, krate]);
+        // Built aside, so that its hundreds of dependencies do not fill the target folder.
+        let status = command.arg("--root").arg(&root).env_remove("CARGO_TARGET_DIR").status();
+        ensure!(status.context("cannot run cargo")?.success(), "cargo cannot install {krate} {version}");
+    }
+    Ok(installed)
+}
+
+/// The `PATH` with a folder in front.
+pub(crate) fn path_with(folder: &Path) -> Result<OsString> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    Ok(env::join_paths([folder.to_owned()].into_iter().chain(env::split_paths(&path)))?)
 }
 
 fn has_target(target: &str) -> Result<bool> {

@@ -30,6 +30,10 @@ mod probes {
         };
 
     #[used]
+    static EXPECTED_TAG: fn(&UntrustedToken, &SharedKey, Expected<'_>) -> Result<[u8; 32], VerifyError> =
+        UntrustedToken::expected_tag;
+
+    #[used]
     static LOAD_KEY: fn(&[u8]) -> Option<SharedKey> = |text| SharedKey::from_hex(text).ok();
 
     #[used]

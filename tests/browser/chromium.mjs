@@ -1,0 +1,74 @@
+// Chromium, driven without a window, for as long as `use` runs.
+
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+
+import { chromium } from "playwright-core";
+
+const FLAGS = [
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+/**
+ * @param {string} program
+ * @param {string} folder where the profile is made anew
+ * @param {(context: import("playwright-core").BrowserContext) => Promise<T>} use
+ * @returns {Promise<T>}
+ */
+export async function withChromium(program, folder, use) {
+  const profile = join(folder, "profile");
+  rmSync(profile, { recursive: true, force: true });
+  // Chromium refuses to make its own sandbox as root; it listens on a pipe that closes when this process ends.
+  const context = await chromium.launchPersistentContext(profile, {
+    executablePath: program,
+    headless: true,
+    chromiumSandbox: process.getuid?.() !== 0,
+    args: FLAGS,
+  });
+  try {
+    return await use(context);
+  } finally {
+    await context.close();
+    rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+/**
+ * Opens a page and waits for what its program leaves in `globalThis.results`.
+ *
+ * Whatever the page loads from elsewhere, and every error that nobody caught, makes it fail.
+ */
+export async function resultsOf(context, url, { timeout = 60_000 } = {}) {
+  const page = await context.newPage();
+  const complaints = [];
+  const origin = new URL(url).origin;
+  page.on("pageerror", (error) => complaints.push(String(error.stack ?? error)));
+  page.on("console", (message) => {
+    if (message.type() === "error") {
+      complaints.push(`${message.text()} (${message.location().url})`);
+    }
+  });
+  page.on("request", (request) => {
+    if (!request.url().startsWith(`${origin}/`) && !/^(data|blob):/.test(request.url())) {
+      complaints.push(`the page asked for ${request.url()}`);
+    }
+  });
+  try {
+    // The suite runs while the page loads.
+    await page.goto(url, { waitUntil: "commit" });
+    const done = page.waitForFunction(() => globalThis.results !== undefined, undefined, { timeout });
+    const failed = new Promise((resolve) => page.once("pageerror", resolve));
+    await Promise.race([done, failed]);
+    const results = await page.evaluate(() => globalThis.results);
+    return [...(results ?? []), ...complaints.map((error) => ({ name: "the page", error }))];
+  } catch (error) {
+    throw new Error([error.message, ...complaints].join("\n"), { cause: error });
+  } finally {
+    await page.close();
+  }
+}

@@ -1,0 +1,102 @@
+// The suite in Chromium, without a bundler: `node main.mjs TARBALL FOLDER`. FOLDER is made anew.
+
+import { readFileSync } from "node:fs";
+import { join, posix } from "node:path";
+
+import { PACKAGE, addSuite, install, write } from "../runtimes/consumer.mjs";
+import { resolveExport } from "../runtimes/exports.mjs";
+import { chromium, version } from "../runtimes/programs.mjs";
+import { Report } from "../runtimes/report.mjs";
+import { resultsOf, withChromium } from "./chromium.mjs";
+import { STRICT_POLICY, withServer } from "./server.mjs";
+
+const ENTRIES = new URL("../runtimes/entry/", import.meta.url);
+const CONDITIONS = ["browser", "module", "import"];
+
+const [tarball, folder] = process.argv.slice(2);
+const report = new Report();
+const program = chromium();
+if (program === undefined) {
+  report.missing("Chromium", "neither chromium nor google-chrome is in PATH; install one of them");
+} else {
+  const site = join(folder, "site");
+  const installed = install(site, tarball);
+  addSuite(site);
+  await withChromium(program, folder, (browser) => everyPage(browser, site, installed));
+}
+report.end();
+
+async function everyPage(browser, site, installed) {
+  const title = `Chromium ${version(program)}`;
+  const paths = Object.fromEntries(
+    [".", "./errors", "./slim", "./verifier.wasm"].map((subpath) => [
+      posix.join(PACKAGE, subpath),
+      `/${posix.join("node_modules", PACKAGE, resolveExport(installed, subpath, CONDITIONS))}`,
+    ]),
+  );
+  const open = (name, policy) => withServer(site, { policy }, (url) => resultsOf(browser, `${url}/${name}`));
+
+  const map = `<script type="importmap">${JSON.stringify({ imports: paths })}</script>`;
+  write(site, "mapped.html", page("mapped.mjs", map));
+  write(site, "mapped.mjs", entry("page.mjs"));
+  await report.run(`${title}, module script with an import map`, () => open("mapped.html"));
+
+  write(site, "slim.html", page("slim.mjs", map));
+  write(site, "slim.mjs", entry("page-slim.mjs").replace("MODULE_URL", `"${paths[`${PACKAGE}/verifier.wasm`]}"`));
+  await report.run(`${title}, slim with a fetched module`, () => open("slim.html"));
+
+  // An import map stands in the page, and so would need a policy that allows inline scripts.
+  write(site, "direct.html", page("direct.mjs"));
+  const addressed = Object.entries(paths).reduce(
+    (text, [name, path]) => text.replace(`"${name}"`, `"${path}"`),
+    entry("page.mjs"),
+  );
+  write(site, "direct.mjs", addressed);
+  await report.run(`${title}, module script under ${STRICT_POLICY}`, () => open("direct.html", STRICT_POLICY));
+
+  write(site, "policy.html", page("policy.mjs"));
+  write(site, "policy.mjs", policyCheck(paths[PACKAGE]));
+  await report.run(`${title}, the policy is in force`, async () => {
+    const allowed = await open("policy.html", STRICT_POLICY);
+    const forbidden = await open("policy.html", STRICT_POLICY.replace(" 'wasm-unsafe-eval'", ""));
+    const told = [...allowed, ...forbidden].filter(({ name }) => /^WebAssembly is/.test(name));
+    const both = told.map(({ name }) => name).join(", ");
+    const error = both === "WebAssembly is allowed, WebAssembly is forbidden" ? undefined : both;
+    return [...allowed, ...forbidden, { name: "the policy decides whether WebAssembly is allowed", error }];
+  });
+}
+
+function entry(name) {
+  return readFileSync(new URL(name, ENTRIES), "utf8");
+}
+
+function page(script, head = "") {
+  return `<!doctype html><meta charset="utf-8"><title>${script}</title>${head}<script type="module" src="/${script}"></script>`;
+}
+
+// Under a policy without 'wasm-unsafe-eval' no module may be compiled; if it were, the runs before would prove nothing.
+function policyCheck(path) {
+  return `
+import { createVerifier } from ${JSON.stringify(path)};
+
+function failure(action) {
+  try {
+    action();
+    return undefined;
+  } catch (error) {
+    return error.code ?? error.name;
+  }
+}
+
+const policy = failure(() => new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])));
+const verifier = failure(() => createVerifier({ keys: "00".repeat(32), dangerouslyAllowSecretInBrowser: true }));
+globalThis.results = [
+  { name: "eval is refused", error: failure(() => (0, eval)("1")) ? undefined : "eval ran" },
+  {
+    name: "the package says when WebAssembly is forbidden",
+    error: verifier === (policy && "ERR_WASM_UNAVAILABLE") ? undefined : \`\${policy}, then \${verifier}\`,
+  },
+  { name: \`WebAssembly is \${policy ? "forbidden" : "allowed"}\` },
+];
+`;
+}

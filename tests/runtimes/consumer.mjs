@@ -1,0 +1,41 @@
+// A fresh project that has installed the packed package, as its users do.
+
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const PACKAGE = "mailroom-verifier";
+
+const SUITE = fileURLToPath(new URL("suite", import.meta.url));
+const VECTORS = fileURLToPath(new URL("../vectors/v1.json", import.meta.url));
+
+/**
+ * Makes `folder` anew with nothing in it but a `package.json` and what `npm install <tarball>` puts there.
+ *
+ * @returns the folder of the installed package
+ */
+export function install(folder, tarball) {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  write(folder, "package.json", JSON.stringify({ name: "consumer", private: true, type: "module" }));
+  execFileSync("npm", ["install", "--ignore-scripts", "--no-audit", "--no-fund", tarball], {
+    cwd: folder,
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  const installed = join(folder, "node_modules", PACKAGE);
+  if (realpathSync(installed) !== join(realpathSync(folder), "node_modules", PACKAGE)) {
+    throw new Error("npm linked the package instead of installing it; give it the packed tarball");
+  }
+  return installed;
+}
+
+/** Copies the suite into the consumer, beside its vectors as a module that every runtime can import. */
+export function addSuite(folder) {
+  cpSync(SUITE, join(folder, "suite"), { recursive: true });
+  write(folder, "suite/v1.mjs", `export default ${readFileSync(VECTORS, "utf8")};\n`);
+}
+
+export function write(folder, name, text) {
+  writeFileSync(join(folder, name), text);
+}

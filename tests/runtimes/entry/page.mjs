@@ -1,0 +1,12 @@
+// What a page in a browser runs: leaves the results of the suite where the test looks for them.
+
+import { memories } from "./suite/memories.mjs";
+import * as verifierPackage from "mailroom-verifier";
+import * as errors from "mailroom-verifier/errors";
+import { run } from "./suite/index.mjs";
+import vectors from "./suite/v1.mjs";
+
+run({ verifierPackage, errors, vectors, memories, inWindow: true }).then(
+  (results) => (globalThis.results = results),
+  (error) => (globalThis.results = [{ name: "the suite", error: String(error?.stack ?? error) }]),
+);

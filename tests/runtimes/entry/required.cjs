@@ -1,0 +1,19 @@
+// The same with `require`, as programs do that are no modules.
+
+async function main() {
+  const { memories } = await import("./suite/memories.mjs");
+  const verifierPackage = require("mailroom-verifier");
+  const errors = require("mailroom-verifier/errors");
+  const { heapUsed } = await import("./heap.mjs");
+  const { run } = await import("./suite/index.mjs");
+  const { default: vectors } = await import("./suite/v1.mjs");
+  const others = {
+    "the imported package": await import("mailroom-verifier"),
+    "the imported ./errors": await import("mailroom-verifier/errors"),
+  };
+  console.log(
+    JSON.stringify(await run({ verifierPackage, errors, vectors, memories, heapUsed, others, inWindow: false })),
+  );
+}
+
+main();

@@ -1,0 +1,82 @@
+// The suite on every runtime without a window: `node main.mjs TARBALL FOLDER`. FOLDER is made anew.
+
+import { cpSync } from "node:fs";
+import { posix } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { PACKAGE, addSuite, install } from "./consumer.mjs";
+import { resolveExport } from "./exports.mjs";
+import { resultsOf } from "./program.mjs";
+import * as programs from "./programs.mjs";
+import { Report } from "./report.mjs";
+import { resultsOf as resultsOfWorker, withWorker } from "./workerd.mjs";
+
+const [tarball, folder] = process.argv.slice(2);
+const installed = install(folder, tarball);
+addSuite(folder);
+cpSync(fileURLToPath(new URL("entry", import.meta.url)), folder, { recursive: true });
+
+const report = new Report();
+for (const { title, path } of programs.NODES) {
+  await onProgram(title, path(), {
+    "import": ["--expose-gc", "program.mjs"],
+    "require": ["--expose-gc", "required.cjs"],
+    "slim": ["--expose-gc", "slim.mjs"],
+  });
+}
+await onProgram("Node, installed", process.execPath, { "millions": ["--expose-gc", "millions.mjs"] });
+// Deno grants nothing unless it is asked to: the package needs no permission.
+const denoOptions = ["run", "--no-prompt", "--no-lock", "--cached-only", "--node-modules-dir=manual", "--v8-flags=--expose-gc"];
+await onProgram("Deno", programs.deno(), {
+  "import": [...denoOptions, "program.mjs"],
+  "require": [...denoOptions, "--allow-read=.", "required.cjs"],
+  "slim": [...denoOptions, "--allow-read=.", "slim.mjs"],
+});
+await onProgram("Bun", programs.bun(), {
+  "import": ["run", "program.mjs"],
+  "require": ["run", "required.cjs"],
+  "slim": ["run", "slim.mjs"],
+});
+await onWorkerd();
+report.end();
+
+async function onProgram(title, program, runs) {
+  if (program === undefined) {
+    report.missing(title, "npm has no program for this machine; run `npm ci` in tests/");
+    return;
+  }
+  const version = programs.version(program);
+  for (const [how, args] of Object.entries(runs)) {
+    await report.run(`${title} ${version}, ${how}`, () => resultsOf(program, args, folder));
+  }
+}
+
+async function onWorkerd() {
+  const program = programs.workerd();
+  if (program === undefined) {
+    report.missing("workerd", "npm has no program for this machine; run `npm ci` in tests/");
+    return;
+  }
+  const version = programs.version(program);
+  const aliases = Object.fromEntries(
+    [".", "./errors", "./slim", "./verifier.wasm"].map((subpath) => [
+      posix.join(PACKAGE, subpath),
+      posix.join("node_modules", PACKAGE, resolveExport(installed, subpath, ["workerd", "worker", "import"])),
+    ]),
+  );
+  // Before and after the date from which Workers may compile bytes, each with the modules of Node and without.
+  const before = "2025-05-31";
+  const now = version;
+  for (const [date, flags] of [
+    [before, []],
+    [before, ["nodejs_compat"]],
+    [now, ["no_nodejs_compat"]],
+    [now, []],
+  ]) {
+    const title = ["workerd", version, "of", date, ...flags].join(" ");
+    for (const main of ["worker.mjs", "worker-slim.mjs"]) {
+      const worker = { program, folder, main, date, flags, aliases };
+      await report.run(`${title}, ${main}`, () => withWorker(worker, resultsOfWorker));
+    }
+  }
+}

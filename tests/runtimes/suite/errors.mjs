@@ -1,0 +1,87 @@
+// The errors are the same classes wherever they come from, and say nothing that is secret.
+
+import { holds, refusal, same } from "./expect.mjs";
+import { altered, pair } from "./tokens.mjs";
+
+const CODES = [
+  "ERR_TOKEN_MALFORMED",
+  "ERR_TOKEN_SIGNATURE",
+  "ERR_CODE_UNCHECKABLE",
+  "ERR_CODE_REQUIRED",
+  "ERR_CODE_MALFORMED",
+  "ERR_INVALID_ARGUMENT",
+  "ERR_KEY_INVALID",
+  "ERR_SECRET_IN_BROWSER",
+  "ERR_WASM_UNAVAILABLE",
+];
+
+export function* errors(subject) {
+  const { createVerifier, vectors, options, others = {} } = subject;
+  const { activation, recovery } = pair(vectors);
+  const verifier = createVerifier({ keys: activation.key, ...options });
+  const code = recovery.code;
+  const refusals = {
+    ERR_TOKEN_MALFORMED: () => verifier.verify("short", { action: "activate" }),
+    ERR_TOKEN_SIGNATURE: () => verifier.verify(altered(activation.token), { action: "activate" }),
+    ERR_CODE_UNCHECKABLE: () => verifier.verify(activation.token, { action: "activate", code }),
+    ERR_CODE_REQUIRED: () => verifier.verify(recovery.token, { action: "recover" }),
+    ERR_CODE_MALFORMED: () => verifier.verify(recovery.token, { action: "recover", code: "1234" }),
+    ERR_INVALID_ARGUMENT: () => verifier.verify(undefined, { action: "activate" }),
+  };
+  const classes = Object.entries(subject.errors).filter(([, value]) => typeof value === "function");
+
+  for (const [expected, action] of Object.entries(refusals)) {
+    yield [
+      `${expected} names its class, also when class names were shortened`,
+      () => {
+        const error = refusal(subject, expected, "refused", action);
+        same(error.constructor.code, expected, "code of the class");
+        same(error.name, classes.find(([, type]) => type === error.constructor)?.[0], "name");
+        holds(String(error).startsWith(`${error.name}: `), `${error} does not begin with its name`);
+        holds(error.message.length > 10, "no message");
+      },
+    ];
+    yield [
+      `${expected} says nothing secret`,
+      () => discreet(refusal(subject, expected, "refused", action), [activation, recovery]),
+    ];
+  }
+
+  yield [
+    "every code has one class, which says it",
+    () => {
+      const codes = classes.map(([, type]) => type.code).filter((code) => code !== undefined);
+      same(new Set(codes).size, codes.length, "different codes");
+      same(codes.toSorted().join(), CODES.toSorted().join(), "codes");
+    },
+  ];
+
+  for (const [how, namespace] of Object.entries(others)) {
+    yield [
+      `${how} has the same classes`,
+      () => {
+        for (const [name, type] of classes) {
+          if (name in namespace) {
+            same(namespace[name], type, name);
+          }
+        }
+        const other = namespace.createVerifier?.({ keys: activation.key, ...options });
+        if (other !== undefined) {
+          refusal(subject, "ERR_TOKEN_SIGNATURE", how, () => other.verify(altered(activation.token), { action: "activate" }));
+        }
+      },
+    ];
+  }
+}
+
+/** No link, code, key or secret is in any text of the error. */
+export function discreet(error, links) {
+  const said = [String(error), error.stack, JSON.stringify(error), ...Object.getOwnPropertyNames(error).map((name) => String(error[name]))];
+  const text = said.join("\n").toLowerCase();
+  for (const { token, key, secret } of links) {
+    for (const value of [token, key, secret]) {
+      holds(!text.includes(value.toLowerCase()), `${error.code} shows a token, key or secret`);
+      holds(!text.includes(altered(value).toLowerCase()), `${error.code} shows the refused token`);
+    }
+  }
+}

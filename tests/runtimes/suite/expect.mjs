@@ -1,0 +1,44 @@
+// The few assertions that the suite needs, in plain JavaScript, because no runtime brings the others' modules.
+
+/** Values are compared as `Object.is` does. */
+export function same(actual, expected, what) {
+  if (!Object.is(actual, expected)) {
+    throw new Error(`${what}: ${shown(actual)} instead of ${shown(expected)}`);
+  }
+}
+
+export function holds(condition, what) {
+  if (!condition) {
+    throw new Error(what);
+  }
+}
+
+/**
+ * The error that `action` throws, which must be of exactly one of the exported classes and have this code.
+ *
+ * @param {string | string[]} code the one allowed code, or several
+ */
+export function refusal({ errors }, code, what, action) {
+  let error;
+  try {
+    action();
+  } catch (thrown) {
+    error = thrown;
+  }
+  holds(error !== undefined, `${what}: not refused, ${shown(code)} expected`);
+  holds(
+    Object.values(errors).some((type) => typeof type === "function" && error?.constructor === type),
+    `${what}: ${shown(error)} is not of a class of ./errors`,
+  );
+  holds(error instanceof Error, `${what}: the class ${error.constructor.name} is no Error`);
+  holds([code].flat().includes(error.code), `${what}: ${error.code} instead of ${shown(code)}: ${error.message}`);
+  return error;
+}
+
+function shown(value) {
+  try {
+    return typeof value === "string" ? JSON.stringify(value.slice(0, 100)) : String(value);
+  } catch {
+    return `a ${typeof value} that has no string`;
+  }
+}

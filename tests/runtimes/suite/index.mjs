@@ -1,0 +1,45 @@
+// The suite that every runtime runs on the packed package. It is plain JavaScript without a module of any runtime.
+
+import { endurance } from "./endurance.mjs";
+import { errors } from "./errors.mjs";
+import { ring } from "./ring.mjs";
+import { slim } from "./slim.mjs";
+import { strictness } from "./strictness.mjs";
+import { vectors } from "./vectors.mjs";
+import { browserWindow } from "./window.mjs";
+
+const TOPICS = { vectors, strictness, ring, errors, slim, window: browserWindow, endurance };
+
+/**
+ * @param {object} loaded
+ * @param {object} loaded.verifierPackage the namespace of an entry that has `createVerifier`
+ * @param {object} loaded.errors the namespace of `./errors`
+ * @param {object} [loaded.slimEntry] the namespace of `./slim`
+ * @param {WebAssembly.Module} [loaded.module] the module in `./verifier.wasm`
+ * @param {object} loaded.vectors what `tests/vectors/v1.json` holds
+ * @param {Record<string, object>} [loaded.others] the same things loaded in another way; their classes are the same
+ * @param {WebAssembly.Memory[]} loaded.memories the list of `memories.mjs`, imported before the package
+ * @param {boolean} loaded.inWindow whether this is the window of a browser
+ * @param {() => number | Promise<number>} [loaded.heapUsed] bytes in use after a garbage collection
+ * @returns {Promise<{ name: string, error?: string }[]>}
+ */
+export async function run({ verifierPackage, inWindow, ...loaded }) {
+  const options = inWindow ? { dangerouslyAllowSecretInBrowser: true } : {};
+  const subject = { ...loaded, ...verifierPackage, errors: loaded.errors, inWindow, options };
+  const results = [];
+  for (const [topic, tests] of Object.entries(TOPICS)) {
+    for (const [name, test] of tests(subject)) {
+      results.push(await outcome(`${topic}: ${name}`, test));
+    }
+  }
+  return results;
+}
+
+async function outcome(name, test) {
+  try {
+    await test();
+    return { name };
+  } catch (error) {
+    return { name, error: String(error?.stack ?? error) };
+  }
+}

@@ -1,0 +1,89 @@
+// `./slim` on a module that the caller loaded behaves like the entry that brings its own.
+
+import { refusal, same } from "./expect.mjs";
+import { notStrings } from "./hostile.mjs";
+import { altered, pair } from "./tokens.mjs";
+
+// A module that exports nothing.
+const ANOTHER_MODULE = [0, 97, 115, 109, 1, 0, 0, 0];
+
+export function* slim(subject) {
+  const { slimEntry, module, vectors, options } = subject;
+  if (slimEntry === undefined) {
+    return;
+  }
+  const { instantiate } = slimEntry;
+  const { activation } = pair(vectors);
+  const other = { ...activation, key: vectors.groups.find(({ key }) => key !== activation.key).key };
+  const activate = { action: "activate" };
+
+  yield [
+    "two instances of the module and two verifiers of one do not mix up their keys",
+    () => {
+      const [first, second] = [instantiate(module), instantiate(module)];
+      const right = [first, first, second].map(({ createVerifier }) => createVerifier({ keys: activation.key, ...options }));
+      const wrong = [first, second].map(({ createVerifier }) => createVerifier({ keys: other.key, ...options }));
+      for (let turn = 0; turn < 10; turn += 1) {
+        for (const verifier of right) {
+          same(verifier.verify(activation.token, activate).action, "activate", "the right key");
+        }
+        for (const verifier of wrong) {
+          refusal(subject, "ERR_TOKEN_SIGNATURE", "the other key", () => verifier.verify(activation.token, activate));
+        }
+      }
+    },
+  ];
+
+  yield [
+    "an instance that the caller made is taken, and shared by all who bring it",
+    () => {
+      const instance = new WebAssembly.Instance(module);
+      const [first, second] = [instantiate(instance), instantiate(instance)];
+      const right = first.createVerifier({ keys: activation.key, ...options });
+      const wrong = second.createVerifier({ keys: other.key, ...options });
+      for (let turn = 0; turn < 10; turn += 1) {
+        same(right.verify(activation.token, activate).action, "activate", "the right key");
+        refusal(subject, "ERR_TOKEN_SIGNATURE", "the other key", () => wrong.verify(activation.token, activate));
+      }
+    },
+  ];
+
+  yield [
+    "inspect needs no key",
+    () => same(instantiate(module).inspect(altered(activation.token)).verified, false, "verified"),
+  ];
+
+  for (const [what, value] of [...notStrings("activate"), ["a text", "verifier.wasm"]]) {
+    yield [
+      `${what} instead of the module`,
+      () => void refusal(subject, "ERR_INVALID_ARGUMENT", what, () => instantiate(value)),
+    ];
+  }
+  yield [
+    "an object with the prototype of an instance",
+    () => {
+      const empty = Object.create(WebAssembly.Instance.prototype);
+      refusal(subject, "ERR_INVALID_ARGUMENT", "no instance", () => instantiate(empty));
+    },
+  ];
+  if (canCompile()) {
+    yield [
+      "another module",
+      () => {
+        const another = new WebAssembly.Module(Uint8Array.from(ANOTHER_MODULE));
+        refusal(subject, "ERR_INVALID_ARGUMENT", "a module", () => instantiate(another));
+        const instance = new WebAssembly.Instance(another);
+        refusal(subject, "ERR_INVALID_ARGUMENT", "an instance", () => instantiate(instance));
+      },
+    ];
+  }
+}
+
+/** Workers may not compile while they answer. */
+function canCompile() {
+  try {
+    return new WebAssembly.Module(Uint8Array.from(ANOTHER_MODULE)) instanceof WebAssembly.Module;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,33 @@
+// Genuine links out of the shared vectors, for tests that need some.
+
+const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/** Every genuine link: `{ key, action, token, code, secret, id }`. */
+export function genuine(vectors) {
+  return vectors.groups.flatMap(({ key, action, tests }) =>
+    tests
+      .filter(({ result }) => result === "valid")
+      .map(({ token, code, secret, id }) => ({ key, action, token, code: code ?? undefined, secret, id })),
+  );
+}
+
+/** A genuine link of each action under the same key. */
+export function pair(vectors) {
+  const [activation] = genuine(vectors).filter(({ action }) => action === "activate");
+  const [recovery] = genuine(vectors).filter(({ action, key }) => action === "recover" && key === activation.key);
+  return { activation, recovery };
+}
+
+/** The same link with one character replaced by another of the alphabet; `at` must not be the last. */
+export function altered(token, at = 70) {
+  const next = ALPHABET[(ALPHABET.indexOf(token[at]) + 1) % ALPHABET.length];
+  return token.slice(0, at) + next + token.slice(at + 1);
+}
+
+export function bytes(hex) {
+  return Uint8Array.from(hex.match(/../g), (pair) => Number.parseInt(pair, 16));
+}
+
+export function hex(bytes) {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

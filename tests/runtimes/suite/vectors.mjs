@@ -1,0 +1,44 @@
+// Every case of the shared vectors gives the verdict and the code that the Rust core gives.
+
+import { holds, refusal, same } from "./expect.mjs";
+import { hex } from "./tokens.mjs";
+
+export function* vectors(subject) {
+  const { createVerifier, vectors, options } = subject;
+  for (const { key, action, tests } of vectors.groups) {
+    const verifier = createVerifier({ keys: key, ...options });
+    for (const { tcId, comment, token, code, result, error, secret, id } of tests) {
+      const expected = code === null ? { action } : { action, code };
+      const name = `${tcId} ${action}: ${comment}`;
+      if (result === "valid") {
+        yield [
+          name,
+          () => {
+            const answer = verifier.tryVerify(token, expected);
+            same(answer.ok, true, "tryVerify");
+            for (const verified of [verifier.verify(token, expected), answer.token]) {
+              same(verified.version, 1, "version");
+              same(verified.action, action, "action");
+              same(hex(verified.secret), secret, "secret");
+              same(hex(verified.id), id, "id");
+            }
+          },
+        ];
+      } else {
+        yield [
+          name,
+          () => {
+            refusal(subject, error, "verify", () => verifier.verify(token, expected));
+            const answer = verifier.tryVerify(token, expected);
+            same(answer.ok, false, "tryVerify");
+            same(answer.code, error, "code of tryVerify");
+            refusal(subject, error, "error of tryVerify", () => {
+              throw answer.error;
+            });
+            holds(!("token" in answer), "a refused token is returned");
+          },
+        ];
+      }
+    }
+  }
+}

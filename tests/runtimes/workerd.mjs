@@ -1,0 +1,127 @@
+// Runs a folder of modules as a Worker in workerd, the runtime of Cloudflare Workers.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync } from "node:fs";
+import { join, posix, relative } from "node:path";
+import { createInterface } from "node:readline";
+
+import { write } from "./consumer.mjs";
+
+const START_TIMEOUT = 20_000;
+const ANSWER_TIMEOUT = 120_000;
+
+// The server ends with the process that started it, however that one ends: its end of the pipe closes.
+const SUPERVISE = `
+exec 4<&0
+"$@" </dev/null 4<&- & server=$!
+{ cat <&4 >/dev/null; kill "$server"; } 3>&- 2>/dev/null & 
+exec 3>&- 4<&-
+wait "$server"`;
+
+/**
+ * Serves `main` of `folder` while `use` asks it, then stops.
+ *
+ * @param {{ program: string, folder: string, main: string, date: string, flags?: string[], aliases?: object }} worker
+ *   aliases: names under which files can be imported, such as `{ "mailroom-verifier": "node_modules/…/index.js" }`
+ * @param {(url: string) => Promise<T>} use
+ * @returns {Promise<T>}
+ */
+export async function withWorker({ program, folder, main, date, flags = [], aliases = {} }, use) {
+  write(folder, "workerd.capnp", configuration(folder, main, date, flags, aliases));
+  const server = spawn(
+    "/bin/sh",
+    ["-c", SUPERVISE, "workerd", program, "serve", join(folder, "workerd.capnp"), "--control-fd=3"],
+    { stdio: ["pipe", "pipe", "pipe", "pipe"] },
+  );
+  let output = "";
+  server.stdout.on("data", (chunk) => (output += chunk));
+  server.stderr.on("data", (chunk) => (output += chunk));
+  const ended = once(server, "exit");
+  try {
+    const port = await listening(server);
+    if (port === undefined) {
+      throw new Error("workerd did not start");
+    }
+    return await use(`http://127.0.0.1:${port}`);
+  } catch (error) {
+    throw new Error(`${error.message}; workerd said: ${output.trim() || "nothing"}`, { cause: error });
+  } finally {
+    server.stdin.end();
+    await ended;
+  }
+}
+
+/** What the Worker at `url` answers: the results of the suite. */
+export async function resultsOf(url) {
+  const response = await fetch(url, { signal: AbortSignal.timeout(ANSWER_TIMEOUT) });
+  const body = await response.text();
+  if (!response.ok) {
+    throw new Error(`the Worker answered ${response.status}: ${body}`);
+  }
+  return JSON.parse(body);
+}
+
+/** The port that workerd chose, or nothing if it ended or took too long. */
+async function listening(server) {
+  const lines = createInterface({ input: server.stdio[3] });
+  const timer = setTimeout(() => lines.close(), START_TIMEOUT);
+  try {
+    for await (const line of lines) {
+      const { event, port } = JSON.parse(line);
+      if (event === "listen") {
+        return port;
+      }
+    }
+    return undefined;
+  } finally {
+    clearTimeout(timer);
+    lines.close();
+  }
+}
+
+function configuration(folder, main, date, flags, aliases) {
+  const modules = [...files(folder)]
+    .map((path) => ({ path, kind: KINDS[path.slice(path.lastIndexOf("."))] }))
+    .filter(({ kind }) => kind !== undefined)
+    // The first module is the one that answers.
+    .sort((a, b) => Number(b.path === main) - Number(a.path === main))
+    .map(({ path, kind }) => `(name = ${text(path)}, ${kind} = embed ${text(path)})`);
+  for (const [name, path] of Object.entries(aliases)) {
+    const target = posix.relative(posix.dirname(name), path);
+    const what = path.endsWith(".wasm") ? "{ default }" : "*";
+    const module = `export ${what} from ${text(target.startsWith(".") ? target : `./${target}`)};`;
+    modules.push(`(name = ${text(name)}, esModule = ${text(module)})`);
+  }
+  return `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [(name = "main", worker = .worker)],
+  sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")],
+);
+const worker :Workerd.Worker = (
+  modules = [
+    ${modules.join(",\n    ")},
+  ],
+  compatibilityDate = ${text(date)},
+  compatibilityFlags = [${flags.map(text).join(", ")}],
+);
+`;
+}
+
+const KINDS = { ".js": "esModule", ".mjs": "esModule", ".wasm": "wasm" };
+
+function* files(folder, root = folder) {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) {
+      yield* files(path, root);
+    } else {
+      yield relative(root, path).replaceAll("\\", "/");
+    }
+  }
+}
+
+// Quoted strings of Cap'n Proto are those of JSON as far as file names and imports go.
+function text(value) {
+  return JSON.stringify(value);
+}

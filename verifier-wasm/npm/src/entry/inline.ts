@@ -1,0 +1,41 @@
+/**
+ * Verifies the links that activate an account or recover a password, on every JavaScript runtime.
+ *
+ * @module
+ */
+
+import wasm from "../generated/wasm.js";
+import { startNow } from "../start.js";
+import { inspectToken, type UnverifiedToken } from "../token.js";
+import type { VerifierOptions } from "../types.js";
+import { makeVerifier, type Verifier } from "../verifier.js";
+
+export type { UnverifiedToken, VerifiedToken } from "../token.js";
+export type * from "../types.js";
+export type { Verifier } from "../verifier.js";
+
+const engine = startNow(() => {
+  const text = atob(wasm);
+  return new WebAssembly.Module(Uint8Array.from(text, (character) => character.charCodeAt(0)));
+});
+
+/**
+ * Makes a verifier of the shared key, or of a ring of keys. Make it once, and use it for every token.
+ *
+ * @throws KeyInvalidError, InvalidArgumentError, SecretInBrowserError, WasmUnavailableError
+ * @example
+ * const verifier = createVerifier({ keys: process.env["MAILROOM_SECRET_KEY"] ?? "" });
+ * const token = verifier.verify(url.searchParams.get("token") ?? "", { action: "activate" });
+ */
+export function createVerifier(options: VerifierOptions): Verifier {
+  return makeVerifier(engine(), options);
+}
+
+/**
+ * Shows what a token consists of, without a key and **without any proof**: anybody can make a token that says anything.
+ *
+ * @throws TokenMalformedError, InvalidArgumentError
+ */
+export function inspect(token: string): UnverifiedToken {
+  return inspectToken(engine(), token);
+}

@@ -1,0 +1,71 @@
+import type { Engine, Fields } from "./engine.js";
+import { InvalidArgumentError } from "./errors.js";
+import { refusal } from "./status.js";
+import type { Action } from "./types.js";
+
+/**
+ * A token that a key of the ring signed for this action and, of a recovery, for this code.
+ *
+ * Of version 1 it proves neither that the link is still valid nor that it was not used before: only the database knows.
+ * What it holds is read by getters and shown by no console, serialised by no `JSON.stringify`.
+ */
+export class VerifiedToken {
+  readonly #engine: Engine;
+  readonly #token: string;
+  readonly #action: Action;
+
+  /** @internal */
+  constructor(engine: Engine, token: string, action: Action) {
+    this.#engine = engine;
+    this.#token = token;
+    this.#action = action;
+  }
+
+  /** The version of the signature format. */
+  get version(): 1 {
+    return 1;
+  }
+
+  /** What the token is good for. */
+  get action(): Action {
+    return this.#action;
+  }
+
+  /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
+  get secret(): Uint8Array<ArrayBuffer> {
+    return fields(this.#engine, this.#token).secret;
+  }
+
+  /**
+   * The 16 bytes under which the use of this token is remembered; a fresh copy each time. All tokens of one row have the
+   * same id. It reveals nothing about the secret, so it may be stored and logged.
+   */
+  get id(): Uint8Array<ArrayBuffer> {
+    return fields(this.#engine, this.#token).id;
+  }
+}
+
+/** The parts of a token of which **nothing is proven**: anybody can make one that says anything. */
+export interface UnverifiedToken {
+  readonly verified: false;
+  /** The version of the signature format, which the length tells. */
+  readonly version: 1;
+  /** The 32 bytes that claim to be a row's secret. */
+  readonly unverifiedSecret: Uint8Array<ArrayBuffer>;
+  /** The 32 bytes that claim to be its signature. */
+  readonly unverifiedSignature: Uint8Array<ArrayBuffer>;
+  /** The 16 bytes under which the use of such a token would be remembered. */
+  readonly unverifiedId: Uint8Array<ArrayBuffer>;
+}
+
+export function inspectToken(engine: Engine, token: unknown): UnverifiedToken {
+  if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
+  const { secret, tag, id } = fields(engine, token);
+  return { verified: false, version: 1, unverifiedSecret: secret, unverifiedSignature: tag, unverifiedId: id };
+}
+
+function fields(engine: Engine, token: string): Fields {
+  const found = engine.inspect(token);
+  if (typeof found === "number") throw refusal(found);
+  return found;
+}

@@ -1,0 +1,59 @@
+import type { VerificationError, VerificationErrorCode } from "./errors.js";
+import type { VerifiedToken } from "./token.js";
+
+/** What the followed link is about to do. */
+export type Action = "activate" | "recover";
+
+/** A shared key: 64 hexadecimal characters of either case, or 32 bytes. */
+export type SharedKey = string | Uint8Array;
+
+/** What {@link createVerifier} takes. Options of other names are refused. */
+export interface VerifierOptions {
+  /**
+   * The shared key, or a ring of them: the current one first, then earlier and upcoming ones. The bytes are copied.
+   * Rotate in this order: give every verifier the new key, let the signer use it, wait until the last old link has
+   * expired, take the old key from the ring.
+   */
+  readonly keys: SharedKey | readonly SharedKey[];
+  /**
+   * Whoever can read a page can read the key in it, and forge links with it. `true` lets a page hold one all the same,
+   * for tests and for pages that nobody else can open.
+   *
+   * @default false
+   */
+  readonly dangerouslyAllowSecretInBrowser?: boolean | undefined;
+}
+
+/** What a link that activates an account is expected to be. It has no code; one that is given all the same is refused. */
+export interface ExpectedActivation {
+  readonly action: "activate";
+  readonly code?: undefined;
+}
+
+/** What a link that recovers an account is expected to be. */
+export interface ExpectedRecovery {
+  readonly action: "recover";
+  /** The five digits that the person typed, as they came. */
+  readonly code: string;
+}
+
+/** What the caller expects a token to be good for. Options of other names are refused. */
+export type Expectation = ExpectedActivation | ExpectedRecovery;
+
+/** What `tryVerify` found. */
+export type Verification = Verified | Refused;
+
+/** The token is genuine. */
+export interface Verified {
+  readonly ok: true;
+  readonly token: VerifiedToken;
+}
+
+/** The token or the code is not good. */
+export interface Refused {
+  readonly ok: false;
+  /** Why, in a word. */
+  readonly code: VerificationErrorCode;
+  /** What `verify` throws. Made when it is asked for: a stack trace takes longer than refusing a forged token. */
+  readonly error: VerificationError;
+}

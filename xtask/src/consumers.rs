@@ -1,0 +1,32 @@
+//! The steps that use the packed npm package as its users do, none of them from the source tree.
+
+use mailroom_tests::tools::{target_folder, workspace};
+
+use crate::step::Steps;
+use crate::{node, npm};
+
+/// The suite on Node, Deno, Bun and workerd.
+pub(crate) fn runtimes(steps: &mut Steps) {
+    run(steps, "package on Node, Deno, Bun, workerd", "runtimes");
+}
+
+/// The suite in Chromium, from a static server.
+pub(crate) fn browser(steps: &mut Steps) {
+    run(steps, "package in Chromium", "browser");
+}
+
+/// Programs, pages and a Worker that Vite, webpack, esbuild and Rollup build.
+pub(crate) fn bundlers(steps: &mut Steps) {
+    run(steps, "package through bundlers", "bundlers");
+}
+
+fn run(steps: &mut Steps, title: &str, name: &str) {
+    steps.command(title, || {
+        let tarball = npm::tarball()?;
+        node::install_test_tools()?;
+        let mut command = node::command()?;
+        command.arg(workspace().join("tests").join(name).join("main.mjs"));
+        command.arg(tarball).arg(target_folder().join("consumers").join(name));
+        Ok(command)
+    });
+}

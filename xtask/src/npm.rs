@@ -1,0 +1,182 @@
+//! `cargo xtask npm`: builds the npm package and packs it.
+//!
+//! Rust → wasm-pack (cargo, wasm-bindgen) → wasm-opt → the module; its bytes in base64 and the hand-written TypeScript →
+//! tsc → `npm pack`. The same sources give the same tarball.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, ensure};
+use base64ct::{Base64, Encoding};
+use mailroom_tests::tools::{target_folder, workspace};
+
+use crate::tools;
+
+/// The same version as the crate `wasm-bindgen` in Cargo.toml.
+const WASM_BINDGEN: &str = "0.2.128";
+const WASM_PACK: &str = "0.15.1";
+
+/// Smallest of what was measured within 2% of the fastest.
+const WASM_OPT: [&str; 5] =
+    ["-O3", "--all-features", "--strip-debug", "--strip-producers", "--strip-target-features"];
+
+/// What the tarball is made of; of folders, all that is in them, except for [`MADE`].
+const SOURCES: [&str; 7] = [
+    ".cargo/config.toml",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE",
+    "verifier-core",
+    "verifier-wasm",
+    "xtask/src/npm.rs",
+];
+const MADE: [&str; 4] = ["node_modules", "dist", "generated", "test"];
+
+pub(crate) fn run() -> Result<ExitCode> {
+    let tarball = tarball()?;
+    let module = fs::metadata(package().join("dist/verifier.wasm"))?.len();
+    println!("{}: {} bytes, its module {module}", tarball.display(), fs::metadata(&tarball)?.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The packed package, made anew if anything that it is made of has changed.
+pub(crate) fn tarball() -> Result<PathBuf> {
+    let folder = target_folder().join("npm");
+    let (made_of, sources) = (folder.join("made-of"), sources()?);
+    if let Ok(made) = fs::read_to_string(&made_of)
+        && let Some((seen, name)) = made.split_once(' ')
+        && seen == sources
+        && folder.join(name).is_file()
+    {
+        return Ok(folder.join(name));
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    install_packages()?;
+    build_module(&folder)?;
+    compile()?;
+    let name = pack(&folder)?;
+    fs::write(&made_of, format!("{sources} {name}"))?;
+    Ok(folder.join(name))
+}
+
+fn package() -> PathBuf {
+    workspace().join("verifier-wasm/npm")
+}
+
+/// A number for the contents of everything that the tarball is made of.
+fn sources() -> Result<String> {
+    let mut files = BTreeSet::new();
+    for source in SOURCES {
+        collect(&workspace().join(source), &mut files)?;
+    }
+    let compiler = Command::new("rustc").arg("--version").output().context("cannot run rustc")?;
+    let mut hasher = DefaultHasher::new();
+    compiler.stdout.hash(&mut hasher);
+    for file in files {
+        (&file, read(&file)?).hash(&mut hasher);
+    }
+    Ok(format!("{:016x}", hasher.finish()))
+}
+
+fn collect(path: &Path, files: &mut BTreeSet<PathBuf>) -> Result<()> {
+    if !path.is_dir() {
+        files.insert(path.to_owned());
+        return Ok(());
+    }
+    for entry in fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))? {
+        let entry = entry?;
+        if !MADE.iter().any(|made| entry.file_name() == *made) {
+            collect(&entry.path(), files)?;
+        }
+    }
+    Ok(())
+}
+
+/// Installs the TypeScript compiler and wasm-opt, as package-lock.json lists them.
+pub(crate) fn install_packages() -> Result<()> {
+    let folder = package();
+    let wanted = read(&folder.join("package-lock.json"))?;
+    let installed = folder.join("node_modules/.installed-lock.json");
+    if read(&installed).is_ok_and(|found| found == wanted) {
+        return Ok(());
+    }
+    quiet(Command::new("npm").arg("ci").current_dir(&folder), "install what the npm package is built with")?;
+    fs::write(&installed, wanted).with_context(|| format!("cannot write {}", installed.display()))
+}
+
+/// Compiles the module, and puts it and what TypeScript needs to know of it into the package.
+fn build_module(folder: &Path) -> Result<()> {
+    let wasm_bindgen = tools::install("wasm-bindgen-cli", "wasm-bindgen", WASM_BINDGEN)?;
+    let wasm_pack = tools::install("wasm-pack", "wasm-pack", WASM_PACK)?;
+    tools::add_targets(&["wasm32-unknown-unknown"])?;
+    let built = folder.join("wasm-pack");
+    let mut command = Command::new(wasm_pack);
+    command.args([
+        "build",
+        "verifier-wasm",
+        "--mode",
+        "no-install",
+        "--target",
+        "web",
+        "--out-name",
+        "verifier",
+    ]);
+    command.args(["--profile", "wasm", "--no-opt", "--no-pack", "--out-dir"]).arg(&built);
+    command.args(["--", "--locked"]).current_dir(workspace());
+    // Flags for the machine's own programs would replace those of .cargo/config.toml.
+    command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    command.env("PATH", tools::path_with(wasm_bindgen.parent().unwrap_or(folder))?);
+    quiet(&mut command, "compile the verifier to WebAssembly")?;
+
+    let (generated, dist) = (package().join("src/generated"), package().join("dist"));
+    for made in [&generated, &dist] {
+        fs::remove_dir_all(made).ok();
+        fs::create_dir_all(made).with_context(|| format!("cannot make {}", made.display()))?;
+    }
+    let module = dist.join("verifier.wasm");
+    let mut command = Command::new("node");
+    command.arg(package().join("node_modules/binaryen/bin/wasm-opt")).args(WASM_OPT);
+    quiet(command.arg(built.join("verifier_bg.wasm")).arg("-o").arg(&module), "optimise the module")?;
+
+    fs::copy(built.join("verifier_bg.wasm.d.ts"), generated.join("verifier_bg.wasm.d.ts"))?;
+    let inlined = format!(
+        "const wasm: string = \"{}\";\nexport default wasm;\n",
+        Base64::encode_string(&fs::read(&module)?)
+    );
+    fs::write(generated.join("wasm.ts"), inlined)?;
+    Ok(())
+}
+
+fn compile() -> Result<()> {
+    let package = package();
+    let compiler = package.join("node_modules/typescript/bin/tsc");
+    quiet(Command::new("node").arg(compiler).current_dir(&package), "compile the TypeScript")?;
+    fs::copy(package.join("src/verifier.d.wasm.ts"), package.join("dist/verifier.d.wasm.ts"))?;
+    fs::copy(workspace().join("LICENSE"), package.join("LICENSE"))?;
+    Ok(())
+}
+
+fn pack(folder: &Path) -> Result<String> {
+    let mut command = Command::new("npm");
+    command.args(["pack", "--silent", "--pack-destination"]).arg(folder).current_dir(package());
+    Ok(quiet(&mut command, "pack the npm package")?.trim().to_owned())
+}
+
+/// Runs a command, says what it does, and shows what it prints only if it fails. Returns its standard output.
+fn quiet(command: &mut Command, what: &str) -> Result<String> {
+    eprintln!("{what} ...");
+    let output = command.output().with_context(|| {
+        let program = command.get_program().to_string_lossy().into_owned();
+        format!("cannot {what}: there is no {program}")
+    })?;
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "cannot {what}:\n{out}{err}");
+    Ok(out.into_owned())
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}

@@ -49,7 +49,7 @@ impl<const WORDS: usize> Buffer<WORDS> {
 
     /// Overwrites the first `BYTES` bytes, a whole number of words.
     pub(crate) fn store<const BYTES: usize>(&self, bytes: &[u8; BYTES]) {
-        const { assert!(BYTES <= 8 * WORDS && BYTES % 8 == 0, "the buffer has fewer bytes") };
+        const { assert!(BYTES <= 8 * WORDS && BYTES.is_multiple_of(8), "the buffer has fewer bytes") };
         for (word, bytes) in self.0.iter().zip(bytes.as_chunks().0) {
             word.store(u64::from_le_bytes(*bytes), Relaxed);
         }

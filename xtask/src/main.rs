@@ -47,3 +47,8 @@ fn run() -> Result<ExitCode> {
         Task::Test(options) => test::run(&options),
     }
 }
+
+/// Whether `CI` says so, as every service for it does.
+pub(crate) fn is_continuous_integration() -> bool {
+    std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
+}

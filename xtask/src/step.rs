@@ -121,8 +121,13 @@ impl Steps {
             failed: sum.failed + done.counts.failed,
             skipped: sum.skipped + done.counts.skipped,
         });
+        // Continuous integration installs everything, so that nothing has a reason to be skipped there.
+        let incomplete = total.skipped > 0 && crate::is_continuous_integration();
+        if incomplete {
+            println!("  FAILED: tests were skipped, which continuous integration does not allow");
+        }
         println!("{total}");
-        if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        if total.failed == 0 && !incomplete { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
     fn begin(&self, title: &str) -> Instant {
@@ -233,11 +238,13 @@ fn quoted(word: &str) -> String {
 /// Adds up the result lines of Rust's test harness.
 fn count(output: &str, succeeded: bool) -> Counts {
     let mut counts = Counts::default();
+    let mut is_test = false;
     for line in output.lines().map(plain) {
         let Some((_, numbers)) = line.strip_prefix("test result: ").and_then(|line| line.split_once(". "))
         else {
             continue;
         };
+        is_test = true;
         for part in numbers.split("; ") {
             match part.split_once(' ') {
                 Some((number, "passed")) => counts.passed += number.parse::<usize>().unwrap_or(0),
@@ -248,10 +255,12 @@ fn count(output: &str, succeeded: bool) -> Counts {
         }
     }
     // A compiler that complains and a test that crashes print no result line.
-    if succeeded && counts == Counts::default() {
+    if succeeded && !is_test {
         counts.passed = 1;
     }
-    if !succeeded && counts.failed == 0 {
+    // A selection that matches no test has tested nothing, however well that went.
+    let tested_nothing = is_test && counts.passed == 0;
+    if (!succeeded || tested_nothing) && counts.failed == 0 {
         counts.failed = 1;
     }
     counts
@@ -299,6 +308,12 @@ mod tests {
     fn a_command_without_tests_counts_as_one() {
         assert_eq!(count("warning: unused\n", true), Counts { passed: 1, failed: 0, skipped: 0 });
         assert_eq!(count("error: no\n", false), Counts { passed: 0, failed: 1, skipped: 0 });
+    }
+
+    #[test]
+    fn a_selection_that_matches_no_test_is_a_failure() {
+        let output = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        assert_eq!(count(output, true), Counts { passed: 0, failed: 1, skipped: 0 });
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! `cargo xtask test`: everything that must pass.
 
-use std::env;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mailroom_tests::postgres::{Installation, Wanted};
 
+use crate::is_continuous_integration;
 use crate::step::Steps;
 use crate::{consumers, demo, lint, rust};
 
@@ -82,9 +82,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 fn versions(asked: Option<&str>) -> Result<Vec<Wanted>> {
-    let continuous_integration = env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
     match asked {
-        None if continuous_integration => Ok(vec![Wanted::Major(15), Wanted::Major(18)]),
+        None if is_continuous_integration() => Ok(vec![Wanted::Major(15), Wanted::Major(18)]),
         None => Ok(vec![Wanted::from_environment()?]),
         Some("all") => Ok(Installation::majors().into_iter().map(Wanted::Major).collect()),
         Some(list) => list

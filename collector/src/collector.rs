@@ -15,12 +15,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until, timeout, timeout_at};
 
-use crate::backoff::Backoff;
 use crate::batcher::Batcher;
 use crate::config::CollectSettings;
+use crate::connection::Connection;
 use crate::keys::Keys;
 use crate::line::Line;
-use crate::outage::Outage;
 use crate::prefetch::Prefetch;
 use crate::queue::{BatchId, Claim, Queue, QueueError, Want};
 use crate::shutdown::{Stop, stopped};
@@ -31,9 +30,6 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(20);
 
 /// A line that could not be begun for this long is taken back, so that its tokens are judged again.
 const STALE: Duration = Duration::from_secs(1);
-
-/// How often another collector's queue is asked for.
-const TAKEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// At the end, how long the reader gets to take what is on its way, and the database to record it. Together they stay
 /// below the ten seconds after which container runtimes kill.
@@ -75,16 +71,6 @@ pub struct Collector<Q, S> {
     paused_until: Option<Instant>,
 }
 
-/// Whether the queue is open, and the attempts to open it.
-#[derive(Debug)]
-struct Connection {
-    is_open: bool,
-    was_open: bool,
-    next_attempt: Instant,
-    backoff: Backoff,
-    outage: Outage,
-}
-
 /// What came first.
 enum Attended<T> {
     Done(T),
@@ -112,13 +98,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             poll_interval: settings.poll_interval,
             batcher: Batcher::new(settings.batch_limit, settings.batch_timeout),
             prefetch: Prefetch::new(settings.prefetch, settings.batch_limit),
-            connection: Connection {
-                is_open: false,
-                was_open: false,
-                next_attempt: now,
-                backoff: Backoff::default(),
-                outage: Outage::of("collecting"),
-            },
+            connection: Connection::new(now),
             unsettled: Vec::new(),
             settled_at: None,
             more: false,
@@ -165,8 +145,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     /// When there is something to do next without having been woken.
     fn next_action(&self, now: Instant) -> Instant {
-        if !self.connection.is_open {
-            return self.connection.next_attempt;
+        if !self.connection.is_open() {
+            return self.connection.next_attempt();
         }
         let next = [self.settle_at(now), self.look_at(now), self.stale_at()].into_iter().flatten().min();
         next.unwrap_or(now + self.poll_interval)
@@ -196,7 +176,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Does what is due; answers whether to go on.
     async fn act(&mut self, now: Instant) -> Result<bool, CollectError> {
         let is_due = |time: Option<Instant>| time.is_some_and(|time| time <= now);
-        if !self.connection.is_open {
+        if !self.connection.is_open() {
             return self.open().await;
         }
         if is_due(self.stale_at()) {
@@ -207,7 +187,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if is_due(self.settle_at(now)) {
             self.settle().await?;
         }
-        if self.connection.is_open && is_due(self.look_at(now)) {
+        if self.connection.is_open() && is_due(self.look_at(now)) {
             return self.look().await;
         }
         Ok(true)
@@ -224,16 +204,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         match attended.await? {
             Attended::Stopped => return Ok(false),
             Attended::Done(Ok(())) => {
-                let connection = &mut self.connection;
-                (connection.is_open, connection.was_open) = (true, true);
-                connection.backoff.reset();
-                if let Some(sentence) = connection.outage.over(Instant::now()) {
-                    tracing::info!("{sentence}");
-                }
+                self.connection.opened();
                 self.more = true;
                 self.paused_until = None;
             }
-            Attended::Done(Err(QueueError::Unusable(reason))) if !self.connection.was_open => {
+            Attended::Done(Err(QueueError::Unusable(reason))) if !self.connection.was_open() => {
                 return Err(CollectError::Queue(reason));
             }
             Attended::Done(Err(error)) => self.lost(&error),
@@ -274,6 +249,9 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             Attended::Stopped => return Ok(false),
             Attended::Done(Err(error)) => self.lost(&error),
             Attended::Done(Ok(claim)) => {
+                if let Some(sentence) = self.connection.worked(Instant::now()) {
+                    tracing::info!("{sentence}");
+                }
                 self.more = claim.batches.len() == want.batches;
                 self.batcher.looked(claim.waiting, !claim.batches.is_empty(), Instant::now());
                 if again {
@@ -313,15 +291,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     fn lost(&mut self, error: &QueueError) {
         self.recall();
-        let now = Instant::now();
-        let connection = &mut self.connection;
-        connection.is_open = false;
-        let pause = match error {
-            QueueError::Taken(_) => TAKEN_PAUSE,
-            QueueError::Unavailable(_) | QueueError::Unusable(_) => connection.backoff.pause(),
-        };
-        connection.next_attempt = now + pause;
-        if let Some(sentence) = connection.outage.failed(&error.to_string(), now) {
+        if let Some(sentence) = self.connection.lost(error, Instant::now()) {
             tracing::warn!("{sentence}");
         }
     }
@@ -345,7 +315,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             }
         }
         note_taken(&mut self.sink, &mut self.prefetch, &mut self.unsettled);
-        if self.connection.was_open {
+        if self.connection.was_open() {
             let recorded = timeout(LAST_SETTLEMENT, self.settle_finally()).await.is_ok_and(|settled| settled);
             if !recorded {
                 tracing::warn!(

@@ -52,6 +52,11 @@ impl Listener {
     pub fn hints(&self) -> watch::Receiver<u64> {
         self.hints.clone()
     }
+
+    /// Waits until nothing is heard any more. That is a fault of this program: an outage does not end it.
+    pub async fn ended(&mut self) {
+        (&mut self.task).await.ok();
+    }
 }
 
 impl Drop for Listener {

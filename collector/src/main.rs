@@ -1,12 +1,14 @@
 //! The program `mailroom`: runs one of the commands.
 
 use std::fmt::Display;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use mailroom::commands::{collect, keygen, migrate, sign, verify};
 use mailroom::telemetry::{self, LogFormat, LogLevel};
+use mailroom::usage;
 
 /// Collects tokens from PostgreSQL and hands them, signed, to whatever sends the mail.
 ///
@@ -46,7 +48,10 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let command = CommandLine::parse().command;
+    let command = match CommandLine::try_parse() {
+        Ok(line) => line.command,
+        Err(error) => return Ok(usage::answer(&error)),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the operating system refuses what the program needs to run")?;
     let code = runtime.block_on(run(command));
@@ -89,6 +94,7 @@ async fn run(command: Command) -> ExitCode {
 }
 
 fn failed(error: &impl Display, code: ExitCode) -> ExitCode {
-    eprintln!("mailroom: {error}");
+    // Nobody may be reading it; the code tells all the same.
+    writeln!(io::stderr(), "mailroom: {error}").ok();
     code
 }

@@ -2,9 +2,11 @@
 
 use std::io;
 use std::process;
+use std::sync::Arc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 /// Whether the collector is to end.
 pub type Stop = watch::Receiver<bool>;
@@ -15,12 +17,42 @@ pub async fn stopped(stop: &mut Stop) {
     stop.wait_for(|stop| *stop).await.ok();
 }
 
+/// The task that hears SIGTERM and SIGINT.
+#[derive(Debug)]
+pub struct Signals {
+    stop: Arc<watch::Sender<bool>>,
+    task: JoinHandle<()>,
+}
+
+impl Signals {
+    /// Told of the first signal.
+    pub fn stop(&self) -> Stop {
+        self.stop.subscribe()
+    }
+
+    /// Ends the collector as a first signal would, when `true` is sent.
+    pub fn stopper(&self) -> Arc<watch::Sender<bool>> {
+        Arc::clone(&self.stop)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn abort(&self) {
+        self.task.abort();
+    }
+
+    /// Waits until no signal is heard any more. That is a fault of this program.
+    pub async fn ended(&mut self) {
+        (&mut self.task).await.ok();
+    }
+}
+
 /// From now on a first SIGTERM or SIGINT is told, and a second one ends the process with status 1.
-pub fn on_signals() -> io::Result<Stop> {
+pub fn on_signals() -> io::Result<Signals> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let (sender, stop) = watch::channel(false);
-    tokio::spawn(async move {
+    let stop = Arc::new(watch::Sender::new(false));
+    let sender = Arc::clone(&stop);
+    let task = tokio::spawn(async move {
         let name = either(&mut terminate, &mut interrupt).await;
         tracing::info!("{name}: finishing what is on its way to the reader; a second signal ends at once");
         sender.send_replace(true);
@@ -28,18 +60,19 @@ pub fn on_signals() -> io::Result<Stop> {
         tracing::warn!("{name} again: ending at once; lines that the reader has not taken go out again");
         process::exit(1);
     });
-    Ok(stop)
+    Ok(Signals { stop, task })
 }
 
 /// Calls `reload` at every SIGHUP from now on.
-pub fn on_hangup(mut reload: impl FnMut() + 'static + Send) -> io::Result<()> {
+///
+/// The task that is returned ends only by a fault of this program.
+pub fn on_hangup(mut reload: impl FnMut() + 'static + Send) -> io::Result<JoinHandle<()>> {
     let mut hangup = signal(SignalKind::hangup())?;
-    tokio::spawn(async move {
+    Ok(tokio::spawn(async move {
         while hangup.recv().await.is_some() {
             reload();
         }
-    });
-    Ok(())
+    }))
 }
 
 async fn either(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {

@@ -44,6 +44,8 @@ impl From<LogLevel> for LevelFilter {
 pub fn start(format: LogFormat, level: LogLevel) {
     let lines = tracing_subscriber::fmt()
         .with_writer(io::stderr)
+        // Telling on standard error that standard error cannot be written would panic.
+        .log_internal_errors(false)
         .with_max_level(LevelFilter::from(level))
         .with_target(false);
     let started = match format {

@@ -276,3 +276,66 @@ fn keygen_makes_keys_that_work_and_never_overwrites_one() -> Result<()> {
     assert_eq!(run(command.args(["sign", "--action", "activate", "--key-file", &shown]))?.0, Some(0));
     Ok(())
 }
+
+#[test]
+fn a_wrong_call_never_repeats_a_token_a_secret_or_a_code() -> Result<()> {
+    let token = sign(&["--action", "activate"], &"a1".repeat(32))?;
+    let secret = "a1".repeat(32);
+    let (code, attached, verified) = ("73912", format!("--code={secret}"), format!("--json={token}"));
+    let unknown = format!("--secret-key={secret}");
+    for arguments in [
+        &["verify", "--action", "activate", &token, &token][..],
+        &["verify", "--action", "activate", &token, "--", &token],
+        &["verify", "--action", "activate", "--cod", code, &token],
+        &["verify", "--action", "recover", "--code", code, "--code", code, &token],
+        &["verify", "--action", &token, "x"],
+        &["verify", "--action", "activate", "--secret", &secret],
+        &["verify", "--action", "activate", "x", &verified],
+        &["verify", &token],
+        &["sign", "--action", "recover", "--code", "73912x"],
+        &["sign", "--action", "recover", &attached],
+        &["sign", "--action", "recover", "--cod", code],
+        &["sign", "--action", "recover", "--code", code, "--secret", &secret],
+        &["sign", "--action", "recover", "--code", code, "--code", "73912x"],
+        &["sign", "--action", "activate", "--secret", "-", &secret],
+        &["sign", "--action", &secret],
+        &["sign", "--action", "activate", "--code", code],
+        &["collect", &secret],
+        &["collect", "--secret-key", &secret],
+        &["collect", &unknown],
+        &["migrate", "up", "--baseline", &secret],
+        &["keygen", &secret],
+        &[&token],
+        &[&secret],
+        &[code],
+    ] {
+        let (status, output, errors) = run(&mut mailroom(arguments)?)?;
+        assert_eq!((status, output.as_str()), (Some(2), ""), "{arguments:?}: {errors}");
+        assert!(errors.starts_with("mailroom: "), "{arguments:?}: {errors}");
+        for hidden in [token.as_str(), &token[..20], &secret, code] {
+            assert!(!errors.contains(hidden), "{arguments:?}: {errors}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_misspelt_name_is_told_and_the_right_one_proposed() -> Result<()> {
+    for (arguments, sentence) in [
+        (
+            &["collect", "--bacth-limit", "5"][..],
+            "`--bacth-limit` is not known to this command; did you mean `--batch-limit`?",
+        ),
+        (&["colect"], "there is no command `colect`; did you mean `collect`?"),
+        (&["sign"], "the command needs --action <ACTION>"),
+        (
+            &["sign", "--action", "Recover"],
+            "the value of --action <ACTION> is missing or cannot be used: an action is `activate` or `recover`",
+        ),
+    ] {
+        let (_, _, errors) = run(&mut mailroom(arguments)?)?;
+        assert_eq!(errors.lines().next(), Some(&*format!("mailroom: {sentence}")), "{errors}");
+        assert!(errors.contains("Usage: mailroom") && errors.contains("--help"), "{errors}");
+    }
+    Ok(())
+}

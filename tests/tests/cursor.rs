@@ -70,6 +70,29 @@ async fn a_reader_that_closes_after_one_line_leaves_the_cursor_exactly_behind_it
 }
 
 #[tokio::test]
+async fn a_batch_without_a_line_behind_a_full_pipe_does_not_carry_the_cursor_over_it() -> Result<()> {
+    let database = Database::with_base_schema()?;
+    let client = database.connect().await?;
+    register(&client, 1..=4_000).await?;
+    let spoil = "UPDATE accounts SET login = login || ',' WHERE id BETWEEN 2001 AND 3000";
+    assert_eq!(client.execute(spoil, &[]).await?, 1_000);
+    let mut command = eager(&database)?;
+    let mut collector = Collector::start(command.args(["--batch-limit", "1000", "--log-level", "debug"]))?;
+    // Nobody reads: the first line does not fit into the pipe, and the second is taken back after a second.
+    collector.wait_for_log("taken back", 2)?;
+    let lines = collector.lines()?;
+    wait_for_cursor(&client, 4_000).await?;
+    collector.stop()?;
+    let mut sent: Vec<_> = lines.rest()?.into_iter().map(|item| item.login).collect();
+    sent.sort_unstable();
+    sent.dedup();
+    let mut expected = [logins(1..=2_000), logins(3_001..=4_000)].concat();
+    expected.sort_unstable();
+    assert_eq!(sent, expected);
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_idle_collector_ends_when_its_reader_goes_away() -> Result<()> {
     let database = Database::with_base_schema()?;
     let mut collector = Collector::start(&mut eager(&database)?)?;

@@ -12,8 +12,8 @@ use core::{
 pub(crate) const TEXT_LENGTH: usize = 160;
 /// Longer than any code.
 pub(crate) const CODE_LENGTH: usize = 8;
-/// As long as secret, tag and consumed-token id together.
-pub(crate) const OUTPUT_LENGTH: usize = 80;
+/// As long as secret and tag together.
+pub(crate) const OUTPUT_LENGTH: usize = 64;
 
 /// The prepared key of the next call.
 pub(crate) static KEY: Buffer<{ 64 / 8 }> = Buffer::new();
@@ -49,7 +49,7 @@ impl<const WORDS: usize> Buffer<WORDS> {
 
     /// Overwrites the first `BYTES` bytes, a whole number of words.
     pub(crate) fn store<const BYTES: usize>(&self, bytes: &[u8; BYTES]) {
-        const { assert!(BYTES <= 8 * WORDS && BYTES % 8 == 0, "the buffer has fewer bytes") };
+        const { assert!(BYTES <= 8 * WORDS && BYTES.is_multiple_of(8), "the buffer has fewer bytes") };
         for (word, bytes) in self.0.iter().zip(bytes.as_chunks().0) {
             word.store(u64::from_le_bytes(*bytes), Relaxed);
         }

@@ -1,5 +1,6 @@
 //! `mailroom collect`: signs the tokens of a queue and hands them to the reader of standard output.
 
+use std::future::Future;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::listener::Listener;
 use crate::postgres::{ConnectionSettings, ProcessEnvironment, SettingsError};
 use crate::queue::CursorQueue;
 use crate::shutdown;
-use crate::sink::Stdout;
+use crate::sink::{StartError, Stdout};
 use crate::telemetry;
 
 /// Arguments of `mailroom collect`.
@@ -37,9 +38,15 @@ pub enum Error {
     /// The key is missing or invalid.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The operating system refuses signals or standard output.
+    /// The operating system refuses signals.
     #[error("cannot start: {0}")]
     Start(#[from] io::Error),
+    /// Lines cannot go to standard output.
+    #[error(transparent)]
+    Output(#[from] StartError),
+    /// A task that must last as long as the collector ended before it.
+    #[error("{0} ended by a fault of this program; start it again and report what the log says before")]
+    TaskEnded(&'static str),
     /// Collecting ended before it was told to.
     #[error(transparent)]
     Collect(#[from] CollectError),
@@ -53,7 +60,10 @@ impl Error {
 
     /// Whether it concerns the caller, not the log: lines are logged only once the settings are known to be sound.
     pub fn is_setting(&self) -> bool {
-        matches!(self, Self::Setting(_) | Self::Database(_) | Self::Key(_))
+        matches!(
+            self,
+            Self::Setting(_) | Self::Database(_) | Self::Key(_) | Self::Output(StartError::Discards)
+        )
     }
 }
 
@@ -66,19 +76,43 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
     let source = KeySource::find(flags.key_file.as_ref(), &process_variables)?;
     let (keys_sender, keys) = watch::channel(Arc::new(source.load(&process_variables)?));
 
-    let stop = shutdown::on_signals()?;
-    shutdown::on_hangup(move || reload(&source, &keys_sender))?;
+    let mut signals = shutdown::on_signals()?;
+    let mut hangups = shutdown::on_hangup(move || reload(&source, &keys_sender))?;
     let sink = Stdout::start()?;
     let queue = match settings.queue_kind {
         QueueKind::Cursor => {
             CursorQueue::new(connection.clone(), &settings.queue_name, settings.healthcheck_interval)
         }
     };
-    let listener = Listener::start(connection, &settings.channel, settings.healthcheck_interval);
-    let collector = Collector::new(queue, sink, &settings, keys, listener.hints(), stop);
-    Box::pin(collector.run()).await?;
+    let mut listener = Listener::start(connection, &settings.channel, settings.healthcheck_interval);
+    let collector = Collector::new(queue, sink, &settings, keys, listener.hints(), signals.stop());
+    let stop = signals.stopper();
+    let task_ended = async {
+        tokio::select! {
+            () = listener.ended() => "the task that listens to the database",
+            () = signals.ended() => "the task that hears SIGTERM and SIGINT",
+            _ = &mut hangups => "the task that hears SIGHUP",
+        }
+    };
+    alongside(task_ended, || _ = stop.send_replace(true), Box::pin(collector.run())).await?;
     tracing::info!("ended");
     Ok(())
+}
+
+/// Runs the collector. When a task that it relies on ends before it, it is asked to end in order, and that is an error:
+/// without that task it would go on deaf.
+async fn alongside(
+    task_ended: impl Future<Output = &'static str>,
+    end_the_collector: impl FnOnce(),
+    mut collector: impl Future<Output = Result<(), CollectError>> + Unpin,
+) -> Result<(), Error> {
+    let task = tokio::select! {
+        outcome = &mut collector => return Ok(outcome?),
+        task = task_ended => task,
+    };
+    end_the_collector();
+    collector.await?;
+    Err(Error::TaskEnded(task))
 }
 
 fn connection_settings() -> Result<ConnectionSettings, Error> {
@@ -111,5 +145,38 @@ fn reload(source: &KeySource, keys: &watch::Sender<Arc<Keys>>) {
             }
             Err(error) => tracing::error!("SIGHUP: {error}; the keys in use stay"),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{pending, ready};
+
+    #[tokio::test]
+    async fn a_task_that_ends_too_early_ends_the_collector_in_order_and_is_an_error() {
+        let (stop, mut stopped) = watch::channel(false);
+        let collector = async {
+            shutdown::stopped(&mut stopped).await;
+            Ok(())
+        };
+        let end = || _ = stop.send_replace(true);
+        let error = alongside(ready("the task"), end, Box::pin(collector)).await.unwrap_err();
+        assert!(error.to_string().starts_with("the task ended by a fault of this program"), "{error}");
+        assert_eq!(error.exit_code(), ExitCode::FAILURE);
+        assert!(!error.is_setting());
+    }
+
+    #[tokio::test]
+    async fn a_collector_whose_tasks_last_ends_as_it_was_told() {
+        alongside(pending(), || panic!("nothing ended"), Box::pin(ready(Ok(())))).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_task_that_hears_signals_is_noticed_and_is_no_stop() {
+        let mut signals = shutdown::on_signals().unwrap();
+        signals.abort();
+        signals.ended().await;
+        assert!(!*signals.stop().borrow());
     }
 }

@@ -1,6 +1,7 @@
 //! `mailroom sign`: makes a token, for tests and for mails sent by hand.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
@@ -11,7 +12,7 @@ use crate::config::{SettingError, process_variables};
 use crate::keys::{KeyError, KeySource};
 
 /// Arguments of `mailroom sign`.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone)]
 pub struct Arguments {
     /// What the link is to do: activate or recover
     #[arg(long, value_parser = parse_action)]
@@ -27,6 +28,14 @@ pub struct Arguments {
 
     #[arg(long, value_name = "FILE", help = "File of keys, the first one signs [env: MAILROOM_KEY_FILE]")]
     key_file: Option<OsString>,
+}
+
+/// Without the code, and a secret that was written where it must not be.
+impl fmt::Debug for Arguments {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Arguments");
+        shown.field("action", &self.action).field("key_file", &self.key_file).finish_non_exhaustive()
+    }
 }
 
 /// Why there is no token.
@@ -126,4 +135,24 @@ fn secret_of_standard_input() -> Result<Secret, Error> {
         *byte = u8::try_from(value).expect("two hexadecimal digits are one byte");
     }
     Ok(Secret::from(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn debug_output_shows_no_token_secret_or_code() {
+        let line = ["sign", "--action", "recover", "--code", "01234", "--secret", "sixty-two-and-more"];
+        let shown = format!("{:?}", CommandLine::try_parse_from(line).unwrap().arguments);
+        assert!(shown.contains("Recover"), "{shown}");
+        assert!(!shown.contains("sixty") && !shown.contains("01234"), "{shown}");
+    }
 }

@@ -1,6 +1,7 @@
 //! `mailroom verify`: says whether a token was signed by one of the keys.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 
@@ -13,7 +14,7 @@ use crate::keys::{KeyError, KeySource, Keys};
 
 /// Arguments of `mailroom verify`.
 // A token can begin with `-h`: no short flag may take it away.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone)]
 #[command(disable_help_flag = true)]
 pub struct Arguments {
     /// The token; `-` reads tokens from standard input, one a line, each with its code after a space if it has one
@@ -42,6 +43,14 @@ pub struct Arguments {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
+}
+
+/// Without the token and the code.
+impl fmt::Debug for Arguments {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Arguments");
+        shown.field("action", &self.action).field("key_file", &self.key_file).finish_non_exhaustive()
+    }
 }
 
 /// Why there is no verdict, or a negative one.
@@ -112,4 +121,24 @@ fn print(output: &mut impl Write, verdict: Result<(), VerifyError>, as_json: boo
     };
     writeln!(output, "{line}").map_err(Error::Output)?;
     Ok(verdict.is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn debug_output_shows_no_token_secret_or_code() {
+        let line = ["verify", "sixty-two-and-more", "--action", "recover", "--code", "01234"];
+        let shown = format!("{:?}", CommandLine::try_parse_from(line).unwrap().arguments);
+        assert!(shown.contains("Recover"), "{shown}");
+        assert!(!shown.contains("sixty") && !shown.contains("01234"), "{shown}");
+    }
 }

@@ -61,7 +61,8 @@ pub struct CollectFlags {
         long,
         value_name = "MS",
         allow_negative_numbers = true,
-        help = "Longest time between two looks at the database, 100ms to 24h, not below the batch timeout \
+        help = "How often all tokens beyond the cursor are read again, 100ms to 24h, not below the batch timeout; polls \
+                and questions to the listening connection are at most this far apart \
                 [env: MAILROOM_HEALTHCHECK_INTERVAL] [default: 270000]"
     )]
     pub(crate) healthcheck_interval: Option<OsString>,
@@ -123,7 +124,8 @@ pub struct CollectSettings {
     pub queue_name: String,
     /// Which queue to collect from.
     pub queue_kind: QueueKind,
-    /// The longest time between two looks at the database.
+    /// How often all tokens beyond the cursor are read again, and the longest time between two polls and between two
+    /// questions to the listening connection.
     pub healthcheck_interval: Duration,
     /// How long the first token of a batch waits for the others.
     pub batch_timeout: Duration,

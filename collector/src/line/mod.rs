@@ -2,13 +2,15 @@
 
 mod csv;
 
+use std::fmt;
+
 use mailroom_verifier_core::SharedKey;
 
 use crate::queue::Batch;
 use crate::signer::{Unfit, sign};
 
 /// A signed batch, written out.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub struct Line {
     /// The bytes with the line feed at the end; empty if no token of the batch is fit to be sent.
     pub bytes: Vec<u8>,
@@ -33,6 +35,14 @@ impl Line {
             line.bytes.push(b'\n');
         }
         line
+    }
+}
+
+/// Without the bytes, which hold addresses and tokens.
+impl fmt::Debug for Line {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Line");
+        shown.field("tokens", &self.tokens).field("passed", &self.passed).finish_non_exhaustive()
     }
 }
 
@@ -69,5 +79,20 @@ mod tests {
     #[test]
     fn a_batch_without_a_fit_row_is_no_line() {
         assert_eq!(line(vec![token(1, ",")]), (String::new(), vec![1]));
+    }
+
+    #[test]
+    fn debug_output_shows_no_address_login_token_or_code() {
+        let line = Line::of(
+            &Batch { id: BatchId(1), tokens: vec![token(1, "ada"), token(2, "x,y")] },
+            &SharedKey::from(&[7; 32]),
+        );
+        assert!(line.bytes.starts_with(b"1,a@b.test,ada,"));
+        // As a list of numbers it would begin with `1,a@`.
+        let shown = format!("{line:?} {line:#?}");
+        for secret in ["a@b.test", "ada", "00420", "49, 44, 97, 64"] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
+        assert!(!shown.contains("97"), "{shown}");
     }
 }

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::io;
 use std::time::{Duration, Instant};
 
-pub use stdout::Stdout;
+pub use stdout::{StartError, Stdout};
 
 use crate::queue::BatchId;
 

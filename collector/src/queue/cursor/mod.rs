@@ -22,6 +22,8 @@
 //! cursor that has passed them already, and nothing on this schema tells. The `deliveries` queue has no such gap.
 
 mod ahead;
+#[cfg(test)]
+mod model;
 mod position;
 mod session;
 

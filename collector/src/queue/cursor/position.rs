@@ -95,17 +95,14 @@ impl Position {
         }
     }
 
-    /// Nothing was sent of these batches, the last ones that were claimed. Returns those of their tokens that do not
-    /// lie beyond [`claimed_through`](Self::claimed_through) afterwards.
+    /// Nothing was sent of these batches. They and all that were claimed after the first of them count as not claimed,
+    /// settled or not: reading goes on only forwards, so a later batch that stayed would hide the tokens before it.
+    /// Returns the tokens that do not lie beyond [`claimed_through`](Self::claimed_through) afterwards.
     pub(super) fn release(&mut self, batches: &[BatchId]) -> Vec<i64> {
-        let mut late = Vec::new();
-        self.claimed.retain_mut(|claimed| {
-            let is_released = batches.contains(&claimed.batch);
-            if is_released {
-                late.append(&mut claimed.late);
-            }
-            !is_released
-        });
+        let Some(first) = self.claimed.iter().position(|claimed| batches.contains(&claimed.batch)) else {
+            return Vec::new();
+        };
+        let mut late: Vec<_> = self.claimed.drain(first..).flat_map(|claimed| claimed.late).collect();
         let through = self.claimed_through();
         late.retain(|id| *id <= through);
         late
@@ -191,6 +188,28 @@ mod tests {
         position.claim(BatchId(3), [4, 15, 30]);
         assert_eq!(position.release(&[BatchId(2), BatchId(3)]), [4]);
         assert_eq!(position.claimed_through(), 10);
+    }
+
+    #[test]
+    fn a_released_batch_takes_later_ones_with_it_even_if_they_are_settled() {
+        let mut position = claimed(0, &[10, 20, 30]);
+        position.settle(&[BatchId(1), BatchId(3)]);
+        assert_eq!(position.release(&[BatchId(2)]), [0_i64; 0]);
+        assert_eq!(position.claimed_through(), 10);
+        assert_eq!(position.advance(), Some(10));
+        // What was still to be told of the later batch changes nothing.
+        position.settle(&[BatchId(3)]);
+        assert_eq!(position.advance(), Some(10));
+    }
+
+    #[test]
+    fn late_tokens_of_batches_behind_a_released_one_are_not_forgotten() {
+        let mut position = claimed(0, &[10, 20]);
+        position.claim(BatchId(3), [4, 15, 30]);
+        position.settle(&[BatchId(1), BatchId(3)]);
+        assert_eq!(position.release(&[BatchId(2)]), [4]);
+        assert_eq!(position.claimed_through(), 10);
+        assert_eq!(position.advance(), Some(10));
     }
 
     #[test]

@@ -19,23 +19,30 @@ cpSync(fileURLToPath(new URL("entry", import.meta.url)), folder, { recursive: tr
 const report = new Report();
 for (const { title, path } of programs.NODES) {
   await onProgram(title, path(), {
-    "import": ["--expose-gc", "program.mjs"],
-    "require": ["--expose-gc", "required.cjs"],
-    "slim": ["--expose-gc", "slim.mjs"],
+    import: ["--expose-gc", "program.mjs"],
+    require: ["--expose-gc", "required.cjs"],
+    slim: ["--expose-gc", "slim.mjs"],
   });
 }
-await onProgram("Node, installed", process.execPath, { "millions": ["--expose-gc", "millions.mjs"] });
+await onProgram("Node, installed", process.execPath, { millions: ["--expose-gc", "millions.mjs"] });
 // Deno grants nothing unless it is asked to: the package needs no permission.
-const denoOptions = ["run", "--no-prompt", "--no-lock", "--cached-only", "--node-modules-dir=manual", "--v8-flags=--expose-gc"];
+const denoOptions = [
+  "run",
+  "--no-prompt",
+  "--no-lock",
+  "--cached-only",
+  "--node-modules-dir=manual",
+  "--v8-flags=--expose-gc",
+];
 await onProgram("Deno", programs.deno(), {
-  "import": [...denoOptions, "program.mjs"],
-  "require": [...denoOptions, "--allow-read=.", "required.cjs"],
-  "slim": [...denoOptions, "--allow-read=.", "slim.mjs"],
+  import: [...denoOptions, "program.mjs"],
+  require: [...denoOptions, "--allow-read=.", "required.cjs"],
+  slim: [...denoOptions, "--allow-read=.", "slim.mjs"],
 });
 await onProgram("Bun", programs.bun(), {
-  "import": ["run", "program.mjs"],
-  "require": ["run", "required.cjs"],
-  "slim": ["run", "slim.mjs"],
+  import: ["run", "program.mjs"],
+  require: ["run", "required.cjs"],
+  slim: ["run", "slim.mjs"],
 });
 await onWorkerd();
 report.end();

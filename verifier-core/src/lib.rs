@@ -37,6 +37,7 @@ struct Readme;
 
 mod action;
 mod base64;
+mod bytes;
 mod code;
 mod consumed;
 mod error;

@@ -8,9 +8,10 @@ use core::fmt;
 use crate::{
     action::Action,
     base64,
+    bytes::concat,
     code::Code,
     error::{Malformed, VerifyError},
-    hmac::{MacKey, same_tag},
+    hmac::{MacKey, ShortMessage, same_tag},
     key::SharedKey,
     secret::Secret,
 };
@@ -23,50 +24,23 @@ pub const CHARACTERS: usize = 86;
 
 /// Signs the link that activates an account.
 pub fn sign_activation(key: &SharedKey, secret: &Secret) -> SignedToken {
-    SignedToken::new(secret, &activation_tag(key.mac(), secret))
+    SignedToken::new(secret, &key.mac().short_tag(&activation(secret)))
 }
 
 /// Signs the link that, together with `code`, recovers an account.
 pub fn sign_recovery(key: &SharedKey, secret: &Secret, code: &Code) -> SignedToken {
-    SignedToken::new(secret, &recovery_tag(key.mac(), secret, code))
+    SignedToken::new(secret, &key.mac().short_tag(&recovery(secret, code)))
 }
 
-fn activation_tag(key: &MacKey, secret: &Secret) -> [u8; TAG] {
-    key.short_tag(&concat::<{ 9 + SECRET }, 2>([b"/activate", secret.as_bytes()]))
+fn activation(secret: &Secret) -> ShortMessage {
+    const PATH: &[u8] = Action::Activate.path().as_bytes();
+    ShortMessage::new(&concat::<{ PATH.len() + SECRET }, 2>([PATH, secret.as_bytes()]))
 }
 
-fn recovery_tag(key: &MacKey, secret: &Secret, code: &Code) -> [u8; TAG] {
-    key.short_tag(&concat::<{ 8 + SECRET + Code::LENGTH }, 3>([
-        b"/recover",
-        secret.as_bytes(),
-        code.as_bytes(),
-    ]))
-}
-
-/// What a caller expects, once the presence and the shape of the code are judged: it is part of what is signed.
-enum Purpose {
-    Activation,
-    Recovery(Code),
-}
-
-impl Purpose {
-    fn of(action: Action, code: Option<&[u8]>) -> Result<Self, VerifyError> {
-        match (action, code) {
-            (Action::Activate, None) => Ok(Self::Activation),
-            (Action::Activate, Some(_)) => Err(VerifyError::CodeUncheckable),
-            (Action::Recover, None) => Err(VerifyError::CodeRequired),
-            (Action::Recover, Some(text)) => {
-                Code::parse(text).map(Self::Recovery).map_err(|_| VerifyError::CodeMalformed)
-            }
-        }
-    }
-
-    fn tag(&self, key: &MacKey, secret: &Secret) -> [u8; TAG] {
-        match self {
-            Self::Activation => activation_tag(key, secret),
-            Self::Recovery(code) => recovery_tag(key, secret, code),
-        }
-    }
+fn recovery(secret: &Secret, code: &Code) -> ShortMessage {
+    const PATH: &[u8] = Action::Recover.path().as_bytes();
+    let parts = [PATH, secret.as_bytes(), code.as_bytes()];
+    ShortMessage::new(&concat::<{ PATH.len() + SECRET + Code::LENGTH }, 3>(parts))
 }
 
 /// A token as it goes into a link: 86 characters of base64url, followed by nothing.
@@ -131,13 +105,23 @@ impl UntrustedFields {
     }
 
     /// The tag that `key` makes for this secret, `action` and `code`.
+    ///
+    /// The code is part of what is signed, so its presence and shape are judged before the key is used.
     pub(crate) fn expected_tag(
         &self,
         key: &MacKey,
         action: Action,
         code: Option<&[u8]>,
     ) -> Result<[u8; TAG], VerifyError> {
-        Ok(Purpose::of(action, code)?.tag(key, &self.secret))
+        let message = match (action, code) {
+            (Action::Activate, None) => activation(&self.secret),
+            (Action::Activate, Some(_)) => return Err(VerifyError::CodeUncheckable),
+            (Action::Recover, None) => return Err(VerifyError::CodeRequired),
+            (Action::Recover, Some(text)) => {
+                recovery(&self.secret, &Code::parse(text).map_err(|_| VerifyError::CodeMalformed)?)
+            }
+        };
+        Ok(key.short_tag(&message))
     }
 
     /// Proves that one of `keys` signed these fields for `action` and `code`.
@@ -147,24 +131,12 @@ impl UntrustedFields {
         action: Action,
         code: Option<&[u8]>,
     ) -> Result<(), VerifyError> {
-        let purpose = Purpose::of(action, code)?;
         // Which key of the ring fits is no secret: its owner knows when it was rotated.
-        if keys.into_iter().any(|key| same_tag(&purpose.tag(key, &self.secret), &self.tag)) {
-            Ok(())
-        } else {
-            Err(VerifyError::Signature)
+        for key in keys {
+            if same_tag(&self.expected_tag(key, action, code)?, &self.tag) {
+                return Ok(());
+            }
         }
+        Err(VerifyError::Signature)
     }
-}
-
-/// The parts one after the other; `N` is the sum of their lengths.
-fn concat<const N: usize, const P: usize>(parts: [&[u8]; P]) -> [u8; N] {
-    let mut joined = [0; N];
-    let mut start = 0;
-    for part in parts {
-        joined[start..start + part.len()].copy_from_slice(part);
-        start += part.len();
-    }
-    debug_assert_eq!(start, N, "the caller's lengths do not agree");
-    joined
 }

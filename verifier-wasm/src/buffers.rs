@@ -12,8 +12,8 @@ use core::{
 pub(crate) const TEXT_LENGTH: usize = 160;
 /// Longer than any code.
 pub(crate) const CODE_LENGTH: usize = 8;
-/// As long as secret, tag and consumed-token id together.
-pub(crate) const OUTPUT_LENGTH: usize = 80;
+/// As long as secret and tag together.
+pub(crate) const OUTPUT_LENGTH: usize = 64;
 
 /// The prepared key of the next call.
 pub(crate) static KEY: Buffer<{ 64 / 8 }> = Buffer::new();

@@ -23,15 +23,13 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use buffers::{CODE, CODE_LENGTH, KEY, OUTPUT, OUTPUT_LENGTH, TEXT, TEXT_LENGTH};
 
-const TAG_LENGTH: usize = 32;
-
 /// Where the prepared key of the next call lies: [`MacKey::LENGTH`] bytes.
 #[wasm_bindgen]
 pub fn key_buffer() -> *const u8 {
     KEY.address()
 }
 
-/// Where the token of the next call lies, in ASCII; also the key that [`prepare_key`] and [`prepare_hex_key`] read.
+/// Where the token of the next call lies, in ASCII; also the key that [`prepare_key`] reads, in bytes or in text.
 #[wasm_bindgen]
 pub fn text_buffer() -> *const u8 {
     TEXT.address()
@@ -43,24 +41,24 @@ pub fn code_buffer() -> *const u8 {
     CODE.address()
 }
 
-/// Where [`inspect`] and [`expected_tag`] leave what they found.
+/// Where [`inspect`], [`identify`] and [`expected_tag`] leave what they found.
 #[wasm_bindgen]
 pub fn output_buffer() -> *const u8 {
     OUTPUT.address()
 }
 
-/// Prepares the key in the text buffer and leaves the state in the key buffer.
+/// Prepares the key in the text buffer and leaves its state in the key buffer.
 ///
-/// The key is the first 32 bytes, or, unless `hex` is negative, what the first `hex` bytes spell. Returns a number of
-/// [`status::of_key`].
+/// The key is what the first `hex` bytes spell in hexadecimal, or, if `hex` is negative, the first 32 bytes. The text
+/// buffer is overwritten. Returns a number of `status.rs` for keys.
 #[wasm_bindgen]
 pub fn prepare_key(hex: i32) -> u32 {
     let text: [u8; TEXT_LENGTH] = TEXT.load();
-    TEXT.store(&[0; TEXT_LENGTH]);
     let key = match usize::try_from(hex) {
         Ok(length) => SharedKey::from_hex(first(&text, length)),
-        Err(_) => Ok(SharedKey::from(text.first_chunk().unwrap_or(&[0; SharedKey::LENGTH]))),
+        Err(_) => Ok(SharedKey::from(&TEXT.load())),
     };
+    TEXT.store(&[0; TEXT_LENGTH]);
     match key {
         Ok(key) => {
             KEY.store(&key.mac().to_bytes());
@@ -73,26 +71,34 @@ pub fn prepare_key(hex: i32) -> u32 {
 /// Verifies the token in the first `length` bytes of the text buffer with the key in the key buffer.
 ///
 /// `action` is the [number](Action::number) of the action that the caller expects, `code` the length of the code in the
-/// code buffer, or negative for no code. Lengths beyond the buffers stand for whatever is too long. Returns a number of
-/// [`status::of`].
+/// code buffer, or negative for no code. Lengths beyond the buffers stand for whatever is too long. Returns a number
+/// of `status.rs` for tokens.
 #[wasm_bindgen]
 pub fn verify(length: usize, action: u8, code: i32) -> u32 {
     judge(length, action, code, |token, expected| token.verify(&KeyRing::of(key()), expected).map(|_| ()))
 }
 
-/// Leaves secret (32 bytes), tag (32) and consumed-token id (16) of a token in the output buffer, **proving nothing**.
+/// Leaves secret (32 bytes) and tag (32) of a token in the output buffer, **proving nothing**.
 ///
 /// `length` and the result are those of [`verify`].
 #[wasm_bindgen]
 pub fn inspect(length: usize) -> u32 {
     status::of(token(length).map(|token| {
         let mut output = [0; OUTPUT_LENGTH];
-        let (secret, rest) = output.split_at_mut(Secret::LENGTH);
-        let (tag, id) = rest.split_at_mut(TAG_LENGTH);
+        let (secret, tag) = output.split_at_mut(Secret::LENGTH);
         secret.copy_from_slice(token.unauthenticated_secret().as_bytes());
         tag.copy_from_slice(token.unauthenticated_tag());
-        id.copy_from_slice(ConsumedId::of(token.unauthenticated_secret()).as_bytes());
         OUTPUT.store(&output);
+    }))
+}
+
+/// Leaves the consumed-token id (16 bytes) of a token in the output buffer, **proving nothing**.
+///
+/// `length` and the result are those of [`verify`].
+#[wasm_bindgen]
+pub fn identify(length: usize) -> u32 {
+    status::of(token(length).map(|token| {
+        OUTPUT.store(ConsumedId::of(token.unauthenticated_secret()).as_bytes());
     }))
 }
 

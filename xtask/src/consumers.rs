@@ -5,8 +5,15 @@ use mailroom_tests::tools::{target_folder, workspace};
 use crate::step::Steps;
 use crate::{node, npm};
 
-/// The suite on Node, Deno, Bun and workerd.
+/// The suite on Node, Deno, Bun and workerd, once its own code is in order.
 pub(crate) fn runtimes(steps: &mut Steps) {
+    steps.command("lints of the tests in JavaScript", || {
+        node::install_test_tools()?;
+        let mut command = node::command()?;
+        command.args(["node_modules/@biomejs/biome/bin/biome", "ci", "--colors=off"]);
+        command.current_dir(workspace().join("tests"));
+        Ok(command)
+    });
     run(steps, "package on Node, Deno, Bun, workerd", "runtimes");
 }
 

@@ -33,7 +33,11 @@ async function size() {
   // A turn of the event loop lets finalizers run, if there were any.
   await new Promise((resolve) => setTimeout(resolve, 10));
   const heap = heapUsed();
-  return { heap, process: process.memoryUsage().rss, wasm: memories.reduce((sum, { buffer }) => sum + buffer.byteLength, 0) };
+  return {
+    heap,
+    process: process.memoryUsage().rss,
+    wasm: memories.reduce((sum, { buffer }) => sum + buffer.byteLength, 0),
+  };
 }
 
 async function leavesNothing(name, work, times) {

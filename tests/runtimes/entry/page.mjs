@@ -6,7 +6,9 @@ import * as errors from "mailroom-verifier/errors";
 import { run } from "./suite/index.mjs";
 import vectors from "./suite/v1.mjs";
 
-run({ verifierPackage, errors, vectors, memories, inWindow: true }).then(
+const frame = document.body.appendChild(document.createElement("iframe"));
+
+run({ verifierPackage, errors, vectors, memories, otherRealm: frame.contentWindow, inWindow: true }).then(
   (results) => (globalThis.results = results),
   (error) => (globalThis.results = [{ name: "the suite", error: String(error?.stack ?? error) }]),
 );

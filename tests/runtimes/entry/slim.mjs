@@ -2,6 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { runInNewContext } from "node:vm";
 
 import { memories } from "./suite/memories.mjs";
 import * as verifierPackage from "mailroom-verifier";
@@ -13,13 +14,14 @@ import vectors from "./suite/v1.mjs";
 
 const file = fileURLToPath(import.meta.resolve("mailroom-verifier/verifier.wasm"));
 const module = new WebAssembly.Module(readFileSync(file));
+const otherRealm = runInNewContext("globalThis");
 const others = { "mailroom-verifier": verifierPackage };
 
 console.log(
   JSON.stringify(
     await run({
       verifierPackage: slimEntry.instantiate(module),
-      ...{ errors, slimEntry, module, vectors, memories, heapUsed, others, inWindow: false },
+      ...{ errors, slimEntry, module, vectors, memories, heapUsed, otherRealm, others, inWindow: false },
     }),
   ),
 );

@@ -24,7 +24,11 @@ export function* endurance(subject) {
           same(verifier.tryVerify("A".repeat(turn % 200), { action: "activate" }).ok, false, "a text that is no link");
         }
       };
-      await unchanged(subject, () => round(VERIFICATIONS / 10), () => round(VERIFICATIONS));
+      await unchanged(
+        subject,
+        () => round(VERIFICATIONS / 10),
+        () => round(VERIFICATIONS),
+      );
     },
   ];
 
@@ -37,7 +41,11 @@ export function* endurance(subject) {
           verifier.verify(activation.token, { action: "activate" });
         }
       };
-      await unchanged(subject, () => round(VERIFIERS / 10), () => round(VERIFIERS));
+      await unchanged(
+        subject,
+        () => round(VERIFIERS / 10),
+        () => round(VERIFIERS),
+      );
     },
   ];
 

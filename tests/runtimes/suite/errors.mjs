@@ -67,7 +67,9 @@ export function* errors(subject) {
         }
         const other = namespace.createVerifier?.({ keys: activation.key, ...options });
         if (other !== undefined) {
-          refusal(subject, "ERR_TOKEN_SIGNATURE", how, () => other.verify(altered(activation.token), { action: "activate" }));
+          refusal(subject, "ERR_TOKEN_SIGNATURE", how, () =>
+            other.verify(altered(activation.token), { action: "activate" }),
+          );
         }
       },
     ];
@@ -76,7 +78,12 @@ export function* errors(subject) {
 
 /** No link, code, key or secret is in any text of the error. */
 export function discreet(error, links) {
-  const said = [String(error), error.stack, JSON.stringify(error), ...Object.getOwnPropertyNames(error).map((name) => String(error[name]))];
+  const said = [
+    String(error),
+    error.stack,
+    JSON.stringify(error),
+    ...Object.getOwnPropertyNames(error).map((name) => String(error[name])),
+  ];
   const text = said.join("\n").toLowerCase();
   for (const { token, key, secret } of links) {
     for (const value of [token, key, secret]) {

@@ -51,7 +51,7 @@ function* hostileKeys(key) {
 function* hostileRings(key) {
   yield ["an empty list", []];
   yield ["a list of the characters of a key", [...key]];
-  yield ["a list with a hole", [key, , key]];
+  yield ["a list with a hole", Object.assign([], { 0: key, 2: key })];
   yield ["a list of holes", new Array(3)];
   yield ["a list of lists", [[key]]];
   yield ["a list that throws at its element", Object.defineProperty([key], 0, { get: thrower })];

@@ -2,13 +2,14 @@
 
 import { endurance } from "./endurance.mjs";
 import { errors } from "./errors.mjs";
+import { realm } from "./realm.mjs";
 import { ring } from "./ring.mjs";
 import { slim } from "./slim.mjs";
 import { strictness } from "./strictness.mjs";
 import { vectors } from "./vectors.mjs";
 import { browserWindow } from "./window.mjs";
 
-const TOPICS = { vectors, strictness, ring, errors, slim, window: browserWindow, endurance };
+const TOPICS = { vectors, strictness, ring, realm, errors, slim, window: browserWindow, endurance };
 
 /**
  * @param {object} loaded
@@ -19,6 +20,7 @@ const TOPICS = { vectors, strictness, ring, errors, slim, window: browserWindow,
  * @param {object} loaded.vectors what `tests/vectors/v1.json` holds
  * @param {Record<string, object>} [loaded.others] the same things loaded in another way; their classes are the same
  * @param {WebAssembly.Memory[]} loaded.memories the list of `memories.mjs`, imported before the package
+ * @param {object} [loaded.otherRealm] the global object of another realm
  * @param {boolean} loaded.inWindow whether this is the window of a browser
  * @param {() => number | Promise<number>} [loaded.heapUsed] bytes in use after a garbage collection
  * @returns {Promise<{ name: string, error?: string }[]>}

@@ -21,7 +21,9 @@ export function* slim(subject) {
     "two instances of the module and two verifiers of one do not mix up their keys",
     () => {
       const [first, second] = [instantiate(module), instantiate(module)];
-      const right = [first, first, second].map(({ createVerifier }) => createVerifier({ keys: activation.key, ...options }));
+      const right = [first, first, second].map(({ createVerifier }) =>
+        createVerifier({ keys: activation.key, ...options }),
+      );
       const wrong = [first, second].map(({ createVerifier }) => createVerifier({ keys: other.key, ...options }));
       for (let turn = 0; turn < 10; turn += 1) {
         for (const verifier of right) {

@@ -51,10 +51,7 @@ export function* strictness(subject) {
         () => refused(ARGUMENT, "as a code", recovery.token, { action: "recover", code: value }),
       ];
     }
-    yield [
-      `an action that is ${what}`,
-      () => refused(ARGUMENT, "as an action", activation.token, { action: value }),
-    ];
+    yield [`an action that is ${what}`, () => refused(ARGUMENT, "as an action", activation.token, { action: value })];
   }
 
   for (const [what, text] of notAscii(activation.token)) {
@@ -104,16 +101,14 @@ export function* strictness(subject) {
       `a code that is ${what}`,
       () => refused("ERR_CODE_MALFORMED", "as a code", recovery.token, { action: "recover", code: text }),
     ];
-    yield [
-      `an action that is ${what}`,
-      () => refused(ARGUMENT, "as an action", activation.token, { action: text }),
-    ];
+    yield [`an action that is ${what}`, () => refused(ARGUMENT, "as an action", activation.token, { action: text })];
   }
 
   for (const length of [0, 1, 4, 5, 85, 87, 88, 95, 96, 97, 100, 127, 128, 129, 255, 256, 65535, 65536]) {
     yield [
       `a token of ${length} characters`,
-      () => refused("ERR_TOKEN_MALFORMED", "as a token", activation.token.padEnd(length, "A").slice(0, length), activate),
+      () =>
+        refused("ERR_TOKEN_MALFORMED", "as a token", activation.token.padEnd(length, "A").slice(0, length), activate),
     ];
     if (length !== 5) {
       yield [
@@ -139,8 +134,24 @@ export function* strictness(subject) {
     ];
   }
 
-  for (const action of ["", "Activate", "ACTIVATE", "activate ", " activate", "activate\0", "/activate", "activation",
-    "password_recovery", "1", "2", "__proto__", "constructor", "toString", "hasOwnProperty", "length"]) {
+  for (const action of [
+    "",
+    "Activate",
+    "ACTIVATE",
+    "activate ",
+    " activate",
+    "activate\0",
+    "/activate",
+    "activation",
+    "password_recovery",
+    "1",
+    "2",
+    "__proto__",
+    "constructor",
+    "toString",
+    "hasOwnProperty",
+    "length",
+  ]) {
     yield [
       `the action ${JSON.stringify(action)}`,
       () => refused(ARGUMENT, "as an action", activation.token, { action }),

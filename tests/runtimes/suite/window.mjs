@@ -31,7 +31,10 @@ export function* browserWindow(subject) {
     }
   } else {
     yield ["a shared key needs no permission", () => works({})];
-    yield ["a shared key needs no permission when the option is false", () => works({ dangerouslyAllowSecretInBrowser: false })];
+    yield [
+      "a shared key needs no permission when the option is false",
+      () => works({ dangerouslyAllowSecretInBrowser: false }),
+    ];
   }
   for (const value of [null, 1, 0, "true", "", {}, []]) {
     yield [

@@ -1,20 +1,17 @@
 import type * as Exports from "./generated/verifier_bg.wasm.js";
-import { OK } from "./status.js";
+import { OK, refusal } from "./status.js";
 import type { Action } from "./types.js";
 
 /** A key as the module prepares it: two states of SHA-256. As secret as the key itself. */
-export type PreparedKey = Uint8Array & { readonly prepared: unique symbol };
+export type PreparedKey = Bytes & { readonly prepared: unique symbol };
 
-/** What an unproven token consists of. */
-export interface Fields {
-  readonly secret: Uint8Array<ArrayBuffer>;
-  readonly tag: Uint8Array<ArrayBuffer>;
-  readonly id: Uint8Array<ArrayBuffer>;
-}
+/** Bytes that belong to whoever gets them. */
+export type Bytes = Uint8Array<ArrayBuffer>;
 
 const TEXT_LENGTH = 160;
 const CODE_LENGTH = 8;
 const KEY_LENGTH = 64;
+const OUTPUT_LENGTH = 64;
 
 const encoder = new TextEncoder();
 
@@ -26,10 +23,10 @@ const encoder = new TextEncoder();
  */
 export class Engine {
   readonly #exports: typeof Exports;
-  readonly #text: Uint8Array;
+  readonly #text: Bytes;
   readonly #code: Uint8ClampedArray;
-  readonly #key: Uint8Array;
-  readonly #output: Uint8Array;
+  readonly #key: Bytes;
+  readonly #output: Bytes;
   #loaded: PreparedKey | undefined;
 
   constructor(instance: WebAssembly.Instance) {
@@ -39,7 +36,7 @@ export class Engine {
     // Clamped, so that a character beyond the first 256 does not pass for the one that has its low byte.
     this.#code = new Uint8ClampedArray(buffer, exports.code_buffer(), CODE_LENGTH);
     this.#key = new Uint8Array(buffer, exports.key_buffer(), KEY_LENGTH);
-    this.#output = new Uint8Array(buffer, exports.output_buffer(), 80);
+    this.#output = new Uint8Array(buffer, exports.output_buffer(), OUTPUT_LENGTH);
   }
 
   /** Prepares a key written in hexadecimal, or 32 bytes; `undefined` for any other string. */
@@ -58,18 +55,27 @@ export class Engine {
     return this.#exports.verify(this.#write(token), actionNumber(action), this.#writeCode(code));
   }
 
-  /** The parts of a token, of which nothing is proven, or the number that says why it is none. */
-  inspect(token: string): Fields | number {
-    const status = this.#exports.inspect(this.#write(token));
-    if (status !== OK) return status;
-    return { secret: this.#output.slice(0, 32), tag: this.#output.slice(32, 64), id: this.#output.slice(64, 80) };
+  /** Secret and tag of a token, of which nothing is proven. */
+  fields(token: string): { readonly secret: Bytes; readonly tag: Bytes } {
+    this.#demand(this.#exports.inspect(this.#write(token)));
+    return { secret: this.#output.slice(0, 32), tag: this.#output.slice(32, 64) };
+  }
+
+  /** The id under which the use of a token is remembered. */
+  id(token: string): Bytes {
+    this.#demand(this.#exports.identify(this.#write(token)));
+    return this.#output.slice(0, 16);
   }
 
   /** The tag that the token should have. Whoever learns it can forge the link. */
-  expectedTag(token: string, action: Action, code: string | undefined, key: PreparedKey): Uint8Array | number {
+  expectedTag(token: string, action: Action, code: string | undefined, key: PreparedKey): Bytes {
     this.#load(key);
-    const status = this.#exports.expected_tag(this.#write(token), actionNumber(action), this.#writeCode(code));
-    return status === OK ? this.#output.slice(0, 32) : status;
+    this.#demand(this.#exports.expected_tag(this.#write(token), actionNumber(action), this.#writeCode(code)));
+    return this.#output.slice(0, 32);
+  }
+
+  #demand(status: number): void {
+    if (status !== OK) throw refusal(status);
   }
 
   #load(key: PreparedKey): void {

@@ -7,9 +7,16 @@
 
 /** The base of all errors of this package. */
 export abstract class VerifierError extends Error {
-  abstract override readonly name: string;
   /** Tells the failures apart; never changes between versions. */
-  abstract readonly code: string;
+  readonly code: string;
+
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = (new.target as unknown as { readonly code: string }).code;
+  }
+
+  // On the prototype and spelt out, so that stack traces begin with it and minified programs keep it.
+  abstract override get name(): string;
 }
 
 /** The codes of {@link VerificationError}s. */
@@ -22,14 +29,17 @@ export type VerificationErrorCode =
 
 /** The token, or the code typed beside it, is not good for what was expected. The visitor's fault, not the program's. */
 export abstract class VerificationError extends VerifierError {
-  abstract override readonly code: VerificationErrorCode;
+  declare readonly code: VerificationErrorCode;
 }
 
 /** The string is no token: another length, a character outside base64url, padding, or another spelling of a token. */
 export class TokenMalformedError extends VerificationError {
   static readonly code = "ERR_TOKEN_MALFORMED";
-  override readonly code = TokenMalformedError.code;
-  override readonly name = "TokenMalformedError";
+  declare readonly code: typeof TokenMalformedError.code;
+
+  override get name(): string {
+    return "TokenMalformedError";
+  }
 }
 
 /**
@@ -38,29 +48,41 @@ export class TokenMalformedError extends VerificationError {
  */
 export class TokenSignatureError extends VerificationError {
   static readonly code = "ERR_TOKEN_SIGNATURE";
-  override readonly code = TokenSignatureError.code;
-  override readonly name = "TokenSignatureError";
+  declare readonly code: typeof TokenSignatureError.code;
+
+  override get name(): string {
+    return "TokenSignatureError";
+  }
 }
 
 /** A code was given with an activation, where nothing covers one, so it could not have been checked. */
 export class CodeUncheckableError extends VerificationError {
   static readonly code = "ERR_CODE_UNCHECKABLE";
-  override readonly code = CodeUncheckableError.code;
-  override readonly name = "CodeUncheckableError";
+  declare readonly code: typeof CodeUncheckableError.code;
+
+  override get name(): string {
+    return "CodeUncheckableError";
+  }
 }
 
 /** A recovery came without its code. */
 export class CodeRequiredError extends VerificationError {
   static readonly code = "ERR_CODE_REQUIRED";
-  override readonly code = CodeRequiredError.code;
-  override readonly name = "CodeRequiredError";
+  declare readonly code: typeof CodeRequiredError.code;
+
+  override get name(): string {
+    return "CodeRequiredError";
+  }
 }
 
 /** The code is not five digits from 0 to 9. */
 export class CodeMalformedError extends VerificationError {
   static readonly code = "ERR_CODE_MALFORMED";
-  override readonly code = CodeMalformedError.code;
-  override readonly name = "CodeMalformedError";
+  declare readonly code: typeof CodeMalformedError.code;
+
+  override get name(): string {
+    return "CodeMalformedError";
+  }
 }
 
 /**
@@ -69,27 +91,39 @@ export class CodeMalformedError extends VerificationError {
  */
 export class InvalidArgumentError extends VerifierError {
   static readonly code = "ERR_INVALID_ARGUMENT";
-  override readonly code = InvalidArgumentError.code;
-  override readonly name = "InvalidArgumentError";
+  declare readonly code: typeof InvalidArgumentError.code;
+
+  override get name(): string {
+    return "InvalidArgumentError";
+  }
 }
 
 /** A key is neither 64 hexadecimal characters nor 32 bytes, or there is none. */
 export class KeyInvalidError extends VerifierError {
   static readonly code = "ERR_KEY_INVALID";
-  override readonly code = KeyInvalidError.code;
-  override readonly name = "KeyInvalidError";
+  declare readonly code: typeof KeyInvalidError.code;
+
+  override get name(): string {
+    return "KeyInvalidError";
+  }
 }
 
 /** A shared key was given in a browser window, where whoever can read the page could forge links with it. */
 export class SecretInBrowserError extends VerifierError {
   static readonly code = "ERR_SECRET_IN_BROWSER";
-  override readonly code = SecretInBrowserError.code;
-  override readonly name = "SecretInBrowserError";
+  declare readonly code: typeof SecretInBrowserError.code;
+
+  override get name(): string {
+    return "SecretInBrowserError";
+  }
 }
 
 /** The WebAssembly module cannot be started here, or is of another version; `cause` is what the runtime says. */
 export class WasmUnavailableError extends VerifierError {
   static readonly code = "ERR_WASM_UNAVAILABLE";
-  override readonly code = WasmUnavailableError.code;
-  override readonly name = "WasmUnavailableError";
+  declare readonly code: typeof WasmUnavailableError.code;
+
+  override get name(): string {
+    return "WasmUnavailableError";
+  }
 }

@@ -1,6 +1,5 @@
-import type { Engine, Fields } from "./engine.js";
+import type { Bytes, Engine } from "./engine.js";
 import { InvalidArgumentError } from "./errors.js";
-import { refusal } from "./status.js";
 import type { Action } from "./types.js";
 
 /**
@@ -32,16 +31,16 @@ export class VerifiedToken {
   }
 
   /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
-  get secret(): Uint8Array<ArrayBuffer> {
-    return fields(this.#engine, this.#token).secret;
+  get secret(): Bytes {
+    return this.#engine.fields(this.#token).secret;
   }
 
   /**
    * The 16 bytes under which the use of this token is remembered; a fresh copy each time. All tokens of one row have the
    * same id. It reveals nothing about the secret, so it may be stored and logged.
    */
-  get id(): Uint8Array<ArrayBuffer> {
-    return fields(this.#engine, this.#token).id;
+  get id(): Bytes {
+    return this.#engine.id(this.#token);
   }
 }
 
@@ -51,21 +50,22 @@ export interface UnverifiedToken {
   /** The version of the signature format, which the length tells. */
   readonly version: 1;
   /** The 32 bytes that claim to be a row's secret. */
-  readonly unverifiedSecret: Uint8Array<ArrayBuffer>;
+  readonly unverifiedSecret: Bytes;
   /** The 32 bytes that claim to be its signature. */
-  readonly unverifiedSignature: Uint8Array<ArrayBuffer>;
+  readonly unverifiedSignature: Bytes;
   /** The 16 bytes under which the use of such a token would be remembered. */
-  readonly unverifiedId: Uint8Array<ArrayBuffer>;
+  readonly unverifiedId: Bytes;
 }
 
+/** What every entry calls `inspect`. */
 export function inspectToken(engine: Engine, token: unknown): UnverifiedToken {
   if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
-  const { secret, tag, id } = fields(engine, token);
-  return { verified: false, version: 1, unverifiedSecret: secret, unverifiedSignature: tag, unverifiedId: id };
-}
-
-function fields(engine: Engine, token: string): Fields {
-  const found = engine.inspect(token);
-  if (typeof found === "number") throw refusal(found);
-  return found;
+  const { secret, tag } = engine.fields(token);
+  return {
+    verified: false,
+    version: 1,
+    unverifiedSecret: secret,
+    unverifiedSignature: tag,
+    unverifiedId: engine.id(token),
+  };
 }

@@ -4,15 +4,15 @@
  * @module
  */
 
-import wasm from "../generated/wasm.js";
-import { startNow } from "../start.js";
-import { inspectToken, type UnverifiedToken } from "../token.js";
-import type { VerifierOptions } from "../types.js";
-import { makeVerifier, type Verifier } from "../verifier.js";
+import wasm from "./generated/wasm.js";
+import { startNow } from "./start.js";
+import { inspectToken, type UnverifiedToken } from "./token.js";
+import type { VerifierOptions } from "./types.js";
+import { makeVerifier, type Verifier } from "./verifier.js";
 
-export type { UnverifiedToken, VerifiedToken } from "../token.js";
-export type * from "../types.js";
-export type { Verifier } from "../verifier.js";
+export type { UnverifiedToken, VerifiedToken } from "./token.js";
+export type * from "./types.js";
+export type { Verifier } from "./verifier.js";
 
 const engine = startNow(() => {
   const text = atob(wasm);

@@ -5,15 +5,15 @@
  * @module
  */
 
-import { startNow } from "../start.js";
-import { inspectToken, type UnverifiedToken } from "../token.js";
-import type { VerifierOptions } from "../types.js";
-import module from "../verifier.wasm";
-import { makeVerifier, type Verifier } from "../verifier.js";
+import { startNow } from "./start.js";
+import { inspectToken, type UnverifiedToken } from "./token.js";
+import type { VerifierOptions } from "./types.js";
+import module from "./verifier.wasm";
+import { makeVerifier, type Verifier } from "./verifier.js";
 
-export type { UnverifiedToken, VerifiedToken } from "../token.js";
-export type * from "../types.js";
-export type { Verifier } from "../verifier.js";
+export type { UnverifiedToken, VerifiedToken } from "./token.js";
+export type * from "./types.js";
+export type { Verifier } from "./verifier.js";
 
 const engine = startNow(() => module);
 

@@ -4,14 +4,14 @@
  * @module
  */
 
-import { startLoaded } from "../start.js";
-import { inspectToken, type UnverifiedToken } from "../token.js";
-import type { VerifierOptions } from "../types.js";
-import { makeVerifier, type Verifier } from "../verifier.js";
+import { startLoaded } from "./start.js";
+import { inspectToken, type UnverifiedToken } from "./token.js";
+import type { VerifierOptions } from "./types.js";
+import { makeVerifier, type Verifier } from "./verifier.js";
 
-export type { UnverifiedToken, VerifiedToken } from "../token.js";
-export type * from "../types.js";
-export type { Verifier } from "../verifier.js";
+export type { UnverifiedToken, VerifiedToken } from "./token.js";
+export type * from "./types.js";
+export type { Verifier } from "./verifier.js";
 
 /** What `mailroom-verifier` exports, on a module that the caller loaded. */
 export interface VerifierModule {

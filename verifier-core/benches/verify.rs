@@ -15,9 +15,10 @@ const ROUNDS: usize = 200;
 const VERIFICATIONS: usize = 20_000;
 
 fn main() -> io::Result<()> {
-    match std::env::args().any(|argument| argument == "--rounds") {
-        true => answer(io::stdin().lock()),
-        false => measure(),
+    if std::env::args().any(|argument| argument == "--rounds") {
+        answer(io::stdin().lock())
+    } else {
+        measure()
     }
 }
 

@@ -23,6 +23,15 @@ impl Action {
         }
     }
 
+    /// The action of a number; `None` for any but 1 and 2.
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Activate),
+            2 => Some(Self::Recover),
+            _ => None,
+        }
+    }
+
     /// The path of the link, which v1 signs: `/activate` or `/recover`.
     pub const fn path(self) -> &'static str {
         match self {

@@ -52,9 +52,11 @@ impl MacKey {
         Hasher::resume(self.outer).hash(&[&inner])
     }
 
-    /// Whether `tag` is the tag of the concatenated `parts`, decided in constant time.
-    pub(crate) fn verifies(&self, parts: &[&[u8]], tag: &[u8; 32]) -> bool {
-        self.tag(parts).ct_eq(tag).into()
+    /// Whether `tag` is the tag of the concatenated `parts`, or, for fewer than 32 bytes, what it begins with (RFC 2104,
+    /// section 5); decided in constant time.
+    pub(crate) fn verifies<const N: usize>(&self, parts: &[&[u8]], tag: &[u8; N]) -> bool {
+        const { assert!(0 < N && N <= 32, "a truncated tag has 1 to 32 bytes") };
+        self.tag(parts)[..N].ct_eq(tag).into()
     }
 
     /// The states, inner before outer, every word big-endian.

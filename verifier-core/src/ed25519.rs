@@ -1,0 +1,154 @@
+//! The keys of v3: a private key that signs, and a public one that anybody may have.
+
+use core::fmt;
+
+use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+
+use crate::{base64, header::KeyId, hmac::sha256, shared_key::InvalidKey};
+
+const PRIVATE_PREFIX: &str = "mrsk_";
+const PUBLIC_PREFIX: &str = "mrpk_";
+
+/// The number of characters of either text form: a prefix of five and 43 of base64url.
+const CHARACTERS: usize = 48;
+
+/// The number of bytes of a signature: R and S, each of 32 (RFC 8032).
+pub(crate) const SIGNATURE: usize = 64;
+
+/// Signs v3 tokens (FORMAT.md, "Keys"). `Debug` shows nothing of it.
+#[derive(Clone)]
+pub struct PrivateKey {
+    key: SigningKey,
+    public: PublicKey,
+}
+
+impl PrivateKey {
+    /// The number of bytes of a seed.
+    pub const LENGTH: usize = 32;
+
+    /// The key of a seed of 32 random bytes (RFC 8032, section 5.1.5).
+    pub fn from_seed(seed: &[u8; Self::LENGTH]) -> Self {
+        let key = SigningKey::from_bytes(seed);
+        let public = PublicKey::new(key.verifying_key());
+        Self { key, public }
+    }
+
+    /// Reads `mrsk_` and the base64url of the seed.
+    ///
+    /// # Errors
+    /// Another prefix or number of characters, another spelling of the same bytes.
+    pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, InvalidKey> {
+        let mut seed = decode(text.as_ref(), PRIVATE_PREFIX)?;
+        let key = Self::from_seed(&seed);
+        #[cfg(feature = "zeroize")]
+        zeroize::Zeroize::zeroize(&mut seed);
+        #[cfg(not(feature = "zeroize"))]
+        let _ = &mut seed;
+        Ok(key)
+    }
+
+    /// The key that verifies what this one signs.
+    pub const fn public_key(&self) -> &PublicKey {
+        &self.public
+    }
+
+    pub(crate) fn sign(&self, message: &[u8]) -> [u8; SIGNATURE] {
+        self.key.sign(message).to_bytes()
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrivateKey(..)")
+    }
+}
+
+/// Verifies v3 tokens (FORMAT.md, "Keys").
+#[derive(Clone, PartialEq, Eq)]
+pub struct PublicKey {
+    key: VerifyingKey,
+    id: KeyId,
+}
+
+impl PublicKey {
+    /// The number of raw bytes.
+    pub const LENGTH: usize = 32;
+
+    fn new(key: VerifyingKey) -> Self {
+        let [i0, i1, i2, i3, ..] = sha256(&[b"mailroom/v3 key id\0", key.as_bytes()]);
+        Self { key, id: [i0, i1, i2, i3] }
+    }
+
+    /// Reads the encoding of a point (RFC 8032, section 5.1.2).
+    ///
+    /// # Errors
+    /// Bytes that encode no point, a second encoding of one, a point of small order.
+    pub fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Self, InvalidKey> {
+        let key = VerifyingKey::from_bytes(bytes).map_err(|_| InvalidKey::NotAPoint)?;
+        // Decompression reduces its input, so that a few points have two encodings.
+        if key.to_edwards().compress().as_bytes() != bytes {
+            return Err(InvalidKey::NotAPoint);
+        }
+        if key.is_weak() { Err(InvalidKey::SmallOrder) } else { Ok(Self::new(key)) }
+    }
+
+    /// Reads `mrpk_` and the base64url of the raw bytes.
+    ///
+    /// # Errors
+    /// Another prefix or number of characters, another spelling of the same bytes, and those of
+    /// [`from_bytes`](Self::from_bytes).
+    pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, InvalidKey> {
+        Self::from_bytes(&decode(text.as_ref(), PUBLIC_PREFIX)?)
+    }
+
+    /// The raw bytes.
+    pub fn as_bytes(&self) -> &[u8; Self::LENGTH] {
+        self.key.as_bytes()
+    }
+
+    /// The id that v3 tokens name this key by. Two keys may have the same id; nothing depends on it.
+    pub const fn id(&self) -> KeyId {
+        self.id
+    }
+
+    /// Strict verification: S below the group order, R not of small order, and no cofactor.
+    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; SIGNATURE]) -> bool {
+        self.key.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_key(f, PUBLIC_PREFIX, self.as_bytes())
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({self})")
+    }
+}
+
+/// The text form of a seed, for the one place that prints it: where it is made.
+pub struct PrivateKeyText<'a>(pub &'a [u8; PrivateKey::LENGTH]);
+
+impl fmt::Display for PrivateKeyText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_key(f, PRIVATE_PREFIX, self.0)
+    }
+}
+
+fn write_key(f: &mut fmt::Formatter<'_>, prefix: &str, bytes: &[u8; 32]) -> fmt::Result {
+    let text: [u8; 43] = base64::encode(bytes);
+    f.write_str(prefix)?;
+    f.write_str(str::from_utf8(&text).unwrap_or_default())
+}
+
+fn decode(text: &[u8], prefix: &str) -> Result<[u8; 32], InvalidKey> {
+    match text.strip_prefix(prefix.as_bytes()) {
+        Some(encoded) if text.len() == CHARACTERS => {
+            base64::decode(encoded).map_err(|_| InvalidKey::NotBase64)
+        }
+        _ => Err(InvalidKey::Length { found: text.len() }),
+    }
+}

@@ -1,0 +1,129 @@
+//! The keys that a verifier accepts.
+
+use core::fmt;
+
+use crate::{
+    header::KeyId,
+    shared_key::{InvalidKey, SharedKey},
+};
+
+#[cfg(feature = "public")]
+use crate::ed25519::PublicKey;
+
+/// A key that verifies. Its kind decides which formats it can verify; a token never chooses.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum VerifyingKey {
+    /// Verifies v1 and v2.
+    Shared(SharedKey),
+    /// Verifies v3.
+    #[cfg(feature = "public")]
+    Public(PublicKey),
+}
+
+impl VerifyingKey {
+    /// Reads any text form of a key that verifies: 64 hexadecimal characters or, with the feature `public`, `mrpk_…`.
+    pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, InvalidKey> {
+        let text = text.as_ref();
+        #[cfg(feature = "public")]
+        if text.starts_with(b"mrpk_") {
+            return PublicKey::parse(text).map(Self::Public);
+        }
+        SharedKey::from_hex(text).map(Self::Shared)
+    }
+
+    const fn id(&self) -> KeyId {
+        match self {
+            Self::Shared(key) => key.id(),
+            #[cfg(feature = "public")]
+            Self::Public(key) => key.id(),
+        }
+    }
+}
+
+impl From<SharedKey> for VerifyingKey {
+    fn from(key: SharedKey) -> Self {
+        Self::Shared(key)
+    }
+}
+
+#[cfg(feature = "public")]
+impl From<PublicKey> for VerifyingKey {
+    fn from(key: PublicKey) -> Self {
+        Self::Public(key)
+    }
+}
+
+/// The keys that a verifier accepts: the current one, and any number of others, earlier or upcoming.
+///
+/// `K` is whatever holds them: `[VerifyingKey; 1]`, a borrowed slice, a `Vec`.
+#[derive(Clone, Debug)]
+pub struct KeyRing<K = [VerifyingKey; 1]> {
+    keys: K,
+}
+
+impl KeyRing {
+    /// A ring of one key.
+    pub fn of(key: impl Into<VerifyingKey>) -> Self {
+        Self { keys: [key.into()] }
+    }
+}
+
+impl<K: AsRef<[VerifyingKey]>> KeyRing<K> {
+    /// A ring of all `keys`.
+    ///
+    /// # Errors
+    /// [`NoKey`] for an empty sequence, which could verify nothing.
+    pub fn new(keys: K) -> Result<Self, NoKey> {
+        if keys.as_ref().is_empty() { Err(NoKey) } else { Ok(Self { keys }) }
+    }
+
+    /// Every key, in the order given.
+    pub fn keys(&self) -> &[VerifyingKey] {
+        self.keys.as_ref()
+    }
+
+    /// The shared keys; a v1 token names none, so all of them are tried.
+    pub(crate) fn shared(&self) -> impl Iterator<Item = &SharedKey> {
+        self.keys().iter().filter_map(|key| match key {
+            VerifyingKey::Shared(key) => Some(key),
+            #[cfg(feature = "public")]
+            VerifyingKey::Public(_) => None,
+        })
+    }
+
+    /// The keys that a v2 or v3 token may mean by this id.
+    pub(crate) fn named(&self, id: KeyId) -> impl Iterator<Item = &VerifyingKey> {
+        self.keys().iter().filter(move |key| key.id() == id)
+    }
+}
+
+/// A key ring without a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoKey;
+
+impl fmt::Display for NoKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key ring needs at least one key")
+    }
+}
+
+impl core::error::Error for NoKey {}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::{format, vec::Vec};
+
+    #[test]
+    fn a_ring_without_a_key_is_refused() {
+        assert_eq!(KeyRing::new(Vec::new()).unwrap_err(), NoKey);
+    }
+
+    #[test]
+    fn debug_output_hides_shared_keys() {
+        let ring = KeyRing::of(SharedKey::from(&[3; 32]));
+        assert_eq!(format!("{ring:?}"), "KeyRing { keys: [Shared(SharedKey(..))] }");
+    }
+}

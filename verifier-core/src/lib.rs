@@ -31,6 +31,9 @@
 
 #![no_std]
 
+#[cfg(feature = "std")]
+extern crate std;
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
@@ -38,6 +41,7 @@ struct Readme;
 mod action;
 mod base64;
 mod bytes;
+mod cache;
 mod code;
 mod consumed;
 #[cfg(feature = "public")]
@@ -58,8 +62,9 @@ pub mod v3;
 mod verified;
 
 pub use action::{Action, UnknownAction};
+pub use cache::{MemoryCache, Slot};
 pub use code::{Code, InvalidCode};
-pub use consumed::ConsumedId;
+pub use consumed::{ConsumedId, ConsumedTokens, Consumption, Full};
 #[cfg(feature = "public")]
 pub use ed25519::{PrivateKey, PrivateKeyText, PublicKey};
 pub use error::{Malformed, VerifyError};

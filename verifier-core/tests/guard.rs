@@ -94,7 +94,7 @@ fn a_failed_effect_releases_the_link_and_an_effect_runs_once_among_all_threads()
     };
     let redeemed = thread::scope(|scope| {
         let threads: Vec<_> = (0..100).map(|_| scope.spawn(redeem)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).flatten().count()
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).count()
     });
     assert_eq!((redeemed, effects.into_inner()), (1, 1));
 }

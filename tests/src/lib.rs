@@ -1,1 +1,24 @@
-//! Placeholder.
+//! A throwaway PostgreSQL and the freshly built program, for tests that need real ones.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! let database = mailroom_tests::postgres::Database::migrated()?;
+//! let client = database.connect().await?;
+//! let status = mailroom_tests::program::mailroom()?
+//!     .args(["migrate", "status"])
+//!     .env("MAILROOM_DATABASE_URL", database.url())
+//!     .status()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `MAILROOM_TEST_DATABASE_URL` | a server on which [`postgres::Database`] may create databases; none is started then |
+//! | `MAILROOM_TEST_POSTGRES` | which PostgreSQL to start: a major version (`15`, `18`) or a folder with `initdb`, `pg_ctl` and `postgres` |
+//! | `MAILROOM_TEST_PROGRAM` | a built `mailroom`; it is not built again then |
+//! | `MAILROOM_TOOLS` | where downloaded tools are kept, `tools` in cargo's target folder otherwise |
+
+pub mod postgres;
+pub mod program;
+pub mod tools;

@@ -1,0 +1,15 @@
+//! PostgreSQL servers that live as long as a test, and databases in them.
+
+mod account;
+mod cluster;
+#[cfg(feature = "client")]
+mod database;
+mod folder;
+mod installation;
+mod npm;
+mod supervisor;
+
+pub use cluster::{Builder, Cluster, Shutdown};
+#[cfg(feature = "client")]
+pub use database::Database;
+pub use installation::{Installation, Wanted};

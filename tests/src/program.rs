@@ -1,0 +1,94 @@
+//! The program under test.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::tools;
+
+/// A command that runs the freshly built `mailroom`, without any `MAILROOM_*` or `PG*` variable of this process.
+///
+/// The first call in a process builds it, in the profile of the calling test; `MAILROOM_TEST_PROGRAM` names one that
+/// is built already.
+pub fn mailroom() -> Result<Command> {
+    static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let program = match built.take() {
+        Some(program) => program,
+        None => find_or_build()?,
+    };
+    let mut command = Command::new(built.insert(program));
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("MAILROOM_") || text.starts_with("PG") {
+            command.env_remove(name);
+        }
+    }
+    Ok(command)
+}
+
+fn find_or_build() -> Result<PathBuf> {
+    if let Some(program) = env::var_os("MAILROOM_TEST_PROGRAM") {
+        let program = PathBuf::from(program);
+        ensure!(program.is_file(), "MAILROOM_TEST_PROGRAM names {}, which is no file", program.display());
+        return Ok(program);
+    }
+    let folder = BuildFolder::of(&env::current_exe()?)?;
+    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--quiet", "--package", "mailroom", "--bin", "mailroom"])
+        .args(folder.arguments())
+        .current_dir(tools::workspace())
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run cargo")?;
+    ensure!(output.status.success(), "mailroom does not build:\n{}", String::from_utf8_lossy(&output.stderr));
+    Ok(folder.path.join(format!("mailroom{}", env::consts::EXE_SUFFIX)))
+}
+
+/// Where cargo puts what it builds for one profile: `target/debug`, `target/x86_64-unknown-linux-gnu/release`.
+struct BuildFolder {
+    path: PathBuf,
+}
+
+impl BuildFolder {
+    fn of(executable: &Path) -> Result<Self> {
+        let folder = executable.parent().context("a program lies in a folder")?;
+        let below = ["deps", "examples"].iter().any(|name| folder.ends_with(name));
+        let path = if below { folder.parent() } else { Some(folder) };
+        let path = path.context("a build folder has a parent")?.to_owned();
+        Ok(Self { path })
+    }
+
+    /// What makes cargo build into this folder.
+    fn arguments(&self) -> Vec<OsString> {
+        let profile = match self.path.file_name() {
+            Some(name) if name == "debug" => "dev".into(),
+            name => name.unwrap_or_default().to_owned(),
+        };
+        let mut arguments: Vec<OsString> = vec!["--profile".into(), profile];
+        if let Ok((target_folder, target)) = self.target() {
+            arguments.extend(["--target-dir".into(), target_folder.into()]);
+            arguments.extend(target.into_iter().flat_map(|target| ["--target".into(), target]));
+        }
+        arguments
+    }
+
+    /// Cargo's target folder, and the target if that was named to cargo, which then has a folder in between.
+    fn target(&self) -> Result<(PathBuf, Option<OsString>)> {
+        let is_target_folder = |folder: &Path| folder.join("CACHEDIR.TAG").is_file();
+        let parent = self.path.parent().context("a build folder has a parent")?;
+        if is_target_folder(parent) {
+            return Ok((parent.to_owned(), None));
+        }
+        match (parent.parent(), parent.file_name()) {
+            (Some(folder), Some(target)) if is_target_folder(folder) => {
+                Ok((folder.to_owned(), Some(target.to_owned())))
+            }
+            _ => bail!("{} is no folder of cargo", self.path.display()),
+        }
+    }
+}

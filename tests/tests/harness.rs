@@ -1,0 +1,188 @@
+//! The throwaway servers that all other tests stand on.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use mailroom_tests::postgres::{Cluster, Database, Shutdown};
+use mailroom_tests::program;
+
+#[tokio::test]
+async fn a_database_is_empty_and_gone_afterwards() -> Result<()> {
+    let database = Database::create()?;
+    let client = database.connect().await?;
+    let tables = client.query_one("SELECT count(*) FROM pg_stat_user_tables", &[]).await?;
+    assert_eq!(tables.get::<_, i64>(0), 0);
+
+    let name = database.name().to_owned();
+    drop(database);
+    let other = Database::create()?;
+    let other = other.connect().await?;
+    let left = other.query("SELECT FROM pg_database WHERE datname = $1", &[&name]).await?;
+    assert!(left.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_server_keeps_what_was_committed_over_both_kinds_of_stop() -> Result<()> {
+    let mut cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?;
+    database.connect().await?.batch_execute("CREATE TABLE kept (way text)").await?;
+    for how in [Shutdown::Fast, Shutdown::Immediate] {
+        let client = database.connect().await?;
+        client.execute("INSERT INTO kept VALUES ($1)", &[&how.to_string()]).await?;
+        cluster.stop(how)?;
+        assert!(database.connect().await.is_err(), "the server still answers");
+        assert!(cluster.process_id().is_err());
+        cluster.start_again()?;
+    }
+    let kept = database.connect().await?.query_one("SELECT count(*) FROM kept", &[]).await?;
+    assert_eq!(kept.get::<_, i64>(0), 2);
+
+    cluster.stop(Shutdown::Fast)?;
+    let folder = cluster.socket_dir().to_owned();
+    drop(cluster);
+    assert!(!folder.exists(), "a stopped server leaves its data");
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_servers_run_side_by_side() -> Result<()> {
+    let (first, second) = (Cluster::start()?, Cluster::builder().tcp().start()?);
+    let by_tcp = format!("postgresql://postgres@127.0.0.1:{}/postgres", second.port());
+    let mut numbers = Vec::new();
+    for url in [first.url("postgres"), second.url("postgres"), by_tcp] {
+        let database = Database::create_on(&url)?;
+        let client = database.connect().await?;
+        let row = client.query_one("SELECT system_identifier::text FROM pg_control_system()", &[]).await?;
+        numbers.push(row.get::<_, String>(0));
+    }
+    assert_ne!(numbers[0], numbers[1]);
+    assert_eq!(numbers[1], numbers[2]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn settings_files_and_access_rules_reach_the_server() -> Result<()> {
+    let cluster = Cluster::builder()
+        .setting("cluster_name", "it's set")
+        .setting("max_connections", "17")
+        .hba("local all postgres trust\nlocal all all reject")
+        .file("note.txt", "read me")
+        .start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?;
+    let client = database.connect().await?;
+    let query = "SELECT current_setting('cluster_name'), current_setting('max_connections'), pg_read_file('note.txt')";
+    let row = client.query_one(query, &[]).await?;
+    let values: [String; 3] = [row.get(0), row.get(1), row.get(2)];
+    assert_eq!(values, ["it's set", "17", "read me"]);
+
+    client.batch_execute("CREATE ROLE stranger LOGIN").await?;
+    let refused =
+        Database::create_on(&cluster.url("postgres").replace("//postgres@", "//stranger@")).unwrap_err();
+    assert!(format!("{refused:#}").contains("pg_hba.conf rejects"), "{refused:#}");
+    Ok(())
+}
+
+#[test]
+fn a_server_that_cannot_start_says_why_and_leaves_nothing() {
+    let refused = Cluster::builder().setting("data_directory", "/nowhere/mailroom").start().unwrap_err();
+    assert!(format!("{refused:#}").contains("/nowhere/mailroom"), "{refused:#}");
+    let folders = created_folders(process::id());
+    let failed = |folder: &PathBuf| {
+        let settings = fs::read_to_string(folder.join("data/postgresql.conf"));
+        settings.is_ok_and(|settings| settings.contains("/nowhere/mailroom"))
+    };
+    assert!(!folders.iter().any(failed), "{folders:?}");
+}
+
+#[test]
+fn a_dropped_server_leaves_no_process_and_no_folder() -> Result<()> {
+    let cluster = Cluster::start()?;
+    let (process, folder) = (cluster.process_id()?, cluster.socket_dir().to_owned());
+    assert!(is_running(process) && folder.exists());
+    drop(cluster);
+    assert!(!is_running(process) && !folder.exists());
+    Ok(())
+}
+
+#[test]
+fn a_killed_process_leaves_nothing() -> Result<()> {
+    leaves_nothing(Some("KILL"))
+}
+
+#[test]
+fn an_interrupted_process_leaves_nothing() -> Result<()> {
+    leaves_nothing(Some("INT"))
+}
+
+#[test]
+fn a_process_that_ends_by_itself_leaves_nothing() -> Result<()> {
+    leaves_nothing(None)
+}
+
+#[test]
+fn the_program_runs_without_the_settings_of_the_tests() -> Result<()> {
+    let command = program::mailroom()?;
+    let removed = |name: &str| command.get_envs().any(|(key, value)| key == name && value.is_none());
+    for (name, _) in env::vars() {
+        assert_eq!(removed(&name), name.starts_with("MAILROOM_") || name.starts_with("PG"), "{name}");
+    }
+    assert!(Path::new(command.get_program()).is_file());
+    Ok(())
+}
+
+/// Ends a process that runs two servers, by a signal or by letting it end, and looks for what it leaves.
+fn leaves_nothing(signal: Option<&str>) -> Result<()> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_two-servers"))
+        .env_remove("MAILROOM_TEST_DATABASE_URL")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let lines = BufReader::new(child.stdout.take().context("the output is piped")?).lines();
+    let folders = lines.take(2).map(|line| Ok(PathBuf::from(line?))).collect::<Result<Vec<_>>>()?;
+    ensure!(folders.len() == 2, "the child ended early");
+    let mut processes = Vec::new();
+    for folder in &folders {
+        let written = fs::read_to_string(folder.join("data/postmaster.pid"))?;
+        let process = written.lines().next().context("postmaster.pid begins with a process id")?.parse()?;
+        ensure!(is_running(process));
+        processes.push(process);
+    }
+    if let Some(signal) = signal {
+        ensure!(Command::new("kill").args(["-s", signal, &child.id().to_string()]).status()?.success());
+        ensure!(!child.wait()?.success());
+    } else {
+        drop(child.stdin.take());
+        ensure!(child.wait()?.success());
+    }
+    let patience = Instant::now() + Duration::from_secs(20);
+    while processes.iter().any(|process| is_running(*process)) || !created_folders(child.id()).is_empty() {
+        ensure!(Instant::now() < patience, "{processes:?} or a folder of process {} is left", child.id());
+        sleep(Duration::from_millis(20));
+    }
+    ensure!(folders.iter().all(|folder| !folder.exists()));
+    Ok(())
+}
+
+/// A process that has ended and that nobody has waited for does not count.
+fn is_running(process: u32) -> bool {
+    let state = Command::new("ps").args(["-o", "stat=", "-p", &process.to_string()]).output();
+    let state = state.expect("ps is on every machine that runs these tests");
+    state.status.success() && !state.stdout.starts_with(b"Z")
+}
+
+/// The folders that a process has made for its servers.
+fn created_folders(process: u32) -> Vec<PathBuf> {
+    let prefix = format!("mailroom-{process}-");
+    let parents = [env::temp_dir(), PathBuf::from("/tmp")];
+    let entries =
+        parents.iter().flat_map(|folder| fs::read_dir(folder).expect("the temporary folder is readable"));
+    let paths = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+    paths.map(|entry| entry.path()).collect()
+}

@@ -1,0 +1,36 @@
+//! The steps that read the code without running it.
+
+use crate::step::Steps;
+use crate::tools;
+
+/// Targets for which the core must compile: a browser, and a processor without an operating system.
+pub(crate) const CORE_TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "thumbv7em-none-eabi"];
+
+pub(crate) fn formatting(steps: &mut Steps) {
+    steps.command("formatting", || {
+        tools::add_component("fmt", "rustfmt")?;
+        Ok(tools::cargo(["fmt", "--all", "--check"]))
+    });
+}
+
+pub(crate) fn clippy(steps: &mut Steps) {
+    steps.command("clippy", || {
+        tools::add_component("clippy", "clippy")?;
+        Ok(tools::cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    });
+}
+
+/// The core alone, with nothing but what every machine has.
+pub(crate) fn core(steps: &mut Steps) {
+    steps.command("clippy, core on other machines", || {
+        tools::add_component("clippy", "clippy")?;
+        tools::add_targets(&CORE_TARGETS)?;
+        let mut command =
+            tools::cargo(["clippy", "--package", "mailroom-verifier-core", "--no-default-features"]);
+        for target in CORE_TARGETS {
+            command.args(["--target", target]);
+        }
+        command.args(["--", "-D", "warnings"]);
+        Ok(command)
+    });
+}

@@ -61,6 +61,8 @@ pub mod v1;
 pub mod v2;
 pub mod v3;
 mod verified;
+#[cfg(test)]
+mod wycheproof;
 
 pub use action::{Action, UnknownAction};
 pub use cache::{MemoryCache, Slot};

@@ -65,6 +65,23 @@ pub trait ConsumedTokens {
     fn release(&self, id: ConsumedId) -> Result<(), Self::Error>;
 }
 
+/// A store that several guards share.
+impl<S: ConsumedTokens + ?Sized> ConsumedTokens for &S {
+    type Error = S::Error;
+
+    fn consume(&self, id: ConsumedId, remember_until: u64, now: u64) -> Result<Consumption, Self::Error> {
+        (**self).consume(id, remember_until, now)
+    }
+
+    fn attempt(&self, id: ConsumedId, remember_until: u64, now: u64) -> Result<Option<u32>, Self::Error> {
+        (**self).attempt(id, remember_until, now)
+    }
+
+    fn release(&self, id: ConsumedId) -> Result<(), Self::Error> {
+        (**self).release(id)
+    }
+}
+
 /// A store that has no room and refuses rather than forget a token that may still be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;

@@ -64,7 +64,7 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
         moment: Moment,
         effect: impl FnOnce(&VerifiedToken) -> Result<T, E>,
     ) -> Result<T, RedeemError<S::Error, E>> {
-        self.redeem_with(token, expected, moment, |_, _| Err(RedeemError::UncheckedRecovery), effect)
+        self.redeem_once(token.as_ref(), expected, moment, None::<CodeCheck<S::Error, E>>, effect)
     }
 
     /// As [`redeem`](Self::redeem), for v3 recoveries too: `check_code` compares their code where that can be done in
@@ -78,6 +78,17 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
         expected: Expected<'_>,
         moment: Moment,
         check_code: impl FnOnce(&VerifiedLink<'_>, &Code) -> Result<bool, RedeemError<S::Error, E>>,
+        effect: impl FnOnce(&VerifiedToken) -> Result<T, E>,
+    ) -> Result<T, RedeemError<S::Error, E>> {
+        self.redeem_once(token.as_ref(), expected, moment, Some(check_code), effect)
+    }
+
+    fn redeem_once<T, E>(
+        &self,
+        token: &[u8],
+        expected: Expected<'_>,
+        moment: Moment,
+        check_code: Option<impl FnOnce(&VerifiedLink<'_>, &Code) -> Result<bool, RedeemError<S::Error, E>>>,
         effect: impl FnOnce(&VerifiedToken) -> Result<T, E>,
     ) -> Result<T, RedeemError<S::Error, E>> {
         let token = UntrustedToken::parse(token)?;
@@ -118,13 +129,19 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
         expected: Expected<'_>,
         remember_until: u64,
         moment: Moment,
-        check_code: impl FnOnce(&VerifiedLink<'_>, &Code) -> Result<bool, RedeemError<S::Error, E>>,
+        check_code: Option<impl FnOnce(&VerifiedLink<'_>, &Code) -> Result<bool, RedeemError<S::Error, E>>>,
     ) -> Result<VerifiedToken, RedeemError<S::Error, E>> {
         if expected.action == Action::Activate {
             return Ok(link.with_code(expected.code)?);
         }
         let text = expected.code.ok_or(VerifyError::CodeRequired)?;
         let code = Code::parse(text).map_err(|_| VerifyError::CodeMalformed)?;
+        let check_code = match (link.version(), check_code) {
+            (Version::V3, None) => return Err(RedeemError::UncheckedRecovery),
+            (Version::V3, check_code) => check_code,
+            // v2 carries a tag of its code.
+            _ => None,
+        };
         // The number is taken before the comparison: otherwise any number of simultaneous guesses would get verdicts.
         match self
             .store
@@ -135,9 +152,7 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
             Some(number) if number > self.max_code_attempts => return Err(RedeemError::TooManyAttempts),
             Some(_) => {}
         }
-        if link.version() == Version::V2 {
-            return Ok(link.with_code(Some(text))?);
-        }
+        let Some(check_code) = check_code else { return Ok(link.with_code(Some(text))?) };
         if check_code(&link, &code)? {
             Ok(link.with_code(None)?)
         } else {
@@ -151,6 +166,9 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
         Err(RedeemError::Effect(error))
     }
 }
+
+/// A comparison that could be given; the type of the one that is not.
+type CodeCheck<S, E> = fn(&VerifiedLink<'_>, &Code) -> Result<bool, RedeemError<S, E>>;
 
 /// Until when the use of a link is remembered: until no verifier accepts it any more, whatever its clock.
 const fn remember_until(expires_at: Expiry, moment: Moment) -> u64 {

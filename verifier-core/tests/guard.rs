@@ -170,13 +170,6 @@ fn what_cannot_be_judged_here_is_refused_before_the_store_is_asked() {
     assert_eq!(redeem(first(None), Expected::activation()), Err(Refusal::NoExpiry));
 }
 
-#[test]
-fn a_v3_recovery_without_a_way_to_compare_its_code_is_refused() {
-    let token = sign(&Signer::V3(private()), 1, Some("04711"));
-    let verdict = guard(10).redeem(token, Expected::recovery("04711"), Moment::at(NOW), accept);
-    assert_eq!(verdict, Err(Refusal::UncheckedRecovery));
-}
-
 /// A store that must not be asked.
 struct Untouched;
 
@@ -212,6 +205,24 @@ fn a_token_that_is_not_genuine_valid_and_for_this_action_never_touches_the_store
     }
     let expired = sign(&Signer::V2(shared()), 1, None);
     assert!(guard.redeem(expired, Expected::activation(), Moment::at(EXPIRY), accept).is_err());
+}
+
+#[test]
+fn a_v3_recovery_without_a_way_to_compare_its_code_takes_no_number() {
+    let token = sign(&Signer::V3(private()), 1, Some("04711"));
+    let guard = Guard::new(ring(), Untouched);
+    let verdict = guard.redeem(token, Expected::recovery("04711"), Moment::at(NOW), accept);
+    assert_eq!(verdict, Err(Refusal::UncheckedRecovery));
+}
+
+#[test]
+fn guards_that_share_a_store_let_a_link_through_once_among_them() {
+    let store = memory(10);
+    let token = sign(&Signer::V2(shared()), 1, None);
+    let redeem =
+        || Guard::new(ring(), &store).redeem(&token, Expected::activation(), Moment::at(NOW), accept);
+    assert_eq!(redeem(), Ok(()));
+    assert_eq!(redeem(), Err(Refusal::Used));
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! The automation of this repository: `cargo xtask demo`, `cargo xtask test`.
+//! The automation of this repository: `cargo xtask demo`, `cargo xtask test`, `cargo xtask fuzz`.
 
 mod demo;
+mod fuzz;
 mod lint;
 mod rust;
 mod step;
@@ -17,6 +18,8 @@ use clap::Parser;
 enum Task {
     /// Registers accounts in a throwaway PostgreSQL and checks every token that comes out, twice
     Demo(demo::Options),
+    /// Tries inputs that nobody thought of on every parser and on redeeming
+    Fuzz(fuzz::Options),
     /// Checks and tests everything, as continuous integration does
     Test(test::Options),
 }
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
 fn run() -> Result<ExitCode> {
     match Task::parse() {
         Task::Demo(options) => demo::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
         Task::Test(options) => test::run(&options),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use mailroom_tests::tools::workspace;
+use mailroom_tests::tools::{folder, workspace};
 
 /// Cargo, called in the folder of the workspace.
 pub(crate) fn cargo<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
@@ -38,6 +38,21 @@ pub(crate) fn add_component(subcommand: &str, component: &str) -> Result<()> {
         return Ok(());
     }
     rustup(&["component", "add", component], &format!("there is no `cargo {subcommand}`"))
+}
+
+/// Builds the programs of a published crate into the folder of tools, once, and returns where they lie.
+pub(crate) fn install(name: &str, version: &str) -> Result<PathBuf> {
+    let root = folder().join(format!("{name}-{version}"));
+    let programs = root.join("bin");
+    if programs.join(format!("{name}{}", env::consts::EXE_SUFFIX)).is_file() {
+        return Ok(programs);
+    }
+    println!("==> build {name} {version}, once");
+    let mut command = cargo(["install", "--quiet", "--locked", name, "--version", &format!("={version}")]);
+    command.arg("--root").arg(&root).env("CARGO_TARGET_DIR", folder().join("build"));
+    let status = command.status().context("cannot run cargo")?;
+    ensure!(status.success(), "{name} {version} cannot be built");
+    Ok(programs)
 }
 
 fn has_target(target: &str) -> Result<bool> {

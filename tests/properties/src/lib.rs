@@ -1,0 +1,54 @@
+//! What must hold for any input at all.
+//!
+//! Each function takes bytes that anybody may have made up and panics if the verifier breaks a promise on them. A fuzz
+//! target in `fuzz/` calls each of them with inputs that reach new code; the ordinary tests call them with the inputs
+//! that were kept in `fuzz/corpus/`.
+//!
+//! | function | input | what is compared |
+//! |---|---|---|
+//! | [`token`] | a token, and behind a space the code typed beside it | fields and verdict with [`oracle`], the text with its encoding |
+//! | [`judgement`] | who signs what, how it is altered, who verifies it | signature and verdict with [`oracle`] |
+//! | [`shared_key`] | a key in hexadecimal | a decoder by the book |
+//! | [`private_key`] | `mrsk_…` | the public key with another implementation |
+//! | [`public_key`] | `mrpk_…` | whether it is a point, and of small order, with the equation of the curve |
+//! | [`prepared_key`] | what callers keep of a key | the bytes after a round trip |
+//! | [`code`] | what was typed | the rule of five digits |
+//! | [`mac`] | a key and a message in parts | the `hmac` crate |
+//! | [`memory_cache`] | operations on a store | a plain map |
+//! | [`redeem`] | links redeemed through a guard | the rules of the guard, written out |
+
+#![allow(clippy::missing_panics_doc, reason = "panicking is what these functions are for")]
+
+mod curve;
+mod judgement;
+mod keys;
+mod mac;
+pub mod oracle;
+mod redeem;
+mod ring;
+pub mod store;
+mod token;
+
+pub use judgement::judgement;
+pub use keys::{code, prepared_key, private_key, public_key, shared_key};
+pub use mac::mac;
+pub use redeem::redeem;
+pub use store::memory_cache;
+pub use token::token;
+
+/// A function that panics if a promise is broken on its input.
+pub type Property = fn(&[u8]);
+
+/// Every property by the name of its fuzz target.
+pub const PROPERTIES: [(&str, Property); 10] = [
+    ("code", code),
+    ("judgement", judgement),
+    ("mac", mac),
+    ("memory_cache", memory_cache),
+    ("prepared_key", prepared_key),
+    ("private_key", private_key),
+    ("public_key", public_key),
+    ("redeem", redeem),
+    ("shared_key", shared_key),
+    ("token", token),
+];

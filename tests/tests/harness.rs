@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{self, Command, Stdio};
+use std::process::{self, Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -127,6 +127,16 @@ fn a_process_that_ends_by_itself_leaves_nothing() -> Result<()> {
 }
 
 #[test]
+fn a_process_killed_while_it_makes_a_server_leaves_nothing() -> Result<()> {
+    let mut child = two_servers()?;
+    let unfinished = || created_folders(child.id()).iter().any(|folder| folder.join("data/base").is_dir());
+    wait_until("a server is being made", unfinished)?;
+    child.kill()?;
+    child.wait()?;
+    wait_until("its folder is gone", || created_folders(child.id()).is_empty())
+}
+
+#[test]
 fn the_program_runs_without_the_settings_of_the_tests() -> Result<()> {
     let command = program::mailroom()?;
     let removed = |name: &str| command.get_envs().any(|(key, value)| key == name && value.is_none());
@@ -139,11 +149,7 @@ fn the_program_runs_without_the_settings_of_the_tests() -> Result<()> {
 
 /// Ends a process that runs two servers, by a signal or by letting it end, and looks for what it leaves.
 fn leaves_nothing(signal: Option<&str>) -> Result<()> {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_two-servers"))
-        .env_remove("MAILROOM_TEST_DATABASE_URL")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let mut child = two_servers()?;
     let lines = BufReader::new(child.stdout.take().context("the output is piped")?).lines();
     let folders = lines.take(2).map(|line| Ok(PathBuf::from(line?))).collect::<Result<Vec<_>>>()?;
     ensure!(folders.len() == 2, "the child ended early");
@@ -161,12 +167,26 @@ fn leaves_nothing(signal: Option<&str>) -> Result<()> {
         drop(child.stdin.take());
         ensure!(child.wait()?.success());
     }
-    let patience = Instant::now() + Duration::from_secs(20);
-    while processes.iter().any(|process| is_running(*process)) || !created_folders(child.id()).is_empty() {
-        ensure!(Instant::now() < patience, "{processes:?} or a folder of process {} is left", child.id());
-        sleep(Duration::from_millis(20));
-    }
+    wait_until("servers and folders are gone", || {
+        !processes.iter().any(|process| is_running(*process)) && created_folders(child.id()).is_empty()
+    })?;
     ensure!(folders.iter().all(|folder| !folder.exists()));
+    Ok(())
+}
+
+/// A process that starts two servers and waits for a line.
+fn two_servers() -> Result<Child> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_two-servers"));
+    command.env_remove("MAILROOM_TEST_DATABASE_URL").stdin(Stdio::piped()).stdout(Stdio::piped());
+    Ok(command.spawn()?)
+}
+
+fn wait_until(what: &str, mut reached: impl FnMut() -> bool) -> Result<()> {
+    let patience = Instant::now() + Duration::from_secs(30);
+    while !reached() {
+        ensure!(Instant::now() < patience, "not within 30 s: {what}");
+        sleep(Duration::from_millis(10));
+    }
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! The tests that cargo runs.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,10 +17,25 @@ use crate::tools;
 /// What a test that runs against PostgreSQL has in its text. It runs on each version, the others once.
 const DATABASE_MARK: &str = "mailroom_tests::postgres";
 
+/// Everything that the tests run, compiled at once: several builds with fewer targets each would choose other
+/// features for the same dependencies and compile them again. Returns whether there is something to test.
+fn build(steps: &mut Steps) -> bool {
+    const TITLE: &str = "build";
+    if !steps.has_run(TITLE) {
+        steps.command(TITLE, || {
+            tools::add_targets(&CORE_TARGETS)?;
+            Ok(tools::cargo(["build", "--workspace", "--lib", "--bins", "--tests"]))
+        });
+    }
+    steps.has_passed(TITLE)
+}
+
 /// Unit tests, documentation tests, and those of `tests/` that need no database.
 pub(crate) fn without_database(steps: &mut Steps) {
+    if !build(steps) {
+        return;
+    }
     steps.command("tests without a database", || {
-        tools::add_targets(&CORE_TARGETS)?;
         let mut command = tools::cargo(["test", "--workspace", "--no-fail-fast", "--lib", "--bins"]);
         select(&mut command, |source| !source.contains(DATABASE_MARK))?;
         Ok(command)
@@ -29,8 +45,9 @@ pub(crate) fn without_database(steps: &mut Steps) {
 
 /// The tests that need a database, on each version.
 pub(crate) fn with_database(steps: &mut Steps, versions: &[Wanted]) {
-    // Built once, because otherwise each test program would ask cargo for it.
-    steps.command("build mailroom", || Ok(tools::cargo(["build", "--workspace", "--bins"])));
+    if !build(steps) {
+        return;
+    }
     // A server that the caller provides stands for the one that would be started.
     let provided = versions == [Wanted::Any] && env::var_os("MAILROOM_TEST_DATABASE_URL").is_some();
     for wanted in versions {
@@ -62,31 +79,51 @@ fn database_tests() -> Result<Command> {
 
 /// Names the integration tests whose text is as asked for.
 fn select(command: &mut Command, wanted: impl Fn(&str) -> bool) -> Result<()> {
-    for file in integration_tests()? {
-        let source = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        if wanted(&source) {
-            command.arg("--test").arg(file.file_stem().unwrap_or_default());
+    for test in integration_tests()? {
+        if wanted(&test.source) {
+            command.arg("--test").arg(test.name);
         }
     }
     Ok(())
 }
 
-/// The files `tests/*.rs` of all packages, sorted.
-fn integration_tests() -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for package in entries(workspace())?.into_iter().filter(|folder| folder.join("Cargo.toml").is_file()) {
-        let tests = package.join("tests");
-        if tests.is_dir() {
-            files.extend(
-                entries(&tests)?.into_iter().filter(|file| file.extension().is_some_and(|end| end == "rs")),
-            );
+/// A test program of cargo: `tests/NAME.rs`, or `tests/NAME/main.rs` with the files beside it.
+struct IntegrationTest {
+    name: OsString,
+    source: String,
+}
+
+/// Those of all packages, sorted by their paths.
+fn integration_tests() -> Result<Vec<IntegrationTest>> {
+    let mut tests = Vec::new();
+    for package in entries(workspace())? {
+        let folder = package.join("tests");
+        if !package.join("Cargo.toml").is_file() || !folder.is_dir() {
+            continue;
+        }
+        for path in entries(&folder)? {
+            let files = if path.join("main.rs").is_file() { entries(&path)? } else { vec![path.clone()] };
+            let files: Vec<PathBuf> = files.into_iter().filter(|file| is_rust(file)).collect();
+            if let (Some(name), false) = (path.file_stem(), files.is_empty()) {
+                let sources = files.iter().map(|file| read(file)).collect::<Result<_>>()?;
+                tests.push(IntegrationTest { name: name.to_owned(), source: sources });
+            }
         }
     }
-    files.sort();
-    Ok(files)
+    Ok(tests)
+}
+
+fn is_rust(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "rs")
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    entries.map(|entry| Ok(entry?.path())).collect()
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }

@@ -90,9 +90,12 @@ impl Steps {
         result.ok()
     }
 
-    /// Whether any step has failed so far.
-    pub(crate) fn failed(&self) -> bool {
-        self.done.iter().any(|done| done.counts.failed > 0)
+    pub(crate) fn has_run(&self, title: &str) -> bool {
+        self.done.iter().any(|done| done.title == title)
+    }
+
+    pub(crate) fn has_passed(&self, title: &str) -> bool {
+        self.done.iter().any(|done| done.title == title && done.counts.failed == 0)
     }
 
     /// Prints what has been done, the count as the last line, and returns what to exit with.
@@ -153,8 +156,9 @@ impl Steps {
         loop {
             match lines.recv_timeout(refresh.saturating_sub(shown.elapsed())) {
                 Ok(line) => {
-                    if !line.trim().is_empty() {
-                        last = plain(line.trim());
+                    let text = plain(&line);
+                    if !text.trim().is_empty() {
+                        text.trim().clone_into(&mut last);
                     }
                     output.push_str(&line);
                 }

@@ -1,5 +1,6 @@
 //! A shell that owns a server and ends it when this process ends, also when that is killed.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -19,8 +20,13 @@ pub(super) struct Supervisor {
 impl Supervisor {
     /// Starts the shell, which from now on removes `folder` at the end of this process.
     pub(super) fn start(programs: &Path, folder: &Path, account: Option<Account>) -> Result<Self> {
+        let script = folder.join("supervisor.sh");
+        fs::write(&script, include_str!("supervisor.sh"))?;
+        if let Some(account) = account {
+            account.own(&script)?;
+        }
         let mut command = Command::new("sh");
-        command.args(["-c", include_str!("supervisor.sh"), "supervisor"]).arg(programs).arg(folder);
+        command.arg(script).arg(programs).arg(folder);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("PG") {
                 command.env_remove(name);

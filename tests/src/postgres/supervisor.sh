@@ -8,7 +8,7 @@ programs=$1
 folder=$2
 
 remove() {
-    trap '' EXIT HUP INT TERM
+    trap '' EXIT HUP INT PIPE TERM
     [ ! -e "$folder/data/postmaster.pid" ] ||
         "$programs/pg_ctl" stop -D "$folder/data" -m immediate -t 10 >/dev/null 2>&1
     # Processes of the server that end a moment later may still write to it.
@@ -19,7 +19,8 @@ remove() {
     done
 }
 trap remove EXIT
-trap 'exit 1' HUP INT TERM
+# PIPE, because the answer to a command may find nobody who reads it.
+trap 'exit 1' HUP INT PIPE TERM
 
 while read -r command mode; do
     case $command in

@@ -1,0 +1,3 @@
+//! What the program does, one command a module.
+
+pub mod migrate;

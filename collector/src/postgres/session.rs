@@ -1,0 +1,130 @@
+//! An established connection: what carries queries, and what hears the server.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio_postgres::{AsyncMessage, CancelToken, Client, Error, Notification, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::TlsStream;
+
+/// What the caller wants of a session.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionOptions<'a> {
+    /// Shown in `pg_stat_activity`, unless the settings name the application.
+    pub application_name: &'a str,
+    /// After this time the server breaks off a statement, whatever else is set for user or database.
+    pub statement_timeout: Option<Duration>,
+}
+
+/// A session on a server.
+///
+/// Nothing happens on it, not even a query of `client`, unless `connection` is driven: by [`Connection::run`]
+/// in a task of its own or, to hear notifications, by [`Connection::notification`] in a loop.
+#[derive(Debug)]
+pub struct Session {
+    /// Sends queries. The connection ends when it is dropped.
+    pub client: Client,
+    /// Moves the bytes.
+    pub connection: Connection,
+    /// Breaks off what the session is doing.
+    pub canceller: Canceller,
+    /// Which server answered, for log lines: a socket's path, or host, address and port.
+    pub server: String,
+}
+
+/// The half of a session that reads and writes.
+pub struct Connection(tokio_postgres::Connection<Socket, TlsStream>);
+
+impl Connection {
+    pub(super) fn new(connection: tokio_postgres::Connection<Socket, TlsStream>) -> Self {
+        Self(connection)
+    }
+
+    /// Drives the connection until the client is dropped; notifications are not kept.
+    ///
+    /// # Errors
+    ///
+    /// The connection was lost: the server went away, ended the session, or did not answer for too long.
+    pub async fn run(mut self) -> Result<(), Error> {
+        while let Some(notification) = self.notification().await {
+            notification?;
+        }
+        Ok(())
+    }
+
+    /// Drives the connection until a notification arrives; `None` when the client was dropped and all is
+    /// sent.
+    ///
+    /// Nothing is lost when the returned future is dropped. After `None` or an error it must not be called
+    /// again.
+    pub async fn notification(&mut self) -> Option<Result<Notification, Error>> {
+        poll_fn(|context| self.poll_notification(context)).await
+    }
+
+    /// The same for callers that poll.
+    pub fn poll_notification(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Notification, Error>>> {
+        loop {
+            match ready!(self.0.poll_message(context)) {
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Some(Ok(AsyncMessage::Notification(notification))) => {
+                    return Poll::Ready(Some(Ok(notification)));
+                }
+                Some(Ok(AsyncMessage::Notice(notice))) => {
+                    tracing::debug!(
+                        severity = notice.severity(),
+                        code = notice.code().code(),
+                        "the server says: {}",
+                        notice.message()
+                    );
+                }
+                Some(Ok(_)) => {}
+            }
+        }
+    }
+
+    /// The value that the server reports for a setting, such as `server_version`.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.0.parameter(name)
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+/// Asks the server to break off what a session is doing, over a connection of its own.
+#[derive(Clone)]
+pub struct Canceller {
+    token: CancelToken,
+    tls: MakeRustlsConnect,
+}
+
+impl Canceller {
+    pub(super) fn new(token: CancelToken, tls: MakeRustlsConnect) -> Self {
+        Self { token, tls }
+    }
+
+    /// Sends the request. The session's statement fails, unless it is finished before the request arrives.
+    ///
+    /// # Errors
+    ///
+    /// The server cannot be reached. A server that does not answer is waited for; bound the time from
+    /// outside.
+    pub async fn cancel(&self) -> Result<(), Error> {
+        self.token.cancel_query(self.tls.clone()).await
+    }
+}
+
+impl std::fmt::Debug for Canceller {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Canceller").finish_non_exhaustive()
+    }
+}

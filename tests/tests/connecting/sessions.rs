@@ -1,0 +1,139 @@
+//! What can be done with a session.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mailroom::postgres::{ConnectionSettings, SessionOptions, connect};
+use tokio_postgres::error::SqlState;
+
+use super::encryption::TLS_SERVER;
+use super::surroundings::Surroundings;
+use super::{served, session, value};
+
+#[tokio::test]
+async fn the_purpose_is_shown_unless_the_settings_name_the_application() {
+    let string = TLS_SERVER.string("either");
+    for (string, surroundings, expected) in [
+        (string.clone(), Surroundings::new(), "connecting test"),
+        (string.clone(), Surroundings::new().set("PGAPPNAME", "mine"), "mine"),
+        (format!("{string} application_name=named"), Surroundings::new().set("PGAPPNAME", "mine"), "named"),
+        (format!("{string} fallback_application_name=fallback"), Surroundings::new(), "fallback"),
+    ] {
+        let client = served(session(&string, &surroundings).await.unwrap());
+        assert_eq!(value(&client, "SHOW application_name").await, expected);
+    }
+}
+
+#[tokio::test]
+async fn statements_are_broken_off_after_the_time_that_the_caller_sets() {
+    let string = format!("{} options='-c statement_timeout=1h -c geqo=off'", TLS_SERVER.string("either"));
+    let settings = ConnectionSettings::resolve(&string, &Surroundings::new()).unwrap();
+    let options =
+        SessionOptions { application_name: "test", statement_timeout: Some(Duration::from_millis(300)) };
+    let client = served(connect(&settings, &options).await.unwrap());
+    assert_eq!(value(&client, "SHOW statement_timeout").await, "300ms");
+    assert_eq!(value(&client, "SHOW geqo").await, "off");
+    let error = client.batch_execute("SELECT pg_sleep(60)").await.unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
+
+    let options = SessionOptions { application_name: "test", statement_timeout: None };
+    let client = served(connect(&settings, &options).await.unwrap());
+    assert_eq!(value(&client, "SHOW statement_timeout").await, "1h");
+}
+
+#[tokio::test]
+async fn notifications_are_heard_while_queries_run_and_none_is_lost() {
+    for string in [TLS_SERVER.string("either"), TLS_SERVER.cluster.url("postgres")] {
+        let surroundings = Surroundings::new();
+        let listener = session(&string, &surroundings).await.unwrap();
+        let sender = served(session(&string, &surroundings).await.unwrap());
+        let mut connection = listener.connection;
+        let client = listener.client;
+        let listening = tokio::spawn(async move {
+            client.batch_execute("LISTEN news").await.unwrap();
+            client
+        });
+        let mut heard = Vec::new();
+        let mut sent = false;
+        while heard.len() < 3 {
+            tokio::select! {
+                notification = connection.notification() => {
+                    heard.push(notification.unwrap().unwrap().payload().to_owned());
+                }
+                () = tokio::time::sleep(Duration::from_millis(20)), if !sent => {
+                    if listening.is_finished() {
+                        sender.batch_execute("NOTIFY news, 'a'; NOTIFY news, 'b'; NOTIFY news, 'c'").await.unwrap();
+                        sent = true;
+                    }
+                }
+            }
+        }
+        assert_eq!(heard, ["a", "b", "c"]);
+        drop(listening.await.unwrap());
+        assert!(connection.notification().await.is_none(), "the connection ends with its client");
+    }
+}
+
+#[tokio::test]
+async fn a_statement_can_be_cancelled_over_every_kind_of_connection() {
+    let encrypted = TLS_SERVER.string("encrypted") + " sslmode=verify-full";
+    for string in [encrypted, TLS_SERVER.string("clear"), TLS_SERVER.cluster.url("postgres")] {
+        let session = session(&string, &TLS_SERVER.trusting()).await.unwrap();
+        let canceller = session.canceller.clone();
+        let client = served(session);
+        let sleeping = tokio::spawn(async move { client.batch_execute("SELECT pg_sleep(60)").await });
+        // A request that arrives before the statement cancels nothing.
+        while !sleeping.is_finished() {
+            canceller.cancel().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let error = sleeping.await.unwrap().unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED), "{string}");
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_is_an_error_on_both_halves() {
+    let surroundings = Surroundings::new();
+    let session_to_end = session(&TLS_SERVER.string("either"), &surroundings).await.unwrap();
+    let running = tokio::spawn(session_to_end.connection.run());
+    let process: i32 = session_to_end.client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    let superuser = served(session(&TLS_SERVER.cluster.url("postgres"), &surroundings).await.unwrap());
+    superuser.execute("SELECT pg_terminate_backend($1)", &[&process]).await.unwrap();
+
+    let error = running.await.unwrap().unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::ADMIN_SHUTDOWN));
+    assert!(session_to_end.client.batch_execute("SELECT 1").await.is_err());
+}
+
+#[derive(Clone, Default)]
+struct Captured(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Captured {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_the_server_remarks_is_logged_for_debugging() {
+    let captured = Captured::default();
+    let writer = captured.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+
+    let client = served(session(&TLS_SERVER.string("either"), &Surroundings::new()).await.unwrap());
+    client.batch_execute("DO $$ BEGIN RAISE NOTICE 'mind the gap'; END $$").await.unwrap();
+    let log = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
+    assert!(log.contains("DEBUG") && log.contains("the server says: mind the gap"), "{log}");
+}

@@ -51,6 +51,7 @@ mod expiry;
 mod guard;
 mod header;
 mod hmac;
+mod key_index;
 mod ring;
 mod secret;
 mod shared_key;

@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::{
     header::KeyId,
+    key_index::KeyIndex,
     shared_key::{InvalidKey, SharedKey},
 };
 
@@ -57,15 +58,20 @@ impl From<PublicKey> for VerifyingKey {
 /// The keys that a verifier accepts: the current one, and any number of others, earlier or upcoming.
 ///
 /// `K` is whatever holds them: `[VerifyingKey; 1]`, a borrowed slice, a `Vec`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct KeyRing<K = [VerifyingKey; 1]> {
     keys: K,
+    /// Only where looking at each key would take longer.
+    index: Option<KeyIndex>,
 }
+
+/// A ring of this many keys is looked through as fast as its index.
+const WITHOUT_INDEX: usize = 4;
 
 impl KeyRing {
     /// A ring of one key.
     pub fn of(key: impl Into<VerifyingKey>) -> Self {
-        Self { keys: [key.into()] }
+        Self { keys: [key.into()], index: None }
     }
 }
 
@@ -75,7 +81,12 @@ impl<K: AsRef<[VerifyingKey]>> KeyRing<K> {
     /// # Errors
     /// [`NoKey`] for an empty sequence, which could verify nothing.
     pub fn new(keys: K) -> Result<Self, NoKey> {
-        if keys.as_ref().is_empty() { Err(NoKey) } else { Ok(Self { keys }) }
+        let index = match keys.as_ref() {
+            [] => return Err(NoKey),
+            few if few.len() <= WITHOUT_INDEX => None,
+            many => Some(KeyIndex::new(many.iter().map(VerifyingKey::id))),
+        };
+        Ok(Self { keys, index })
     }
 
     /// Every key, in the order given.
@@ -94,7 +105,19 @@ impl<K: AsRef<[VerifyingKey]>> KeyRing<K> {
 
     /// The keys that a v2 or v3 token may mean by this id.
     pub(crate) fn named(&self, id: KeyId) -> impl Iterator<Item = &VerifyingKey> {
-        self.keys().iter().filter(move |key| key.id() == id)
+        let (places, rest) = match &self.index {
+            Some(index) => (Some(index.places(id)), KeyIndex::CAPACITY),
+            None => (None, 0),
+        };
+        let keys = self.keys();
+        let indexed = places.into_iter().flatten().filter_map(|place| keys.get(place));
+        indexed.chain(keys.get(rest..).unwrap_or_default()).filter(move |key| key.id() == id)
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for KeyRing<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyRing").field("keys", &self.keys).finish_non_exhaustive()
     }
 }
 
@@ -124,6 +147,6 @@ mod tests {
     #[test]
     fn debug_output_hides_shared_keys() {
         let ring = KeyRing::of(SharedKey::from(&[3; 32]));
-        assert_eq!(format!("{ring:?}"), "KeyRing { keys: [Shared(SharedKey(..))] }");
+        assert_eq!(format!("{ring:?}"), "KeyRing { keys: [Shared(SharedKey(..))], .. }");
     }
 }

@@ -62,12 +62,12 @@ const ACCEPTED: [Result<(), VerifyError>; 2] = [Ok(()), Ok(())];
 const REFUSED: [Result<(), VerifyError>; 2] = [Err(VerifyError::Signature), Err(VerifyError::Signature)];
 
 /// Both keys in either order verify what each of them signed; one alone does not verify what the other signed.
-fn assert_told_apart(signers: [Signer; 2]) {
+fn assert_told_apart(signers: &[Signer; 2]) {
     let keys = signers.each_ref().map(verifying);
     let mut reversed = keys.clone();
     reversed.reverse();
     let [first, second] = keys.each_ref().map(|key| ring([key.clone()]));
-    for signer in &signers {
+    for signer in signers {
         assert_eq!(verdicts(signer, &ring(keys.clone())), ACCEPTED, "{signer:?}");
         assert_eq!(verdicts(signer, &ring(reversed.clone())), ACCEPTED, "{signer:?}");
     }
@@ -80,7 +80,7 @@ fn shared_keys_of_one_id_verify_what_each_signed() {
     let [first, second] = SHARED.map(shared);
     assert_eq!(first.id(), second.id());
     assert_ne!(first.to_prepared(), second.to_prepared());
-    assert_told_apart([Signer::V2(first), Signer::V2(second)]);
+    assert_told_apart(&[Signer::V2(first), Signer::V2(second)]);
 }
 
 #[test]
@@ -88,14 +88,14 @@ fn public_keys_of_one_id_verify_what_each_signed() {
     let [first, second] = PUBLIC.map(private);
     assert_eq!(first.public_key().id(), second.public_key().id());
     assert_ne!(first.public_key(), second.public_key());
-    assert_told_apart([Signer::V3(first), Signer::V3(second)]);
+    assert_told_apart(&[Signer::V3(first), Signer::V3(second)]);
 }
 
 #[test]
 fn a_shared_and_a_public_key_of_one_id_verify_what_each_signed() {
     let (first, second) = (shared(MIXED[0]), private(MIXED[1]));
     assert_eq!(first.id(), second.public_key().id());
-    assert_told_apart([Signer::V2(first), Signer::V3(second)]);
+    assert_told_apart(&[Signer::V2(first), Signer::V3(second)]);
 }
 
 #[test]

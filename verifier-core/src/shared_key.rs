@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{header::KeyId, hmac::MacKey};
+use crate::{bytes::field, header::KeyId, hmac::MacKey};
 
 /// The 32-byte key that signs and verifies v1 and v2 (FORMAT.md, "Keys").
 ///
@@ -65,13 +65,8 @@ impl SharedKey {
 
     /// The key whose [`to_prepared`](Self::to_prepared) is `bytes`.
     pub fn from_prepared(bytes: &[u8; Self::PREPARED_LENGTH]) -> Self {
-        let (macs, rest) = bytes.as_chunks::<{ MacKey::LENGTH }>();
-        let mac = |index: usize| macs.get(index).map_or_else(|| MacKey::new(&[]), MacKey::from_bytes);
-        let mut id = KeyId::default();
-        for (byte, prepared) in id.iter_mut().zip(rest) {
-            *byte = *prepared;
-        }
-        Self { v1: mac(0), link: mac(1), code: mac(2), id }
+        let mac = |place| MacKey::from_bytes(&field(bytes, place * MacKey::LENGTH));
+        Self { v1: mac(0), link: mac(1), code: mac(2), id: field(bytes, 3 * MacKey::LENGTH) }
     }
 
     pub(crate) const fn v1(&self) -> &MacKey {

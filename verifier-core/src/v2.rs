@@ -54,7 +54,6 @@ fn signed_bytes(key: &SharedKey, action: Action, secret: &Secret, expires_at: Ex
 pub(crate) struct UntrustedFields {
     pub(crate) header: Header,
     pub(crate) secret: Secret,
-    signed: [u8; SIGNED],
     tag: [u8; TAG],
     /// Present in recoveries. The tag does not cover it: until the code is checked it may be anything.
     code_tag: Option<[u8; CODE_TAG]>,
@@ -80,7 +79,6 @@ impl UntrustedFields {
         Ok(Self {
             header,
             secret: Secret::from(field(bytes, Header::LENGTH)),
-            signed: field(bytes, 0),
             tag: field(bytes, SIGNED),
             code_tag,
         })
@@ -92,7 +90,7 @@ impl UntrustedFields {
 
     /// Whether `key` signed header and secret.
     pub(crate) fn is_signed_by(&self, key: &SharedKey) -> bool {
-        key.link().verifies(&[&self.signed], &self.tag)
+        key.link().verifies(&[&self.header.to_bytes(Version::V2), self.secret.as_bytes()], &self.tag)
     }
 
     /// Proves that the code beside this link, whose tag `key` made, is the row's.
@@ -103,7 +101,8 @@ impl UntrustedFields {
             (Some(_), None) => Err(VerifyError::CodeRequired),
             (Some(tag), Some(text)) => {
                 let code = Code::parse(text).map_err(|_| VerifyError::CodeMalformed)?;
-                if key.code().verifies(&[&self.signed, code.as_bytes()], tag) {
+                let header = self.header.to_bytes(Version::V2);
+                if key.code().verifies(&[&header, self.secret.as_bytes(), code.as_bytes()], tag) {
                     Ok(())
                 } else {
                     Err(VerifyError::CodeMismatch)

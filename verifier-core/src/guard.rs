@@ -23,6 +23,9 @@ const CLOCK_MARGIN: u64 = 300;
 ///
 /// Verifying never consumes, since mail scanners open links: verify when a page is asked for, redeem when its button is
 /// pressed. Tokens that are not genuine never reach the store, so that junk cannot fill it.
+///
+/// All who share a store must allow the same clock tolerance: a use is remembered until nobody accepts its token any
+/// more, which a guard can only tell by its own.
 #[derive(Clone, Debug)]
 pub struct Guard<K, S> {
     ring: KeyRing<K>,

@@ -1,7 +1,5 @@
 //! One way to sign every format, for callers that are told the format when they start.
 
-use core::fmt;
-
 use crate::{
     action::Action, code::Code, expiry::Expiry, secret::Secret, shared_key::SharedKey, signed::SignedToken,
     token::Version, v1, v2,
@@ -76,11 +74,5 @@ impl Signer {
             #[cfg(feature = "public")]
             (Self::V3(key), purpose) => v3::sign(key, purpose.action(), secret, expires_at),
         }
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "v{}", self.number())
     }
 }

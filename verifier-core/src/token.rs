@@ -36,6 +36,12 @@ impl Version {
     }
 }
 
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.number())
+    }
+}
+
 /// What the caller expects a token to be good for.
 #[derive(Clone, Copy)]
 pub struct Expected<'a> {

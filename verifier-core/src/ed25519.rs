@@ -145,10 +145,59 @@ fn write_key(f: &mut fmt::Formatter<'_>, prefix: &str, bytes: &[u8; 32]) -> fmt:
 }
 
 fn decode(text: &[u8], prefix: &str) -> Result<[u8; 32], InvalidKey> {
-    match text.strip_prefix(prefix.as_bytes()) {
-        Some(encoded) if text.len() == CHARACTERS => {
-            base64::decode(encoded).map_err(|_| InvalidKey::NotBase64)
+    let encoded = text.strip_prefix(prefix.as_bytes()).ok_or(InvalidKey::Kind)?;
+    if text.len() != CHARACTERS {
+        return Err(InvalidKey::Length { found: text.len() });
+    }
+    base64::decode(encoded).map_err(|_| InvalidKey::NotBase64)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::{format, string::ToString};
+
+    const PRIVATE: &str = "mrsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
+    const PUBLIC: &str = "mrpk_A6EHv_POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg";
+
+    #[test]
+    fn the_texts_of_a_private_key_and_its_public_one_are_read_and_printed() {
+        let private = PrivateKey::parse(PRIVATE).unwrap();
+        let seed = core::array::from_fn(|index| u8::try_from(index).unwrap());
+        assert_eq!(PrivateKeyText(&seed).to_string(), PRIVATE);
+        assert_eq!(private.public_key(), PrivateKey::from_seed(&seed).public_key());
+        assert_eq!(private.public_key().to_string(), PUBLIC);
+        assert_eq!(PublicKey::parse(PUBLIC), Ok(private.public_key().clone()));
+    }
+
+    #[test]
+    fn a_text_that_is_no_key_of_its_kind_is_refused() {
+        let long = |text: &str| format!("{text}A");
+        for (text, error) in [
+            ("", InvalidKey::Kind),
+            (PRIVATE, InvalidKey::Kind),
+            (&PUBLIC[5..], InvalidKey::Kind),
+            (&PUBLIC.to_ascii_uppercase(), InvalidKey::Kind),
+            (&PUBLIC[..47], InvalidKey::Length { found: 47 }),
+            (&long(PUBLIC), InvalidKey::Length { found: 49 }),
+            (&PUBLIC.replace('_', "/").replacen('/', "_", 1), InvalidKey::NotBase64),
+            (&format!("{}h", &PUBLIC[..47]), InvalidKey::NotBase64),
+        ] {
+            assert_eq!(PublicKey::parse(text).unwrap_err(), error, "{text:?}");
         }
-        _ => Err(InvalidKey::Length { found: text.len() }),
+        for (text, error) in [
+            (PUBLIC, InvalidKey::Kind),
+            (&PRIVATE[..47], InvalidKey::Length { found: 47 }),
+            (&format!("{}=", &PRIVATE[..47]), InvalidKey::NotBase64),
+        ] {
+            assert_eq!(PrivateKey::parse(text).unwrap_err(), error, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn debug_output_hides_private_keys() {
+        assert_eq!(format!("{:?}", PrivateKey::parse(PRIVATE)), "Ok(PrivateKey(..))");
+        assert_eq!(format!("{:?}", PublicKey::parse(PUBLIC)), format!("Ok(PublicKey({PUBLIC}))"));
     }
 }

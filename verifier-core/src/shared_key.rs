@@ -30,10 +30,13 @@ impl SharedKey {
     /// Reads 64 hexadecimal characters of either case, in constant time.
     ///
     /// # Errors
-    /// Another number of characters, white space included; a character that is not hexadecimal. Neither error shows
-    /// what was given.
+    /// A key of Ed25519; another number of characters, white space included; a character that is not hexadecimal. No
+    /// error shows what was given.
     pub fn from_hex(text: impl AsRef<[u8]>) -> Result<Self, InvalidKey> {
         let text = text.as_ref();
+        if text.starts_with(b"mrsk_") || text.starts_with(b"mrpk_") {
+            return Err(InvalidKey::Kind);
+        }
         if text.len() != 2 * Self::LENGTH {
             return Err(InvalidKey::Length { found: text.len() });
         }
@@ -116,6 +119,8 @@ impl fmt::Debug for SharedKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidKey {
+    /// A key of another kind, or of none: its prefix tells.
+    Kind,
     /// Not as many characters as this kind of key has.
     Length {
         /// The length that was given, in bytes.
@@ -134,6 +139,10 @@ pub enum InvalidKey {
 impl fmt::Display for InvalidKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Kind => f.write_str(
+                "this is another kind of key: a private key begins with `mrsk_`, a public key with `mrpk_`, and a \
+                 shared key is 64 hexadecimal characters",
+            ),
             Self::Length { found } => write!(
                 f,
                 "a key is 64 hexadecimal characters, or `mrsk_` or `mrpk_` and 43 characters of base64url, \
@@ -174,6 +183,8 @@ mod tests {
         for (text, error) in [
             ("", InvalidKey::Length { found: 0 }),
             (&HEX[1..], InvalidKey::Length { found: 63 }),
+            (&format!("mrpk_{}", &HEX[..43]), InvalidKey::Kind),
+            (&format!("mrsk_{}", &HEX[..59]), InvalidKey::Kind),
             (&format!("{HEX}0"), InvalidKey::Length { found: 65 }),
             (&format!("{HEX}\n"), InvalidKey::Length { found: 65 }),
             (&format!("{}g", &HEX[1..]), InvalidKey::NotHexadecimal),

@@ -19,6 +19,9 @@ pub fn shared_key(text: &[u8]) {
 }
 
 fn hexadecimal(text: &[u8]) -> Result<[u8; 32], InvalidKey> {
+    if matches!(text, [b'm', b'r', b's' | b'p', b'k', b'_', ..]) {
+        return Err(InvalidKey::Kind);
+    }
     let pairs = <[u8; 64]>::try_from(text).map_err(|_| InvalidKey::Length { found: text.len() })?;
     let digit = |character| char::from(character).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut bytes = [0; 32];
@@ -61,7 +64,8 @@ fn prefixed(text: &[u8], prefix: [u8; 5]) -> Result<[u8; 32], InvalidKey> {
             let bytes = decode(encoded).ok_or(InvalidKey::NotBase64)?;
             Ok(bytes.try_into().expect("43 characters are 32 bytes"))
         }
-        _ => Err(InvalidKey::Length { found: text.len() }),
+        Some((first, _)) if *first == prefix => Err(InvalidKey::Length { found: text.len() }),
+        _ => Err(InvalidKey::Kind),
     }
 }
 

@@ -15,10 +15,13 @@
 //! | [`code`] | what was typed | the rule of five digits |
 //! | [`mac`] | a key and a message in parts | the `hmac` crate |
 //! | [`memory_cache`] | operations on a store | a plain map |
+//! | [`connection_settings`] | parameters of a connection | their two forms with each other, and that no password is shown |
+//! | [`connection_string`] | any text | nothing: it must be refused or understood |
 //! | [`redeem`] | links redeemed through a guard | the rules of the guard, written out |
 
 #![allow(clippy::missing_panics_doc, reason = "panicking is what these functions are for")]
 
+mod connection;
 mod curve;
 mod judgement;
 mod keys;
@@ -29,6 +32,7 @@ mod ring;
 pub mod store;
 mod token;
 
+pub use connection::{connection_settings, connection_string};
 pub use judgement::judgement;
 pub use keys::{code, prepared_key, private_key, public_key, shared_key};
 pub use mac::mac;
@@ -40,8 +44,10 @@ pub use token::token;
 pub type Property = fn(&[u8]);
 
 /// Every property by the name of its fuzz target.
-pub const PROPERTIES: [(&str, Property); 10] = [
+pub const PROPERTIES: [(&str, Property); 12] = [
     ("code", code),
+    ("connection_settings", connection_settings),
+    ("connection_string", connection_string),
     ("judgement", judgement),
     ("mac", mac),
     ("memory_cache", memory_cache),

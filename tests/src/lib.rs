@@ -19,6 +19,8 @@
 //! | `MAILROOM_TEST_PROGRAM` | a built `mailroom`; it is not built again then |
 //! | `MAILROOM_TOOLS` | where downloaded tools are kept, `tools` in cargo's target folder otherwise |
 
+#[cfg(feature = "client")]
+pub mod application;
 pub mod postgres;
 pub mod program;
 pub mod tools;

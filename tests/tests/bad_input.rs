@@ -291,3 +291,44 @@ async fn pass_bytes(url: &str) -> Result<()> {
     collector.stop()?;
     Ok(())
 }
+
+#[tokio::test]
+async fn a_text_without_a_utf8_form_is_passed_in_a_database_of_another_encoding() -> Result<()> {
+    let server = Database::create()?;
+    let client = server.connect().await?;
+    let name = format!("{}_win1252", server.name());
+    let create = format!("CREATE DATABASE {name} ENCODING WIN1252 LOCALE 'C' TEMPLATE template0");
+    client.batch_execute(&create).await?;
+    let url = server.url().replacen(server.name(), &name, 1);
+    let outcome = pass_untranslatable(&url).await;
+    client.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)")).await?;
+    outcome
+}
+
+async fn pass_untranslatable(url: &str) -> Result<()> {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
+    tokio::spawn(connection);
+    let folder = mailroom_tests::tools::workspace().join("migrations");
+    client.batch_execute(&fs::read_to_string(folder.join("0_create_base_schema.up.sql"))?).await?;
+    // The byte 81 stands for no character.
+    client
+        .batch_execute(
+            "INSERT INTO accounts (email, login) SELECT 'ü' || n || '@b.test', 'user' || n FROM generate_series(1, 200) AS n;
+             UPDATE accounts SET login = convert_from('\\x8161', 'WIN1252') WHERE id IN (1, 90, 91, 200);
+             UPDATE accounts SET email = convert_from('\\x4081', 'WIN1252') WHERE id = 150;",
+        )
+        .await?;
+    let mut collector = Collector::start(collector::command(url)?.args(["--batch-timeout", "0"]))?;
+    let sent = collector.lines()?.next_items(195)?;
+    let numbers = (1..=200).filter(|number| ![1, 90, 91, 150, 200].contains(number));
+    let expected: Vec<_> = numbers.map(|n| (format!("ü{n}@b.test"), format!("user{n}"))).collect();
+    assert_eq!(sent.into_iter().map(|item| (item.email, item.login)).collect::<Vec<_>>(), expected);
+    for (id, column) in [(1, "login"), (90, "login"), (91, "login"), (150, "email"), (200, "login")] {
+        let reason = format!("its {column} contains bytes that are not UTF-8 token={id}\n");
+        collector.wait_for_log(&reason, 1)?;
+    }
+    let log = collector.stop()?;
+    assert!(!log.contains("not collecting"), "{log}");
+    assert_eq!(cursor(&client).await?, 200);
+    Ok(())
+}

@@ -195,8 +195,12 @@ async fn what_the_reader_took_while_the_database_was_away_is_recorded_afterwards
     let mut collector = Collector::start(&mut eager(database.url())?)?;
     let mut output = collector.output()?;
     collector::read_one_line(&mut output)?;
+    // Four lines are on their way.
+    sleep(Duration::from_secs(1));
+    register(&client, 41..=60).await?;
     cluster.stop(Shutdown::Fast)?;
-    // Lines that are in the pipe are taken without the database.
+    // Longer than any answer is waited for. Lines that are in the pipe are taken without the database.
+    sleep(Duration::from_secs(12));
     for _ in 0..3 {
         collector::read_one_line(&mut output)?;
     }
@@ -205,6 +209,9 @@ async fn what_the_reader_took_while_the_database_was_away_is_recorded_afterwards
     let client = database.connect().await?;
     wait_for_cursor(&client, 40).await?;
     let lines = Lines::of(output.into());
+    assert_eq!(next_logins(&lines, 20)?, logins(41..=60));
+    let last: i64 = client.query_one("SELECT max(id) FROM tokens", &[]).await?.get(0);
+    wait_for_cursor(&client, last).await?;
     lines.expect_none(Duration::from_secs(1))?;
     wait_until(|| collector.log().contains("collecting again"))?;
     collector.stop()?;

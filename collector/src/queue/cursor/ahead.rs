@@ -3,14 +3,17 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::session::Page;
+use super::page::Page;
 use crate::queue::Token;
 
 /// Tokens that were read longer ago are read again before they go out: they may be consumed or expired by now.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The most tokens with the wrong account status that are looked at again; 80 kB.
-const MOST_REMEMBERED: usize = 10_000;
+/// The most tokens with the wrong account status that are looked at again; about 6 MB.
+const MOST_REMEMBERED: usize = 500_000;
+
+/// The most of them that one statement looks at.
+const MOST_LOOKED_AT: usize = 10_000;
 
 /// Tokens that were read and not claimed yet, and how far reading came.
 #[derive(Debug, Default)]
@@ -25,6 +28,8 @@ pub(super) struct Ahead {
     since: Option<Instant>,
     /// Unexpired, unconsumed tokens up to `read` with the wrong account status.
     remembered: BTreeSet<i64>,
+    /// Which of `remembered` are to be looked at next: those from here on.
+    next_look: i64,
     is_full: bool,
 }
 
@@ -44,9 +49,11 @@ impl Ahead {
         self.passed
     }
 
-    /// The tokens whose accounts had the wrong status.
+    /// The tokens whose accounts had the wrong status; if they are many, the part of them that is looked at next.
     pub(super) fn remembered(&self) -> Vec<i64> {
-        self.remembered.iter().copied().collect()
+        let (from, before) =
+            (self.remembered.range(self.next_look..), self.remembered.range(..self.next_look));
+        from.chain(before).take(MOST_LOOKED_AT).copied().collect()
     }
 
     /// Whether some of the tokens were read too long ago to be sent.
@@ -83,11 +90,6 @@ impl Ahead {
         }
     }
 
-    /// Looks at no token again.
-    pub(super) fn forget_remembered(&mut self) {
-        self.remembered.clear();
-    }
-
     /// Takes what a page brought.
     pub(super) fn add(&mut self, page: Page, now: Instant) {
         self.read = page.through;
@@ -105,7 +107,10 @@ impl Ahead {
             self.remembered.remove(id);
         }
         self.remember(page.ineligible);
-        if !page.tokens.is_empty() {
+        if page.tokens.is_empty() {
+            self.next_look = remembered.last().map_or(0, |last| last.saturating_add(1));
+        } else {
+            // They stay in the part that is looked at until they are claimed.
             self.since.get_or_insert(now);
         }
         for token in page.tokens.into_iter().rev() {
@@ -262,7 +267,26 @@ mod tests {
     fn memory_is_bounded() {
         let mut ahead = Ahead::default();
         let most = i64::try_from(MOST_REMEMBERED).unwrap();
-        ahead.add(page(most + 5, &[], &(1..=most + 5).collect::<Vec<_>>()), Instant::now());
-        assert_eq!(ahead.remembered(), (6..=most + 5).collect::<Vec<_>>());
+        ahead.remember(1..=most + 5);
+        assert_eq!((ahead.remembered.len(), ahead.remembered.first()), (MOST_REMEMBERED, Some(&6)));
+    }
+
+    #[test]
+    fn many_remembered_tokens_are_looked_at_in_turn() {
+        let mut ahead = Ahead::default();
+        let part = i64::try_from(MOST_LOOKED_AT).unwrap();
+        ahead.start_at(3 * part);
+        ahead.remember(1..=2 * part + 1);
+        let first = ahead.remembered();
+        assert_eq!(first, (1..=part).collect::<Vec<_>>());
+        ahead.recall(page(0, &[], &first), &first, Instant::now());
+        let second = ahead.remembered();
+        assert_eq!(second, (part + 1..=2 * part).collect::<Vec<_>>());
+        // A part in which there is something to send stays until that is claimed.
+        ahead.recall(page(0, &second[..1], &second[1..]), &second, Instant::now());
+        ahead.forget_tokens();
+        assert_eq!(ahead.remembered(), second);
+        ahead.recall(page(0, &[], &second), &second, Instant::now());
+        assert_eq!(ahead.remembered()[..2], [2 * part + 1, 1]);
     }
 }

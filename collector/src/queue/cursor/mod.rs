@@ -11,9 +11,11 @@
 //! A token is eligible while it is unexpired by the database's clock and unconsumed, and its account has the status
 //! that its action needs. Reading only ever goes forward in id order, and never twice over what cannot change:
 //! - expired and consumed tokens are passed for good, in memory;
-//! - tokens whose account has the wrong status just now are remembered, the newest 10,000 of them, and looked at again
-//!   one by one at every poll until they expire. This memory ends with the process: what the cursor has passed by then is
-//!   not sent, as with every collector on this schema;
+//! - tokens whose account has the wrong status just now are remembered, the newest 500,000 of them, and looked at again
+//!   until they expire, at most 10,000 at a poll. This memory ends with the process, so a collector that gets the queue
+//!   looks back from the cursor for such tokens, and for those whose account has changed its status since they were made:
+//!   an earlier collector may have ended before it sent them, or just after, and then they go out twice. It stops after
+//!   50,000 expired rows in a row; an unexpired token that was made before so many shorter-lived ones is not found;
 //! - at every poll the last page beyond the claimed tokens is read once more, and all of them once in a health-check
 //!   interval, for tokens that were committed late.
 //!
@@ -24,6 +26,7 @@
 mod ahead;
 #[cfg(test)]
 mod model;
+mod page;
 mod position;
 mod session;
 
@@ -40,6 +43,10 @@ use session::{PastSession, Session};
 const LARGEST_PAGE: usize = 4_096;
 const SMALLEST_PAGE: usize = 64;
 
+/// So many expired rows in a row end the look back from the cursor: tokens live equally long unless an application makes
+/// them otherwise, so what lies before has expired, too. There is no index by which it could be asked for.
+const EXPIRED_ENOUGH: usize = 50_000;
+
 /// The cursor queue.
 #[derive(Debug)]
 pub struct CursorQueue {
@@ -55,6 +62,8 @@ pub struct CursorQueue {
     ahead: Ahead,
     next_batch: u64,
     last_reread: Instant,
+    /// Whether another process may have left tokens at or below the cursor.
+    is_survey_due: bool,
     /// The rows read by one statement.
     page: usize,
 }
@@ -73,6 +82,7 @@ impl CursorQueue {
             ahead: Ahead::default(),
             next_batch: 1,
             last_reread: Instant::now(),
+            is_survey_due: true,
             page: LARGEST_PAGE,
         }
     }
@@ -107,17 +117,44 @@ impl CursorQueue {
         match position.resume(found) {
             Found::AsLeft => {}
             Found::MovedOn { from, to } => {
-                self.ahead.forget_remembered();
+                self.is_survey_due = true;
                 tracing::warn!("another collector moved the cursor from {from} to {to}; going on from there");
             }
             Found::SetBack { from, to } => {
-                self.ahead.forget_remembered();
+                self.is_survey_due = true;
                 tracing::warn!(
                     "the cursor was set back from {from} to {to}; the tokens after it go out again"
                 );
             }
         }
         self.ahead.start_at(position.claimed_through());
+    }
+
+    /// Remembers what an earlier process may have left at or below the cursor.
+    async fn survey(&mut self, cursor: i64) -> Result<(), QueueError> {
+        let (mut through, mut expired, mut owed) = (cursor, 0, Vec::new());
+        while expired < EXPIRED_ENOUGH {
+            let rows = self.page;
+            let survey = match self.on_session(async |session| session.survey(through, rows).await).await {
+                Ok(survey) => survey,
+                Err(error) => {
+                    self.page = (self.page / 2).max(SMALLEST_PAGE);
+                    return Err(error);
+                }
+            };
+            through = survey.before;
+            expired = if survey.is_unexpired { 0 } else { expired + survey.rows };
+            owed.extend(survey.owed);
+            if survey.rows < rows {
+                break;
+            }
+        }
+        if !owed.is_empty() {
+            tracing::info!("looking again at {} tokens before the cursor whose accounts change", owed.len());
+        }
+        self.ahead.remember(owed);
+        self.is_survey_due = false;
+        Ok(())
     }
 
     /// Reads until `count` tokens are there or no more can be, at least `first_page` rows.
@@ -198,6 +235,9 @@ impl Queue for CursorQueue {
         self.session = Some(session);
         self.past_session = None;
         self.resume(found);
+        if self.is_survey_due {
+            self.survey(found).await?;
+        }
         self.record().await
     }
 

@@ -27,7 +27,8 @@ async function main(): Promise<0 | 1 | 2> {
   let genuine = true;
   for await (const line of lines(stdin)) {
     const [token = "", ...rest] = line.text.split(" ");
-    const question = { token, action, code: rest.length > 0 ? rest.join(" ") : code, length: line.length };
+    const length = line.length > line.text.length ? line.length : undefined;
+    const question = { token, action, code: rest.length > 0 ? rest.join(" ") : code, length };
     genuine = (await judge(question, seen++ > 0 ? "\n" : "")) && genuine;
   }
   if (seen === 0) throw new UsageError("there is no token on standard input; write one a line");
@@ -39,7 +40,10 @@ function packaged(file: string): Buffer<ArrayBuffer> {
 }
 
 function version(): string {
-  const { name, version } = JSON.parse(packaged("../package.json").toString()) as { name: string; version: string };
+  const { name, version } = JSON.parse(packaged("../package.json").toString()) as {
+    name: string;
+    version: string;
+  };
   return `${name} ${version}\n`;
 }
 

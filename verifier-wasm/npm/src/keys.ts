@@ -10,7 +10,12 @@ export function prepareRing(engine: Engine, keys: unknown): readonly PreparedKey
   const length = read(() => (Array.isArray(keys) ? keys.length : -1));
   if (length < 0) return [prepare(engine, keys)];
   for (let index = 0; index < length; index++) {
-    ring.push(prepare(engine, read(() => (keys as unknown[])[index])));
+    ring.push(
+      prepare(
+        engine,
+        read(() => (keys as unknown[])[index]),
+      ),
+    );
   }
   if (ring.length === 0) throw new KeyInvalidError("a verifier needs at least one key");
   return ring;
@@ -27,7 +32,8 @@ function read<Value>(attempt: () => Value): Value {
 
 function prepare(engine: Engine, key: unknown): PreparedKey {
   const prepared = typeof key === "string" || isKey(key) ? engine.prepare(key) : undefined;
-  if (!prepared) throw new KeyInvalidError("a shared key is 64 hexadecimal characters or 32 bytes in a Uint8Array");
+  if (!prepared)
+    throw new KeyInvalidError("a shared key is 64 hexadecimal characters or 32 bytes in a Uint8Array");
   return prepared;
 }
 

@@ -32,7 +32,7 @@ export class VerifiedToken {
 
   /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
   get secret(): Bytes {
-    return this.#engine.fields(this.#token).secret;
+    return this.#engine.secret(this.#token);
   }
 
   /**
@@ -60,12 +60,11 @@ export interface UnverifiedToken {
 /** What every entry calls `inspect`. */
 export function inspectToken(engine: Engine, token: unknown): UnverifiedToken {
   if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
-  const { secret, tag } = engine.fields(token);
   return {
     verified: false,
     version: 1,
-    unverifiedSecret: secret,
-    unverifiedSignature: tag,
+    unverifiedSecret: engine.secret(token),
+    unverifiedSignature: engine.tag(token),
     unverifiedId: engine.id(token),
   };
 }

@@ -1,6 +1,10 @@
 //! The id under which a used token is remembered.
 
-use crate::{bytes::concat, hmac::sha256_short, secret::Secret};
+use crate::{
+    bytes::{concat, field},
+    hmac::sha256,
+    secret::Secret,
+};
 
 /// Names a token's row to a store of used tokens (FORMAT.md, "Consumed-token id").
 ///
@@ -17,10 +21,7 @@ impl ConsumedId {
     pub fn of(secret: &Secret) -> Self {
         const LABEL: &[u8] = b"mailroom/consumed\0";
         let named = concat::<{ LABEL.len() + Secret::LENGTH }, 2>([LABEL, secret.as_bytes()]);
-        let digest = sha256_short(&named);
-        let mut id = [0; Self::LENGTH];
-        id.copy_from_slice(&digest[..Self::LENGTH]);
-        Self(id)
+        Self(field(&sha256(&named), 0))
     }
 
     /// The bytes that a store keeps.

@@ -28,11 +28,14 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `public` | yes | keys and tokens of v3, by Ed25519; without it a v3 token is parsed and refused |
+//! | `std` | yes | a [`MemoryCache`] that threads share behind a mutex |
 //! | `fast` | no | v3 is signed three times as fast, for 30 kB of tables |
 //! | `zeroize` | yes | keys, secrets and codes are overwritten with zeros when they are dropped |
 
 #![no_std]
 
+#[cfg(feature = "std")]
+extern crate std;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -41,6 +44,7 @@ struct Readme;
 mod action;
 mod base64;
 mod bytes;
+mod cache;
 mod code;
 mod consumed;
 #[cfg(feature = "public")]
@@ -64,8 +68,9 @@ mod verified;
 mod wycheproof;
 
 pub use action::{Action, UnknownAction};
+pub use cache::{MemoryCache, Slot};
 pub use code::{Code, InvalidCode};
-pub use consumed::{ConsumedId};
+pub use consumed::{ConsumedId, ConsumedTokens, Consumption, Full};
 #[cfg(feature = "public")]
 pub use ed25519::{PrivateKey, PrivateKeyText, PublicKey};
 pub use error::{Malformed, VerifyError};

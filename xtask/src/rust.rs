@@ -100,7 +100,8 @@ struct IntegrationTest {
 /// Those of all packages, sorted by their paths.
 fn integration_tests() -> Result<Vec<IntegrationTest>> {
     let mut tests = Vec::new();
-    for package in entries(workspace())? {
+    let packages = entries(workspace())?.into_iter().chain(entries(&workspace().join("tests"))?);
+    for package in packages {
         let folder = package.join("tests");
         if !package.join("Cargo.toml").is_file() || !folder.is_dir() {
             continue;

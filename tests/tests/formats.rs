@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -40,6 +42,12 @@ fn private_key(seed: &str) -> Result<String> {
     let byte = |start| u8::from_str_radix(&seed[start..start + 2], 16);
     let bytes: Vec<u8> = (0..seed.len()).step_by(2).map(byte).collect::<Result<_, _>>()?;
     Ok(format!("mrsk_{}", Base64UrlUnpadded::encode_string(&bytes)))
+}
+
+/// Writes a key file that only its owner can read.
+fn write_keys(file: &Path, keys: &str) -> Result<()> {
+    fs::write(file, keys)?;
+    Ok(fs::set_permissions(file, fs::Permissions::from_mode(0o600))?)
 }
 
 /// Signs some genuine cases of a file of vectors, and has `mailroom verify` judge every seventh case of it.
@@ -192,7 +200,7 @@ fn a_recovery_says_when_its_code_was_not_checked() -> Result<()> {
 fn one_key_file_verifies_every_format() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("keys");
-    fs::write(&file, format!("{PUBLIC}\n# shared\n{KEY}\n"))?;
+    write_keys(&file, &format!("{PUBLIC}\n# shared\n{KEY}\n"))?;
     let file = file.to_string_lossy();
     let at = (EXPIRY - 1).to_string();
     for format in ["v1", "v2", "v3"] {
@@ -213,10 +221,24 @@ fn one_key_file_verifies_every_format() -> Result<()> {
 }
 
 #[test]
+fn a_key_file_that_everybody_can_read_is_warned_of_unless_its_keys_are_public() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("keys");
+    for (keys, warned) in [(PUBLIC.to_owned(), false), (format!("{PUBLIC}\n{KEY}"), true)] {
+        fs::write(&file, keys)?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644))?;
+        let verify = ["verify", "--action", "activate", "--key-file", &file.to_string_lossy(), "x"];
+        let (_, _, errors) = run(&mut mailroom(&verify, &[])?, "")?;
+        assert_eq!(errors.contains("can be read by every user"), warned, "{errors}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_key_of_the_wrong_kind_is_one_sentence_and_not_shown() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("keys");
-    fs::write(&file, format!("# for verifiers\n{PUBLIC}\n{KEY}\n"))?;
+    write_keys(&file, &format!("# for verifiers\n{PUBLIC}\n{KEY}\n"))?;
     let file = file.to_string_lossy();
     let kinds = "a private key begins with `mrsk_`, a public key with `mrpk_`, and a shared key is 64 hexadecimal \
                  characters";
@@ -288,7 +310,7 @@ fn keygen_makes_the_keys_of_every_format_and_tells_public_ones() -> Result<()> {
     assert_eq!(public(&[], &[("MAILROOM_SIGNING_KEY", PRIVATE)])?, told);
     let folder = tempfile::tempdir()?;
     let (file, output) = (folder.path().join("keys"), folder.path().join("public"));
-    fs::write(&file, format!("{PRIVATE}\n{KEY}\n"))?;
+    write_keys(&file, &format!("{PRIVATE}\n{KEY}\n"))?;
     let (file, shown) = (file.to_string_lossy(), output.to_string_lossy());
     assert_eq!(public(&["--key-file", &file, "--token-format", "v3"], &[])?, told);
     assert_eq!(public(&[], &[("MAILROOM_KEY_FILE", &file)])?, told);

@@ -43,6 +43,11 @@ impl Key {
         }
     }
 
+    /// Whether whoever has it can sign.
+    const fn is_secret(&self) -> bool {
+        !matches!(self, Self::Public(_))
+    }
+
     /// What verifies the tokens of this key.
     fn verifying(&self) -> VerifyingKey {
         match self {

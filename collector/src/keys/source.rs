@@ -177,7 +177,7 @@ fn load_variable(name: &'static str, variables: Variables<'_>) -> Result<Key, Ke
 }
 
 fn load_file(path: &Path) -> Result<Keys, KeyError> {
-    let content = read_file(path)?;
+    let (content, is_exposed) = read_file(path)?;
     let mut keys = Vec::new();
     let mut first_line = 0;
     for (index, line) in content.split(|byte| *byte == b'\n').enumerate() {
@@ -192,28 +192,33 @@ fn load_file(path: &Path) -> Result<Keys, KeyError> {
         }
         keys.push(Key::parse(text).map_err(invalid)?);
     }
+    // Refusing, as ssh does, would stop containers whose secrets are mounted with fixed modes.
+    if is_exposed && keys.iter().any(Key::is_secret) {
+        tracing::warn!(
+            "the key file {} can be read by every user of this machine; `chmod o= {0}` keeps it private",
+            path.display()
+        );
+    }
     let mut keys = keys.into_iter();
     let first = keys.next().ok_or_else(|| KeyError::Empty { path: path.to_owned() })?;
     let origin = format!("line {first_line} of the key file {}", path.display());
     Ok(Keys { first, others: keys.collect(), origin })
 }
 
-fn read_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+/// What a file holds, and whether every user of this machine can read it.
+fn read_file(path: &Path) -> Result<(Zeroizing<Vec<u8>>, bool), KeyError> {
     let unreadable = |source| KeyError::Unreadable { path: path.to_owned(), source };
     let file = File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
-    // Refusing, as ssh does, would stop containers whose secrets are mounted with fixed modes.
-    if metadata.is_file() && metadata.permissions().mode() & 0o007 != 0 {
-        tracing::warn!(
-            "the key file {} can be read by every user of this machine; `chmod o= {0}` keeps it private",
-            path.display()
-        );
-    }
+    let is_exposed = metadata.is_file() && metadata.permissions().mode() & 0o007 != 0;
     // Sized beforehand: growing would leave copies of the keys in freed memory.
     let capacity = usize::try_from(LONGEST_FILE + 1).expect("64 KiB fit into memory");
     let mut content = Zeroizing::new(Vec::with_capacity(capacity));
     file.take(LONGEST_FILE + 1).read_to_end(&mut content).map_err(unreadable)?;
-    if content.len() == capacity { Err(KeyError::TooLong { path: path.to_owned() }) } else { Ok(content) }
+    if content.len() == capacity {
+        return Err(KeyError::TooLong { path: path.to_owned() });
+    }
+    Ok((content, is_exposed))
 }
 
 #[cfg(test)]

@@ -1,12 +1,9 @@
 import type * as Exports from "./generated/verifier_bg.wasm.js";
 import { OK, refusal } from "./status.js";
-import type { Action } from "./types.js";
+import type { Action, Bytes } from "./types.js";
 
 /** A key as the module prepares it: two states of SHA-256. As secret as the key itself. */
 export type PreparedKey = Bytes & { readonly prepared: unique symbol };
-
-/** Bytes that belong to whoever gets them. */
-export type Bytes = Uint8Array<ArrayBuffer>;
 
 const TEXT_LENGTH = 160;
 const CODE_LENGTH = 8;
@@ -30,8 +27,9 @@ export class Engine {
   #loaded: PreparedKey | undefined;
 
   constructor(instance: WebAssembly.Instance) {
-    const exports = (this.#exports = instance.exports as unknown as typeof Exports);
+    const exports = instance.exports as unknown as typeof Exports;
     const { buffer } = exports.memory;
+    this.#exports = exports;
     this.#text = new Uint8Array(buffer, exports.text_buffer(), TEXT_LENGTH);
     // Clamped, so that a character beyond the first 256 does not pass for the one that has its low byte.
     this.#code = new Uint8ClampedArray(buffer, exports.code_buffer(), CODE_LENGTH);
@@ -55,10 +53,16 @@ export class Engine {
     return this.#exports.verify(this.#write(token), actionNumber(action), this.#writeCode(code));
   }
 
-  /** Secret and tag of a token, of which nothing is proven. */
-  fields(token: string): { readonly secret: Bytes; readonly tag: Bytes } {
+  /** The secret that a token carries. Nothing is proven of it. */
+  secret(token: string): Bytes {
     this.#demand(this.#exports.inspect(this.#write(token)));
-    return { secret: this.#output.slice(0, 32), tag: this.#output.slice(32, 64) };
+    return this.#output.slice(0, 32);
+  }
+
+  /** The tag that a token carries. Nothing is proven of it. */
+  tag(token: string): Bytes {
+    this.#demand(this.#exports.inspect(this.#write(token)));
+    return this.#output.slice(32, 64);
   }
 
   /** The id under which the use of a token is remembered. */

@@ -22,7 +22,7 @@ const WASM_PACK: &str = "0.15.1";
 
 const WASM_OPT: [&str; 6] = [
     // What wasm-bindgen exports for its own script.
-    "--remove-exports=__*",
+    "--remove-exports=__wbindgen_*,__abort_handler,__instance_terminated",
     "-O3",
     "--all-features",
     "--strip-debug",

@@ -63,9 +63,7 @@ export class Engine {
   verify(token: string, action: Action, code: string | undefined, key: PreparedKey): number {
     this.#load(key);
     this.#enter();
-    return this.#leave(
-      this.#exports.verify(this.#write(token), actionNumber(action), this.#writeCode(code)),
-    );
+    return this.#leave(this.#exports.verify(this.#write(token), actionNumber(action), this.#writeCode(code)));
   }
 
   /** The secret that a token carries. Nothing is proven of it. */

@@ -25,7 +25,7 @@ pub(crate) fn of(verdict: Result<(), VerifyError>) -> u32 {
 pub(crate) fn of_key(error: InvalidKey) -> u32 {
     match error {
         InvalidKey::Length { .. } => 1,
-        InvalidKey::NotHexadecimal => 2,
+        InvalidKey::NotHexadecimal | InvalidKey::Kind => 2,
         _ => UNKNOWN,
     }
 }

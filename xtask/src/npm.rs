@@ -1,6 +1,6 @@
 //! `cargo xtask npm`: builds the npm package and packs it.
 //!
-//! Rust → wasm-pack (cargo, wasm-bindgen) → wasm-opt → the module; its bytes in base64 and the hand-written TypeScript →
+//! Rust → wasm-pack (cargo, wasm-bindgen) → wasm-opt → the module; its bytes in letters and the hand-written TypeScript →
 //! tsc, esbuild → `npm pack`. The same sources give the same tarball.
 
 use std::collections::BTreeSet;
@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
-use base64ct::{Base64, Encoding};
 use mailroom_tests::tools::{target_folder, workspace};
 
 use crate::step::Steps;
@@ -158,12 +157,14 @@ fn build_module(folder: &Path) -> Result<()> {
     quiet(command.arg(built.join("verifier_bg.wasm")).arg("-o").arg(&module), "optimise the module")?;
 
     fs::copy(built.join("verifier_bg.wasm.d.ts"), generated.join("verifier_bg.wasm.d.ts"))?;
-    let inlined = format!(
-        "const wasm: string = \"{}\";\nexport default wasm;\n",
-        Base64::encode_string(&fs::read(&module)?)
-    );
+    let inlined = format!("const wasm: string = \"{}\";\nexport default wasm;\n", letters(&fs::read(&module)?));
     fs::write(generated.join("wasm.ts"), inlined)?;
     Ok(())
+}
+
+/// Two letters from a to p for each byte, as `npm/src/inline.ts` reads them. A tenth less of the entry than base64, once it is gzipped.
+fn letters(bytes: &[u8]) -> String {
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|half| char::from(b'a' + half)).collect()
 }
 
 /// Checks the types, writes the declarations, and bundles each entry into one file: Node takes a third of a millisecond

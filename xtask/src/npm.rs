@@ -157,7 +157,8 @@ fn build_module(folder: &Path) -> Result<()> {
     quiet(command.arg(built.join("verifier_bg.wasm")).arg("-o").arg(&module), "optimise the module")?;
 
     fs::copy(built.join("verifier_bg.wasm.d.ts"), generated.join("verifier_bg.wasm.d.ts"))?;
-    let inlined = format!("const wasm: string = \"{}\";\nexport default wasm;\n", letters(&fs::read(&module)?));
+    let inlined =
+        format!("const wasm: string = \"{}\";\nexport default wasm;\n", letters(&fs::read(&module)?));
     fs::write(generated.join("wasm.ts"), inlined)?;
     Ok(())
 }

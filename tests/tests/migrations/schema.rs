@@ -29,7 +29,7 @@ async fn the_description_of_a_schema_tells_all_sorts_of_differences() -> Result<
     let client = database.connect().await?;
     let before = description(&client).await?;
     for change in [
-        "ALTER TABLE tokens ALTER COLUMN expires_at TYPE numeric",
+        "ALTER TABLE jobs ALTER COLUMN last_seq TYPE numeric",
         "ALTER TABLE tokens ALTER COLUMN code DROP DEFAULT",
         "ALTER TABLE accounts ALTER COLUMN created_at DROP NOT NULL",
         "ALTER TABLE tokens DROP CONSTRAINT tokens_code_five_digits",

@@ -45,6 +45,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     5 insert_activation_token_after_account,
     6 pin_function_search_paths,
     7 describe_schema,
+    8 forbid_changing_tokens,
 ];
 
 impl Migration {

@@ -46,6 +46,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     6 pin_function_search_paths,
     7 describe_schema,
     8 forbid_changing_tokens,
+    9 index_consumed_token_ids,
 ];
 
 impl Migration {

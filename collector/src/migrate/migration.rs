@@ -47,6 +47,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     7 describe_schema,
     8 forbid_changing_tokens,
     9 index_consumed_token_ids,
+    10 record_code_attempts,
 ];
 
 impl Migration {

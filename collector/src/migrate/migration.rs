@@ -48,6 +48,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     8 forbid_changing_tokens,
     9 index_consumed_token_ids,
     10 record_code_attempts,
+    11 compare_enums_as_text,
 ];
 
 impl Migration {

@@ -49,6 +49,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     9 index_consumed_token_ids,
     10 record_code_attempts,
     11 compare_enums_as_text,
+    12 redeem_tokens,
 ];
 
 impl Migration {

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use mailroom::migrate::{self, MIGRATIONS};
+use mailroom_tests::application::{Application, Redemption};
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
@@ -79,6 +80,37 @@ async fn an_installation_made_by_golang_migrate_is_upgraded_in_place() -> Result
     let client = database.connect().await?;
     record_as_golang_migrate(&client, 0, false).await?;
     is_upgraded_in_place(&database, &client, &["up"]).await
+}
+
+#[tokio::test]
+async fn tokens_that_are_alive_are_redeemed_after_the_upgrade_and_consumed_by_hand_after_the_way_back()
+-> Result<()> {
+    let database = Database::with_base_schema()?;
+    let mut application = Application::connect(&database).await?;
+    let [provisioned, active, left] = [
+        application.register("a").await?,
+        application.register("b").await?,
+        application.register("c").await?,
+    ];
+    application.set_status(active, "active").await?;
+    let activation = application.newest_token(provisioned, "activation").await?;
+    let recovery = application.insert_token(active, "password_recovery").await?;
+
+    succeed(&database, &["up", "--baseline", "0"])?;
+    let code = application.newest_token(active, "password_recovery").await?.code;
+    for code in [Some("wrong"), code.as_deref()] {
+        let answer = application.redeem(&recovery.secret, "password_recovery", code).await?;
+        assert_eq!(answer.verdict, if code == Some("wrong") { "wrong_code" } else { "ok" });
+    }
+    let answer = application.redeem(&activation.secret, "activation", None).await?;
+    assert_eq!(answer, Redemption::ok(provisioned));
+
+    go_down_to(&mut application.client, 0).await?;
+    assert_eq!(application.count_tokens("WHERE consumed_at IS NOT NULL").await?, 2);
+    let update = "UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE account = $1";
+    application.client.execute(update, &[&left]).await?;
+    assert_eq!(application.status(left).await?, "active");
+    Ok(())
 }
 
 #[tokio::test]

@@ -50,6 +50,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     10 record_code_attempts,
     11 compare_enums_as_text,
     12 redeem_tokens,
+    13 request_tokens,
 ];
 
 impl Migration {

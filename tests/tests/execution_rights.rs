@@ -1,6 +1,7 @@
 //! Who may call the application's functions, and what they make of what callers bring along.
 
 use anyhow::{Context, Result};
+use mailroom::migrate::{self, MIGRATIONS};
 use mailroom_tests::application::{Application, Redemption};
 use mailroom_tests::postgres::Database;
 use tokio_postgres::error::SqlState;
@@ -124,13 +125,45 @@ async fn tables_and_paths_of_the_caller_change_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn functions_and_operators_put_beside_the_tables_are_not_called() -> Result<()> {
+async fn a_registration_needs_no_right_on_tokens() -> Result<()> {
     let database = Database::migrated()?;
     let owner = Application::connect(&database).await?;
-    let (account, fresh) = (owner.register_and_activate("a").await?, owner.register("b").await?);
-    // Each takes exactly the types that columns and parameters have, which would make it a better match than a built-in
-    // one for other types, and raises an error.
-    let signatures = [
+    let rights = ["INSERT (email, login), SELECT (id) ON accounts", "USAGE ON SEQUENCE accounts_id_seq"];
+    let role = Role::create(&database, &owner, &rights).await?;
+    let application = role.connect(&database).await?;
+    let account = application.register("a").await?;
+    assert_eq!(owner.newest_token(account, ACTIVATION).await?.secret.len(), 32);
+    let insert = "INSERT INTO tokens (account, action, secret) VALUES (1, 'activation', 'known')";
+    let error = application.client.batch_execute(insert).await.expect_err("it was not granted");
+    assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
+    drop(application);
+    role.drop().await
+}
+
+#[tokio::test]
+async fn a_trigger_on_a_table_of_somebody_elses_makes_no_tokens() -> Result<()> {
+    let database = Database::migrated()?;
+    let owner = Application::connect(&database).await?;
+    owner.register("a").await?;
+    let role = Role::create(&database, &owner, &["CREATE ON SCHEMA public"]).await?;
+    let stranger = role.connect(&database).await?;
+    let error = stranger
+        .client
+        .batch_execute(
+            "CREATE TABLE own (id bigint);
+            CREATE TRIGGER own AFTER INSERT ON own FOR EACH ROW EXECUTE FUNCTION trg_after_account_insert()",
+        )
+        .await
+        .expect_err("the function is not everybody's");
+    assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{error}");
+    drop(stranger);
+    role.drop().await
+}
+
+/// Puts functions and operators beside the tables, each of which takes exactly the types that columns and parameters
+/// have. That would make it a better match than a built-in one for other types, and it raises an error.
+async fn put_impostors(owner: &Application) -> Result<()> {
+    let operators = [
         ("=", "token_action", "token_action"),
         ("=", "account_status", "account_status"),
         ("=", "varchar", "varchar"),
@@ -149,7 +182,7 @@ async fn functions_and_operators_put_beside_the_tables_are_not_called() -> Resul
         ("||", "varchar", "bigint"),
         ("||", "text", "bigint"),
     ];
-    for (operator, left, right) in signatures {
+    for (operator, left, right) in operators {
         owner
             .client
             .batch_execute(&format!(
@@ -168,6 +201,7 @@ async fn functions_and_operators_put_beside_the_tables_are_not_called() -> Resul
         "octet_length(text)",
         "floor(bigint)",
         "mailroom_consumed_id(text)",
+        "status_needed_by(text)",
         "clock_timestamp()",
         "count(bigint)",
         "max(integer)",
@@ -182,6 +216,12 @@ async fn functions_and_operators_put_beside_the_tables_are_not_called() -> Resul
             ))
             .await?;
     }
+    Ok(())
+}
+
+/// Does whatever Mailroom's functions and triggers take part in.
+async fn live_a_life(owner: &Application) -> Result<()> {
+    let (account, fresh) = (owner.register_and_activate("a").await?, owner.register("b").await?);
     owner.request("a", RECOVERY).await?;
     owner.request("nobody", RECOVERY).await?;
     let token = owner.newest_token(account, RECOVERY).await?;
@@ -194,8 +234,28 @@ async fn functions_and_operators_put_beside_the_tables_are_not_called() -> Resul
     assert_eq!(owner.redeem(&token.secret, ACTIVATION, None).await?, Redemption::ok(fresh));
     owner.set_status(fresh, "suspended").await?;
     owner.set_status(fresh, "active").await?;
-    let error =
-        owner.client.batch_execute("UPDATE tokens SET code = '00000'").await.expect_err("it is immutable");
-    assert_eq!(error.as_db_error().context("by the server")?.column(), Some("code"));
+    for (column, value) in [("code", "'00000'"), ("action", "'activation'"), ("expires_at", "0")] {
+        let update = format!("UPDATE tokens SET {column} = {value}");
+        let error = owner.client.batch_execute(&update).await.expect_err("it is immutable");
+        assert_eq!(error.as_db_error().context("by the server")?.column(), Some(column));
+    }
     Ok(())
+}
+
+#[tokio::test]
+async fn functions_and_operators_put_beside_the_tables_are_not_called() -> Result<()> {
+    let database = Database::migrated()?;
+    let owner = Application::connect(&database).await?;
+    put_impostors(&owner).await?;
+    live_a_life(&owner).await
+}
+
+#[tokio::test]
+async fn those_that_were_there_before_the_migrations_are_not_bound_by_them() -> Result<()> {
+    let database = Database::create()?;
+    let mut owner = Application::connect(&database).await?;
+    migrate::up(&mut owner.client, &MIGRATIONS[..8], &mut |_| {}).await?;
+    put_impostors(&owner).await?;
+    migrate::up(&mut owner.client, MIGRATIONS, &mut |_| {}).await?;
+    live_a_life(&owner).await
 }

@@ -51,6 +51,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     11 compare_enums_as_text,
     12 redeem_tokens,
     13 request_tokens,
+    14 insert_activation_tokens_as_owner,
 ];
 
 impl Migration {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::session::Page;
+use super::page::Page;
 use crate::queue::Token;
 
 /// Tokens that were read longer ago are read again before they go out: they may be consumed or expired by now.

@@ -24,6 +24,7 @@
 mod ahead;
 #[cfg(test)]
 mod model;
+mod page;
 mod position;
 mod session;
 

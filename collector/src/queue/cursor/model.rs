@@ -7,8 +7,8 @@ use mailroom_verifier_core::Action;
 use proptest::prelude::*;
 
 use super::ahead::Ahead;
+use super::page::Page;
 use super::position::Position;
-use super::session::Page;
 use crate::queue::{BatchId, Token};
 
 const TOKENS: i64 = 40;

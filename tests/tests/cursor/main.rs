@@ -3,6 +3,7 @@
 mod cost;
 mod eligibility;
 mod handing_over;
+mod passed;
 mod succession;
 
 use std::process::Command;

@@ -11,6 +11,7 @@ use tokio_postgres::types::FromSql;
 use tokio_postgres::{Client, Row, Statement};
 
 use super::page::CLAIM;
+use super::survey::SURVEY;
 use crate::postgres::{self, ConnectionSettings, SessionOptions};
 use crate::queue::QueueError;
 
@@ -33,6 +34,7 @@ pub(super) struct Session {
     driver: JoinHandle<()>,
     queue: String,
     pub(super) claim: Statement,
+    pub(super) survey: Statement,
     advance: Statement,
     lock: i64,
     process: i32,
@@ -137,6 +139,7 @@ impl Session {
         Ok(Self {
             queue: queue.to_owned(),
             claim: answer(client.prepare(CLAIM)).await?,
+            survey: answer(client.prepare(SURVEY)).await?,
             advance: answer(client.prepare(ADVANCE)).await?,
             lock: column(&row, 2)?,
             process: column(&row, 3)?,
@@ -159,7 +162,7 @@ impl Drop for Session {
 }
 
 /// Waits for the server, but not for ever.
-async fn answer<T>(
+pub(super) async fn answer<T>(
     work: impl Future<Output = Result<T, tokio_postgres::Error>>,
 ) -> Result<T, QueueError> {
     answer_unless(&[], work).await?.ok_or_else(|| unexpected("nothing"))

@@ -14,10 +14,11 @@ use super::page::Page;
 use super::position::Position;
 use crate::queue::{BatchId, Token};
 
-const TOKENS: i64 = 40;
+/// As many as the steps of the longest history, so that there is something new to claim at every step.
+const TOKENS: i64 = 80;
 
 /// The longest time without a look at what is remembered.
-const POLL: i64 = 4;
+const POLL: i64 = 8;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -31,21 +32,24 @@ enum Step {
     Recall { kept: usize },
     /// The cursor is written, and the answer comes or not.
     Record { is_answered: bool, is_executed: bool },
-    /// An account gets the right status, or the wrong one.
-    Change { id: i64 },
+    /// An account gets the wrong status.
+    Suspend { id: i64 },
+    /// Some of the accounts with the wrong status get the right one.
+    Restore { first: usize, count: usize },
     /// The process is killed, and another one begins.
     Kill,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (1..9_usize, 1..6_usize).prop_map(|(rows, limit)| Step::Claim { rows, limit }),
-        3 => Just(Step::Take),
-        2 => (0..3_usize).prop_map(|newest| Step::SettleUnfit { newest }),
+        8 => (1..9_usize, 1..5_usize).prop_map(|(rows, limit)| Step::Claim { rows, limit }),
+        6 => Just(Step::Take),
+        1 => (0..3_usize).prop_map(|newest| Step::SettleUnfit { newest }),
         2 => (0..3_usize).prop_map(|kept| Step::Recall { kept }),
-        3 => (any::<bool>(), any::<bool>())
+        6 => (any::<bool>(), any::<bool>())
             .prop_map(|(is_answered, is_executed)| Step::Record { is_answered, is_executed }),
-        3 => (1..=TOKENS).prop_map(|id| Step::Change { id }),
+        1 => (1..=TOKENS).prop_map(|id| Step::Suspend { id }),
+        3 => (0..12_usize, 1..9_usize).prop_map(|(first, count)| Step::Restore { first, count }),
         1 => Just(Step::Kill),
     ]
 }
@@ -175,11 +179,18 @@ impl Model {
         }
     }
 
-    fn change(&mut self, id: i64) {
-        if !self.ineligible.remove(&id) {
-            self.ineligible.insert(id);
+    fn suspend(&mut self, id: i64) {
+        if self.ineligible.insert(id) {
+            self.changed.insert(id, self.now);
         }
-        self.changed.insert(id, self.now);
+    }
+
+    fn restore(&mut self, first: usize, count: usize) {
+        let restored: Vec<_> = self.ineligible.iter().copied().skip(first).take(count).collect();
+        for id in restored {
+            self.ineligible.remove(&id);
+            self.changed.insert(id, self.now);
+        }
     }
 
     fn begin_anew(&mut self) {
@@ -202,7 +213,8 @@ impl Model {
             Step::SettleUnfit { newest } => self.settle(self.in_flight.keys().rev().nth(newest).copied()),
             Step::Recall { kept } => self.recall(kept),
             Step::Record { is_answered, is_executed } => self.record(is_answered, is_executed),
-            Step::Change { id } => self.change(id),
+            Step::Suspend { id } => self.suspend(id),
+            Step::Restore { first, count } => self.restore(first, count),
             Step::Kill => self.begin_anew(),
         }
     }
@@ -213,8 +225,8 @@ proptest! {
 
     #[test]
     fn no_history_loses_a_token(
-        ineligible in proptest::collection::btree_set(1..=TOKENS, 0..12),
-        steps in proptest::collection::vec(step(), 0..90),
+        ineligible in proptest::collection::btree_set(1..=TOKENS, 0..40),
+        steps in proptest::collection::vec(step(), 0..80),
     ) {
         let mut model = Model::new(ineligible);
         for step in &steps {

@@ -22,9 +22,13 @@ for (const { title, path } of programs.NODES) {
     import: ["--expose-gc", "program.mjs"],
     require: ["--expose-gc", "required.cjs"],
     slim: ["--expose-gc", "slim.mjs"],
+    "without FinalizationRegistry": ["--expose-gc", "unfinalized.mjs"],
   });
 }
-await onProgram("Node, installed", process.execPath, { millions: ["--expose-gc", "millions.mjs"] });
+await onProgram("Node, installed", process.execPath, {
+  "ten million": ["--expose-gc", "millions.mjs", "10"],
+  "a million without FinalizationRegistry": ["--expose-gc", "unfinalized-millions.mjs", "1"],
+});
 // Deno grants nothing unless it is asked to: the package needs no permission.
 const denoOptions = [
   "run",
@@ -38,11 +42,15 @@ await onProgram("Deno", programs.deno(), {
   import: [...denoOptions, "program.mjs"],
   require: [...denoOptions, "--allow-read=.", "required.cjs"],
   slim: [...denoOptions, "--allow-read=.", "slim.mjs"],
+  "without FinalizationRegistry": [...denoOptions, "unfinalized.mjs"],
+  "a million": [...denoOptions, "--allow-sys", "millions.mjs", "1"],
 });
 await onProgram("Bun", programs.bun(), {
   import: ["run", "program.mjs"],
   require: ["run", "required.cjs"],
   slim: ["run", "slim.mjs"],
+  "without FinalizationRegistry": ["run", "unfinalized.mjs"],
+  "a million": ["run", "millions.mjs", "1"],
 });
 await onWorkerd();
 report.end();
@@ -71,10 +79,14 @@ async function onWorkerd() {
       posix.join("node_modules", PACKAGE, resolveExport(installed, subpath, ["workerd", "worker", "import"])),
     ]),
   );
-  // Before and after the date from which Workers may compile bytes, each with the modules of Node and without.
+  // FinalizationRegistry came on 2025-05-05, compiling bytes while a Worker is loaded on 2025-06-01. Before and after
+  // each, with the modules of Node and without.
+  const unfinalized = "2025-05-04";
   const before = "2025-05-31";
   const now = version;
   for (const [date, flags] of [
+    [unfinalized, []],
+    [unfinalized, ["nodejs_compat"]],
     [before, []],
     [before, ["nodejs_compat"]],
     [now, ["no_nodejs_compat"]],
@@ -83,7 +95,10 @@ async function onWorkerd() {
     const title = ["workerd", version, "of", date, ...flags].join(" ");
     for (const main of ["worker.mjs", "worker-slim.mjs"]) {
       const worker = { program, folder, main, date, flags, aliases };
-      await report.run(`${title}, ${main}`, () => withWorker(worker, resultsOfWorker));
+      await report.run(`${title}, ${main}`, async () => {
+        const finalizers = date === unfinalized ? "undefined" : "function";
+        return withWorker(worker, (url) => resultsOfWorker(`${url}/?finalizers=${finalizers}`));
+      });
     }
   }
 }

@@ -22,13 +22,14 @@ wait "$server"`;
 /**
  * Serves `main` of `folder` while `use` asks it, then stops.
  *
- * @param {{ program: string, folder: string, main: string, date: string, flags?: string[], aliases?: object }} worker
- *   aliases: names under which files can be imported, such as `{ "mailroom-verifier": "node_modules/…/index.js" }`
+ * @param {{ program: string, folder: string, main: string, date: string, flags?: string[], aliases?: object, bindings?: object }} worker
+ *   aliases: names under which files can be imported, such as `{ "mailroom-verifier": "node_modules/…/index.js" }`;
+ *   bindings: what the Worker finds in its environment: `texts`, and `servers` by their address
  * @param {(url: string) => Promise<T>} use
  * @returns {Promise<T>}
  */
-export async function withWorker({ program, folder, main, date, flags = [], aliases = {} }, use) {
-  write(folder, "workerd.capnp", configuration(folder, main, date, flags, aliases));
+export async function withWorker({ program, folder, ...worker }, use) {
+  write(folder, "workerd.capnp", configuration(folder, worker));
   const server = spawn(
     "/bin/sh",
     ["-c", SUPERVISE, "workerd", program, "serve", join(folder, "workerd.capnp"), "--control-fd=3"],
@@ -80,7 +81,7 @@ async function listening(server) {
   }
 }
 
-function configuration(folder, main, date, flags, aliases) {
+function configuration(folder, { main, date, flags = [], aliases = {}, bindings: { texts = {}, servers = {} } = {} }) {
   const modules = [...files(folder)]
     .map((path) => ({ path, kind: KINDS[path.slice(path.lastIndexOf("."))] }))
     .filter(({ kind }) => kind !== undefined)
@@ -93,9 +94,18 @@ function configuration(folder, main, date, flags, aliases) {
     const module = `export ${what} from ${text(target.startsWith(".") ? target : `./${target}`)};`;
     modules.push(`(name = ${text(name)}, esModule = ${text(module)})`);
   }
+  const services = Object.entries(servers).map(
+    ([name, address]) => `(name = ${text(name)}, external = (address = ${text(address)}, http = ()))`,
+  );
+  const bindings = [
+    ...Object.entries(texts).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`),
+    ...Object.keys(servers).map((name) => `(name = ${text(name)}, service = ${text(name)})`),
+  ];
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
-  services = [(name = "main", worker = .worker)],
+  services = [
+    ${['(name = "main", worker = .worker)', ...services].join(",\n    ")},
+  ],
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")],
 );
 const worker :Workerd.Worker = (
@@ -104,6 +114,7 @@ const worker :Workerd.Worker = (
   ],
   compatibilityDate = ${text(date)},
   compatibilityFlags = [${flags.map(text).join(", ")}],
+  bindings = [${bindings.join(", ")}],
 );
 `;
 }

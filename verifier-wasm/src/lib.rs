@@ -17,13 +17,14 @@ mod buffers;
 mod status;
 
 use mailroom_verifier_core::{
-    Action, ConsumedId, Expected, KeyRing, MacKey, Secret, SharedKey, UntrustedToken, VerifyError,
+    Action, ConsumedId, Expected, KeyRing, Malformed, Moment, Secret, SharedKey, UntrustedToken, VerifyError,
+    Version, v1,
 };
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use buffers::{CODE, CODE_LENGTH, KEY, OUTPUT, OUTPUT_LENGTH, TEXT, TEXT_LENGTH};
+use buffers::{CODE, CODE_LENGTH, KEY, KEY_LENGTH, OUTPUT, OUTPUT_LENGTH, TEXT, TEXT_LENGTH};
 
-/// Where the prepared key of the next call lies: [`MacKey::LENGTH`] bytes.
+/// Where the prepared key of the next call lies: what v1 needs of [`SharedKey::to_prepared`], 64 bytes.
 #[wasm_bindgen]
 pub fn key_buffer() -> *const u8 {
     KEY.address()
@@ -61,7 +62,9 @@ pub fn prepare_key(hex: i32) -> u32 {
     TEXT.store(&[0; TEXT_LENGTH]);
     match key {
         Ok(key) => {
-            KEY.store(&key.mac().to_bytes());
+            if let Some(prepared) = key.to_prepared().first_chunk::<KEY_LENGTH>() {
+                KEY.store(prepared);
+            }
             status::OK
         }
         Err(error) => status::of_key(error),
@@ -75,7 +78,9 @@ pub fn prepare_key(hex: i32) -> u32 {
 /// of `status.rs` for tokens.
 #[wasm_bindgen]
 pub fn verify(length: usize, action: u8, code: i32) -> u32 {
-    judge(length, action, code, |token, expected| token.verify(&KeyRing::of(key()), expected).map(|_| ()))
+    judge(length, action, code, |token, expected| {
+        token.verify(&KeyRing::of(key()), expected, Moment::at(0)).map(|_| ())
+    })
 }
 
 /// Leaves secret (32 bytes) and tag (32) of a token in the output buffer, **proving nothing**.
@@ -87,7 +92,9 @@ pub fn inspect(length: usize) -> u32 {
         let mut output = [0; OUTPUT_LENGTH];
         let (secret, tag) = output.split_at_mut(Secret::LENGTH);
         secret.copy_from_slice(token.unauthenticated_secret().as_bytes());
-        tag.copy_from_slice(token.unauthenticated_tag());
+        for (to, from) in tag.iter_mut().zip(token.unauthenticated_tag()) {
+            *to = *from;
+        }
         OUTPUT.store(&output);
     }))
 }
@@ -121,16 +128,30 @@ fn judge(
     let Some(action) = Action::from_number(action) else { return status::UNKNOWN };
     let digits: [u8; CODE_LENGTH] = CODE.load();
     let code = usize::try_from(code).ok().map(|length| first(&digits, length));
-    status::of(token(length).and_then(|token| verdict(token, Expected { action, code })))
+    status::of(token(length).and_then(|token| match token.version() {
+        // Says to the optimiser what `token` made sure of, so that it leaves out what judges other formats.
+        Version::V1 => verdict(token, Expected { action, code }),
+        _ => Err(VerifyError::Signature),
+    }))
 }
 
 fn token(length: usize) -> Result<UntrustedToken, VerifyError> {
     let text: [u8; TEXT_LENGTH] = TEXT.load();
-    UntrustedToken::parse(first(&text, length))
+    let text = first(&text, length);
+    // The package verifies v1 only: to it, a token of another format is a string of another length.
+    if text.len() != v1::CHARACTERS {
+        return Err(Malformed::Length { found: text.len() }.into());
+    }
+    UntrustedToken::parse(text)
 }
 
+/// The key in the key buffer, good for v1 only: what other formats need of it is not there.
 fn key() -> SharedKey {
-    SharedKey::from_mac(MacKey::from_bytes(&KEY.load()))
+    let mut prepared = [0; SharedKey::PREPARED_LENGTH];
+    if let Some(start) = prepared.first_chunk_mut::<KEY_LENGTH>() {
+        *start = KEY.load();
+    }
+    SharedKey::from_prepared(&prepared)
 }
 
 /// The first `length` bytes; all of them, which are more than any format has, for a length that is beyond them.

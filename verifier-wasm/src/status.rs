@@ -25,7 +25,41 @@ pub(crate) fn of(verdict: Result<(), VerifyError>) -> u32 {
 pub(crate) fn of_key(error: InvalidKey) -> u32 {
     match error {
         InvalidKey::Length { .. } => 1,
-        InvalidKey::NotHexadecimal => 2,
+        InvalidKey::NotHexadecimal | InvalidKey::Kind => 2,
         _ => UNKNOWN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stands between `start` and the next `end`.
+    fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
+        text.split_once(start).and_then(|(_, rest)| rest.split_once(end)).expect("the text has both").0
+    }
+
+    #[test]
+    fn typescript_gives_every_number_the_code_that_the_core_gives() {
+        let errors = include_str!("../npm/src/errors.ts");
+        let refusals = between(include_str!("../npm/src/status.ts"), "const refusals", "];");
+        let classes = refusals.split(|character: char| !character.is_alphanumeric());
+        let codes: Vec<&str> = classes
+            .filter(|word| word.ends_with("Error"))
+            .map(|class| between(between(errors, &format!("export class {class} "), "}"), "code = \"", "\""))
+            .collect();
+
+        let refused = [
+            Malformed::Length { found: 0 }.into(),
+            Malformed::Encoding.into(),
+            VerifyError::Signature,
+            VerifyError::CodeUncheckable,
+            VerifyError::CodeRequired,
+            VerifyError::CodeMalformed,
+        ];
+        assert_eq!(codes, refused.map(VerifyError::code));
+        for (number, error) in (1..).zip(refused) {
+            assert_eq!(of(Err(error)), number);
+        }
     }
 }

@@ -27,6 +27,11 @@ pub(crate) fn bundlers(steps: &mut Steps) {
     run(steps, "package through bundlers", "bundlers");
 }
 
+/// The README of the package, whose files and commands are pasted into an empty folder.
+pub(crate) fn readme(steps: &mut Steps) {
+    run(steps, "README of the package, followed", "readme");
+}
+
 fn run(steps: &mut Steps, title: &str, name: &str) {
     steps.command(title, || {
         let tarball = npm::tarball()?;

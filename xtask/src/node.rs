@@ -22,9 +22,13 @@ pub(crate) fn command() -> Result<Command> {
     Ok(Command::new("node"))
 }
 
-/// Installs what `tests/package-lock.json` lists, unless that very list is installed already.
+/// Installs what `tests/package-lock.json` lists: runtimes, bundlers and checkers.
 pub(crate) fn install_test_tools() -> Result<()> {
-    let folder = workspace().join("tests");
+    install(&workspace().join("tests"))
+}
+
+/// Installs what the `package-lock.json` of a folder lists, unless that very list is installed already.
+pub(crate) fn install(folder: &Path) -> Result<()> {
     let wanted = read(&folder.join("package-lock.json"))?;
     let installed = folder.join("node_modules/.installed-lock.json");
     if fs::read_to_string(&installed).is_ok_and(|found| found == wanted) {
@@ -33,12 +37,12 @@ pub(crate) fn install_test_tools() -> Result<()> {
     // npm does as the folder's .npmrc says: no install scripts, no audit.
     let output = Command::new("npm")
         .arg("ci")
-        .current_dir(&folder)
+        .current_dir(folder)
         .stdin(Stdio::null())
         .output()
         .context("there is no npm: install Node.js with npm")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "npm cannot install the tools of the tests: {}", said.trim());
+    ensure!(output.status.success(), "npm cannot install what {} lists: {}", folder.display(), said.trim());
     fs::write(&installed, wanted).with_context(|| format!("cannot write {}", installed.display()))
 }
 

@@ -8,7 +8,7 @@ use mailroom_tests::postgres::{Installation, Wanted};
 
 use crate::is_continuous_integration;
 use crate::step::Steps;
-use crate::{consumers, demo, lint, rust};
+use crate::{consumers, demo, lint, npm, rust};
 
 /// A part of the suite that can be asked for by name.
 struct Part {
@@ -18,7 +18,7 @@ struct Part {
 }
 
 /// In the order in which they run: what fails fastest first.
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     Part { name: "fmt", about: "the formatting of the Rust code", run: |steps, _| lint::formatting(steps) },
     Part { name: "clippy", about: "the lints, warnings being errors", run: |steps, _| lint::clippy(steps) },
     Part {
@@ -30,6 +30,14 @@ const PARTS: [Part; 9] = [
         name: "rust",
         about: "unit and documentation tests, and others that need no database",
         run: |steps, _| rust::without_database(steps),
+    },
+    Part {
+        name: "npm",
+        about: "the npm package: its sources, its module, its types, its command line, its README",
+        run: |steps, _| {
+            npm::test(steps);
+            consumers::readme(steps);
+        },
     },
     Part {
         name: "runtimes",

@@ -11,12 +11,20 @@ const { activation } = pair(vectors);
 const verifier = verifierPackage.createVerifier({ keys: activation.key });
 
 export default {
-  async fetch() {
+  async fetch(request) {
     const results = await run({ verifierPackage, errors, vectors, memories, inWindow: false });
     const fromTopLevel = { name: "worker: a verifier made outside of any request verifies in one" };
     if (verifier.verify(activation.token, { action: "activate" }).action !== "activate") {
       fromTopLevel.error = "another action";
     }
-    return Response.json([...results, fromTopLevel]);
+    return Response.json([...results, fromTopLevel, finalizers(request.url)]);
   },
 };
+
+/** Whoever asks may say whether this Worker is one of those that have FinalizationRegistry. */
+function finalizers(url) {
+  const has = typeof globalThis.FinalizationRegistry;
+  const expected = new URL(url).searchParams.get("finalizers") ?? has;
+  const result = { name: `worker: FinalizationRegistry is ${expected}` };
+  return has === expected ? result : { ...result, error: `it is ${has}` };
+}

@@ -60,6 +60,21 @@ function* hostileRings(key) {
   yield ["a revoked proxy", revokedProxy()];
   yield ["a set", new Set([key])];
   yield ["an object like a list", { 0: key, length: 1 }];
+  yield ["more keys than a verifier takes", new Array(1025).fill(key)];
+  yield ["a list of four billion holes", new Array(2 ** 32 - 1)];
+  // A list says how long it is by a property, and a proxy gives for it what it likes.
+  const lengths = [Infinity, 2 ** 53, 1e9, NaN, -1, "1x", "", null, undefined, {}, 10n ** 30n, Symbol("1"), thrower];
+  for (const length of lengths) {
+    yield [`a list of a key that says it has ${String(length)} elements`, listOf(key, length)];
+  }
+  yield ["a list whose length cannot be converted", listOf(key, { valueOf: thrower, toString: thrower })];
+}
+
+/** A list of as many keys as one asks for, whatever its length is said to be. */
+function listOf(key, length) {
+  return new Proxy([], {
+    get: (target, name) => (name === "length" ? length : /^\d+$/.test(String(name)) ? key : Reflect.get(target, name)),
+  });
 }
 
 function transferred() {

@@ -217,6 +217,44 @@ export function* strictness(subject) {
     },
   ];
 
+  yield [
+    "a stack that overflows in the middle of anything leaves everything working",
+    () => {
+      const asked = [
+        () => verifier.verify(activation.token, activate),
+        () => verifier.verify(recovery.token, recover).id,
+        () => inspect(activation.token).unverifiedSecret,
+        () => createVerifier({ keys: [activation.key, "ab".repeat(32)], ...options }),
+      ];
+      let overflows = 0;
+      let trap;
+      const dive = (ask) => {
+        try {
+          ask();
+        } catch (error) {
+          overflows += 1;
+          if (error instanceof WebAssembly.RuntimeError) {
+            trap = error;
+          }
+        }
+        dive(ask);
+      };
+      const turns = 5;
+      for (let turn = 0; turn < turns; turn += 1) {
+        for (const ask of asked) {
+          try {
+            dive(ask);
+          } catch {
+            // The end of the stack for `dive` itself.
+          }
+        }
+      }
+      holds(trap === undefined, `a trap in the module: ${trap}`);
+      holds(overflows >= turns, `only ${overflows} calls came to the end of the stack`);
+      stillWorks();
+    },
+  ];
+
   // What cannot take the permission that a window needs is refused for that.
   const allowed = ["ERR_KEY_INVALID", ARGUMENT, ...(inWindow ? ["ERR_SECRET_IN_BROWSER"] : [])];
   for (const [what, argument] of hostileVerifiers(activation.key)) {

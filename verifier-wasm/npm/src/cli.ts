@@ -14,7 +14,7 @@ async function main(): Promise<0 | 1 | 2> {
   if (command === "help") return print(HELP, 0);
   if (command === "version") return print(version(), 0);
   const { token, action, code } = command;
-  const engine = new Engine(new WebAssembly.Instance(new WebAssembly.Module(packaged("./verifier.wasm"))));
+  const engine = startEngine();
   const keys = loadKeys(engine, command.keyFile, process.env);
   const judge = async (question: Question, separator: string): Promise<boolean> => {
     const { text, genuine } = report(engine, keys, question);
@@ -25,13 +25,38 @@ async function main(): Promise<0 | 1 | 2> {
 
   let seen = 0;
   let genuine = true;
-  for await (const line of lines(stdin)) {
+  for await (const line of lines(readable(stdin))) {
     const [token = "", ...rest] = line.text.split(" ");
-    const question = { token, action, code: rest.length > 0 ? rest.join(" ") : code, length: line.length };
+    const question =
+      rest.length > 0
+        ? { token, action, code: rest.join(" ") }
+        : { token, action, code, length: line.length };
     genuine = (await judge(question, seen++ > 0 ? "\n" : "")) && genuine;
   }
   if (seen === 0) throw new UsageError("there is no token on standard input; write one a line");
   return genuine ? 0 : 1;
+}
+
+function startEngine(): Engine {
+  const bytes = packaged("./verifier.wasm");
+  try {
+    return new Engine(new WebAssembly.Instance(new WebAssembly.Module(bytes)));
+  } catch {
+    throw new UsageError("WebAssembly cannot be started; call Node without flags that switch it off");
+  }
+}
+
+async function* readable(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+  try {
+    yield* stream;
+  } catch (error) {
+    throw new UsageError(`standard input cannot be read: ${reason(error)}`);
+  }
+}
+
+/** Names what an operating system refused, such as `EISDIR`. */
+function reason(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? "no reason is given";
 }
 
 function packaged(file: string): Buffer<ArrayBuffer> {
@@ -39,7 +64,10 @@ function packaged(file: string): Buffer<ArrayBuffer> {
 }
 
 function version(): string {
-  const { name, version } = JSON.parse(packaged("../package.json").toString()) as { name: string; version: string };
+  const { name, version } = JSON.parse(packaged("../package.json").toString()) as {
+    name: string;
+    version: string;
+  };
   return `${name} ${version}\n`;
 }
 
@@ -51,13 +79,22 @@ function print<Status>(text: string, status: Status): Promise<Status> {
   });
 }
 
-// Whoever stops reading, as `head` does, has what they wanted; there is no verdict on the rest.
-stdout.on("error", () => process.exit(2));
+function end(message: string): void {
+  stderr.write(`mailroom-verifier: ${message}\n`);
+  process.exitCode = 2;
+}
+
+stdout.on("error", (error) => {
+  // Whoever stops reading, as `head` does, has what they wanted; there is no verdict on the rest.
+  if (reason(error) !== "EPIPE") end(`standard output cannot be written: ${reason(error)}`);
+  process.exit(2);
+});
+// The exit status still says it.
+stderr.on("error", () => {});
 
 try {
   process.exitCode = await main();
 } catch (error) {
-  if (!(error instanceof UsageError)) throw error;
-  stderr.write(`mailroom-verifier: ${error.message}\n`);
-  process.exitCode = 2;
+  // Left to Node, a fault of this program would end it with 1, which says that a token is not genuine.
+  end(error instanceof UsageError ? error.message : `this should not happen: ${(error as Error).stack}`);
 }

@@ -4,13 +4,23 @@ import { unreadable } from "./options.js";
 
 const LENGTH = 32;
 
+/** A proxy may claim to be a list without an end. */
+const MOST_KEYS = 1024;
+
 /** Prepares the option `keys`: one key, or a list of them, of which each element is read once. */
 export function prepareRing(engine: Engine, keys: unknown): readonly PreparedKey[] {
+  if (!read(() => Array.isArray(keys))) return [prepare(engine, keys)];
   const ring: PreparedKey[] = [];
-  const length = read(() => (Array.isArray(keys) ? keys.length : -1));
-  if (length < 0) return [prepare(engine, keys)];
+  // Whatever a proxy gives for it becomes a number, or an error of this package.
+  const length = read(() => Number((keys as unknown[]).length));
+  if (length > MOST_KEYS) throw new KeyInvalidError(`a verifier takes at most ${MOST_KEYS} keys`);
   for (let index = 0; index < length; index++) {
-    ring.push(prepare(engine, read(() => (keys as unknown[])[index])));
+    ring.push(
+      prepare(
+        engine,
+        read(() => (keys as unknown[])[index]),
+      ),
+    );
   }
   if (ring.length === 0) throw new KeyInvalidError("a verifier needs at least one key");
   return ring;
@@ -27,7 +37,8 @@ function read<Value>(attempt: () => Value): Value {
 
 function prepare(engine: Engine, key: unknown): PreparedKey {
   const prepared = typeof key === "string" || isKey(key) ? engine.prepare(key) : undefined;
-  if (!prepared) throw new KeyInvalidError("a shared key is 64 hexadecimal characters or 32 bytes in a Uint8Array");
+  if (!prepared)
+    throw new KeyInvalidError("a shared key is 64 hexadecimal characters or 32 bytes in a Uint8Array");
   return prepared;
 }
 

@@ -28,11 +28,15 @@ const engines = new WeakMap<WebAssembly.Instance, Engine>();
 export function startLoaded(source: unknown): Engine {
   try {
     const instance =
-      source instanceof WebAssembly.Instance ? source : new WebAssembly.Instance(source as WebAssembly.Module);
-    let engine = engines.get(instance);
-    if (!engine) engines.set(instance, (engine = new Engine(instance)));
+      source instanceof WebAssembly.Instance
+        ? source
+        : new WebAssembly.Instance(source as WebAssembly.Module);
+    const engine = engines.get(instance) ?? new Engine(instance);
+    engines.set(instance, engine);
     return engine;
   } catch (cause) {
-    throw new InvalidArgumentError("this is not the WebAssembly module of mailroom-verifier/verifier.wasm", { cause });
+    throw new InvalidArgumentError("this is not the WebAssembly module of mailroom-verifier/verifier.wasm", {
+      cause,
+    });
   }
 }

@@ -32,7 +32,7 @@ const refusals: readonly (readonly [Class, string])[] = [
 
 function meaning(status: number): readonly [Class, string] {
   const found = refusals[status - 1];
-  if (!found) throw new WasmUnavailableError("the WebAssembly module is of another version of mailroom-verifier");
+  if (!found) throw new WasmUnavailableError("the module is of another version of mailroom-verifier");
   return found;
 }
 

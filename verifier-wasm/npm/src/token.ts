@@ -1,6 +1,6 @@
-import type { Bytes, Engine } from "./engine.js";
+import type { Engine } from "./engine.js";
 import { InvalidArgumentError } from "./errors.js";
-import type { Action } from "./types.js";
+import type { Action, Bytes } from "./types.js";
 
 /**
  * A token that a key of the ring signed for this action and, of a recovery, for this code.
@@ -32,7 +32,7 @@ export class VerifiedToken {
 
   /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
   get secret(): Bytes {
-    return this.#engine.fields(this.#token).secret;
+    return this.#engine.secret(this.#token);
   }
 
   /**
@@ -57,15 +57,14 @@ export interface UnverifiedToken {
   readonly unverifiedId: Bytes;
 }
 
-/** What every entry calls `inspect`. */
+/** @internal What every entry calls `inspect`. */
 export function inspectToken(engine: Engine, token: unknown): UnverifiedToken {
   if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
-  const { secret, tag } = engine.fields(token);
   return {
     verified: false,
     version: 1,
-    unverifiedSecret: secret,
-    unverifiedSignature: tag,
+    unverifiedSecret: engine.secret(token),
+    unverifiedSignature: engine.tag(token),
     unverifiedId: engine.id(token),
   };
 }

@@ -4,13 +4,16 @@ import type { VerifiedToken } from "./token.js";
 /** What the followed link is about to do. */
 export type Action = "activate" | "recover";
 
+/** Bytes that belong to whoever gets them. */
+export type Bytes = Uint8Array<ArrayBuffer>;
+
 /** A shared key: 64 hexadecimal characters of either case, or 32 bytes. */
 export type SharedKey = string | Uint8Array;
 
 /** What {@link createVerifier} takes. Options of other names are refused. */
 export interface VerifierOptions {
   /**
-   * The shared key, or a ring of them: the current one first, then earlier and upcoming ones. The bytes are copied.
+   * The shared key, or a ring of at most 1024: the current one first, then earlier and upcoming ones. The bytes are copied.
    * Rotate in this order: give every verifier the new key, let the signer use it, wait until the last old link has
    * expired, take the old key from the ring.
    */

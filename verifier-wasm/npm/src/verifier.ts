@@ -29,7 +29,7 @@ export interface Verifier {
   tryVerify(token: string, expected: Expectation): Verification;
 }
 
-/** What every entry calls `createVerifier`. */
+/** @internal What every entry calls `createVerifier`. */
 export function makeVerifier(engine: Engine, options: unknown): Verifier {
   const ring = readRing(engine, options);
 

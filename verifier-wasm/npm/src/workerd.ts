@@ -8,8 +8,8 @@
 import { startNow } from "./start.js";
 import { inspectToken, type UnverifiedToken } from "./token.js";
 import type { VerifierOptions } from "./types.js";
-import module from "./verifier.wasm";
 import { makeVerifier, type Verifier } from "./verifier.js";
+import module from "./verifier.wasm";
 
 export type { UnverifiedToken, VerifiedToken } from "./token.js";
 export type * from "./types.js";

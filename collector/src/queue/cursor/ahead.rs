@@ -156,6 +156,7 @@ mod tests {
             login: Vec::new(),
             secret: Vec::new(),
             code: None,
+            expires_at: 0,
         }
     }
 

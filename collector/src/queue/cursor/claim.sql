@@ -43,6 +43,7 @@ judged AS (
         alive.action::text AS action,
         alive.secret,
         alive.code,
+        alive.expires_at,
         account.email,
         account.login,
         CASE alive.action::text
@@ -76,7 +77,8 @@ SELECT
     CASE
         WHEN judged.eligible AND 'code' = ANY ($4::text[]) THEN '\xff'::bytea
         WHEN judged.eligible THEN convert_to(judged.code, wire.encoding)
-    END
+    END,
+    CASE WHEN judged.eligible THEN judged.expires_at::bigint END
 FROM reach
 CROSS JOIN wire
 LEFT JOIN judged ON true

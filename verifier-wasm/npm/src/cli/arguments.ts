@@ -54,7 +54,8 @@ export function parseArguments(given: readonly string[]): Command | "help" | "ve
     else if (argument === "--") for (const token of rest.splice(0)) set("TOKEN", token);
     else if (option === argument) set(option, rest.shift());
     else if (option) set(option, argument.slice(option.length + 1));
-    else if (argument === "-" || !argument.startsWith("-") || argument.length > LONGEST_OPTION) set("TOKEN", argument);
+    else if (argument === "-" || !argument.startsWith("-") || argument.length > LONGEST_OPTION)
+      set("TOKEN", argument);
     else throw new UsageError("there is an option that is not known; see --help");
   }
   const [token, action] = [values.get("TOKEN"), values.get("--action")];

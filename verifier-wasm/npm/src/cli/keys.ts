@@ -8,13 +8,20 @@ const LONGEST_FILE = 65_536;
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The keys of the file, if one is named, else that of the environment. */
-export function loadKeys(engine: Engine, file: string | undefined, environment: Environment): readonly PreparedKey[] {
+export function loadKeys(
+  engine: Engine,
+  file: string | undefined,
+  environment: Environment,
+): readonly PreparedKey[] {
   const { MAILROOM_SECRET_KEY: secretKey, MAILROOM_KEY_FILE: keyFile } = environment;
   if (file !== undefined) return loadFile(engine, file);
-  if (secretKey && keyFile) throw new UsageError("MAILROOM_SECRET_KEY and MAILROOM_KEY_FILE are both set; unset one");
+  if (secretKey && keyFile)
+    throw new UsageError("MAILROOM_SECRET_KEY and MAILROOM_KEY_FILE are both set; unset one");
   if (keyFile) return loadFile(engine, keyFile);
   if (secretKey) return [prepare(engine, secretKey, "MAILROOM_SECRET_KEY")];
-  throw new UsageError("there is no key; set MAILROOM_SECRET_KEY, or name a file that holds one with --key-file");
+  throw new UsageError(
+    "there is no key; set MAILROOM_SECRET_KEY, or name a file that holds one with --key-file",
+  );
 }
 
 function loadFile(engine: Engine, file: string): readonly PreparedKey[] {
@@ -48,7 +55,11 @@ function read(file: string): string {
       closeSync(descriptor);
     }
   } catch (error) {
-    throw new UsageError(`the key file cannot be read: ${(error as NodeJS.ErrnoException).code ?? "it is no file"}`);
+    throw new UsageError(
+      `the key file cannot be read: ${(error as NodeJS.ErrnoException).code ?? "it is no file"}`,
+    );
   }
-  throw new UsageError(`the key file is longer than ${LONGEST_FILE} bytes; it holds one key a line and nothing else`);
+  throw new UsageError(
+    `the key file is longer than ${LONGEST_FILE} bytes; it holds one key a line and nothing else`,
+  );
 }

@@ -1,2 +1,2 @@
-/** The command was called in the wrong way, so there is no verdict. */
+/** There can be no verdict, and whoever called the command can do something about it. */
 export class UsageError extends Error {}

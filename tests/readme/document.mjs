@@ -1,0 +1,43 @@
+// The README of the package, taken apart as its readers do.
+
+/** The fenced blocks: `{ language, text }`, in order. */
+export function blocks(document) {
+  return [...document.matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(([, language, text]) => ({ language, text }));
+}
+
+/** The files that the document shows, by the name in the comment that each begins with. */
+export function files(document) {
+  const named = /^(?:\/\/ (\S+)|<!-- (\S+) -->)\n/;
+  return Object.fromEntries(
+    blocks(document)
+      .filter(({ language }) => language === "js" || language === "html")
+      .map(({ text }) => {
+        const [, script, page] = named.exec(text) ?? [];
+        const name = script ?? page;
+        if (name === undefined) {
+          throw new Error(`a block does not begin with the name of its file: ${text.slice(0, 60)}`);
+        }
+        return [name, text];
+      }),
+  );
+}
+
+/** The commands, each block with what the document says they print. */
+export function commands(document) {
+  const all = blocks(document);
+  return all.flatMap(({ language, text }, index) => {
+    if (language !== "sh") {
+      return [];
+    }
+    const next = all[index + 1];
+    if (next?.language !== "text") {
+      throw new Error(`the document does not say what this prints: ${text}`);
+    }
+    return [{ text, output: next.text }];
+  });
+}
+
+/** The rows of the table of errors: `{ code, name }`. */
+export function errorTable(document) {
+  return [...document.matchAll(/^\| `(ERR_\w+)` \| `(\w+)` \| .+ \|$/gm)].map(([, code, name]) => ({ code, name }));
+}

@@ -1,0 +1,115 @@
+// Follows the package's README as a new user does: `node main.mjs TARBALL FOLDER`. FOLDER is made anew and empty; the
+// tarball is installed into it, and every block of the README pasted as it stands.
+
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { withChromium } from "../browser/chromium.mjs";
+import * as esbuild from "../bundlers/esbuild.mjs";
+import * as vite from "../bundlers/vite.mjs";
+import { PACKAGE, write } from "../runtimes/consumer.mjs";
+import * as programs from "../runtimes/programs.mjs";
+import { Report } from "../runtimes/report.mjs";
+import { commands, errorTable, files } from "./document.mjs";
+import { onPage } from "./page.mjs";
+import { onWorker } from "./worker.mjs";
+
+const [tarball, folder] = process.argv.slice(2);
+const installed = join(folder, "node_modules", PACKAGE);
+rmSync(folder, { recursive: true, force: true });
+mkdirSync(folder, { recursive: true });
+// Without the prefix, npm would look for a project in the folders above.
+execFileSync("npm", ["install", "--prefix=.", "--no-audit", "--no-fund", tarball], {
+  cwd: folder,
+  stdio: ["ignore", "ignore", "inherit"],
+});
+
+const document = readFileSync(join(installed, "README.md"), "utf8");
+const shown = files(document);
+for (const [name, text] of Object.entries(shown)) {
+  write(folder, name, text);
+}
+const [{ key, tests }] = JSON.parse(
+  readFileSync(fileURLToPath(new URL("../vectors/v1.json", import.meta.url)), "utf8"),
+).groups.filter(({ action }) => action === "activate");
+const { token } = tests.find(({ result }) => result === "valid");
+
+const report = new Report();
+await report.run("README, what it shows", () => [shownFiles()]);
+await report.run("README, its commands", () => printed());
+await report.run("README, its table of errors", () => errors());
+const chromium = programs.chromium();
+const workerd = programs.workerd();
+if (chromium === undefined || workerd === undefined) {
+  report.missing("README, its page and its Worker", "Chromium or workerd is not installed");
+} else {
+  await withChromium(chromium, `${folder}-browser`, async (browser) => {
+    await report.run("README, its page built by Vite", async () => {
+      const output = built("page");
+      await vite.bundlePage({ source: folder, output });
+      return onPage(browser, output, token);
+    });
+    await report.run("README, its Worker", async () => {
+      const output = built("worker");
+      await esbuild.bundleWorker({ source: folder, entry: "worker.js", output });
+      return onWorker(browser, { program: workerd, folder: output, main: "main.mjs" }, { key, token });
+    });
+  });
+}
+report.end();
+
+function shownFiles() {
+  const names = Object.keys(shown).toSorted().join(" ");
+  const expected = "index.html main.js recover.cjs slim.mjs verify.mjs worker.js";
+  // A block whose fence is spelt otherwise would be left out in silence.
+  return { name: "the files of the README", error: names === expected ? undefined : names };
+}
+
+/** Every block of commands, in one shell, as whoever reads on has the variables of the blocks before. */
+function printed() {
+  const all = commands(document);
+  const end = "-- end of block --";
+  const script = all.map(({ text }) => `${text}echo '${end}'\n`).join("");
+  const output = execFileSync("bash", ["-e", "-u", "-o", "pipefail", "-c", script], {
+    cwd: folder,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const parts = output.split(`${end}\n`);
+  const results = all.map(({ text, output: expected }, index) => ({
+    name: text.trim().split("\n").at(-1),
+    error: parts[index] === expected ? undefined : `printed:\n${parts[index]}`,
+  }));
+  const count = { name: "the number of blocks", error: all.length === 5 ? undefined : String(all.length) };
+  return [...results, count];
+}
+
+async function errors() {
+  const module = await import(join(installed, "dist/errors.js"));
+  const classes = Object.values(module).filter((type) => typeof type === "function" && type.code !== undefined);
+  const exist = classes.map(({ code, name }) => `${code} ${name}`).toSorted();
+  const table = errorTable(document);
+  const listed = table.map(({ code, name }) => `${code} ${name}`).toSorted();
+  // "The first five are `VerificationError`s."
+  const verification = table.map(({ name }) => module[name]?.prototype instanceof module.VerificationError);
+  return [
+    {
+      name: "the table names every class with its code",
+      error: listed.join() === exist.join() ? undefined : `${listed.join()} instead of ${exist.join()}`,
+    },
+    {
+      name: "the first five are the visitor's fault, the others the program's",
+      error:
+        verification.lastIndexOf(true) === 4 && verification.indexOf(false) === 5 ? undefined : verification.join(),
+    },
+  ];
+}
+
+function built(kind) {
+  const output = `${folder}-${kind}`;
+  rmSync(output, { recursive: true, force: true });
+  mkdirSync(output);
+  return output;
+}

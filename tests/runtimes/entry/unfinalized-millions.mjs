@@ -1,0 +1,2 @@
+import "./without_finalizers.mjs";
+import "./millions.mjs";

@@ -1,0 +1,356 @@
+// `npx mailroom-verifier`: what it shows, and how it ends.
+
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { consumer, genuine, run } from "./consumer.mjs";
+
+const PROGRAM = join(consumer, "node_modules/.bin/mailroom-verifier");
+const activation = genuine.find(({ action }) => action === "activate");
+const recovery = genuine.find(({ action }) => action === "recover");
+const OTHER_KEY = "ab".repeat(32);
+
+function verifier(args, { key = activation.key, env, ...options } = {}) {
+  return run(PROGRAM, args, { ...options, env: { MAILROOM_SECRET_KEY: key, ...env } });
+}
+
+function signature(token) {
+  return Buffer.from(token, "base64url").toString("hex", 32);
+}
+
+/** A link of the activation's key whose token begins with `start`. */
+function activationThatBeginsWith(start) {
+  const secret = Buffer.concat([Buffer.from(start.padEnd(4, "A"), "base64url"), Buffer.alloc(29, 7)]);
+  const key = Buffer.from(activation.key, "hex");
+  const tag = createHmac("sha256", key).update("/activate").update(secret).digest();
+  const token = Buffer.concat([secret, tag]).toString("base64url");
+  assert.ok(token.startsWith(start));
+  return token;
+}
+
+/** Whether each token of an output is valid. */
+function verdicts(stdout) {
+  return stdout.match(/^verdict {5}(not )?valid/gm).map((line) => !line.includes("not"));
+}
+
+function file(name, content) {
+  writeFileSync(join(consumer, name), content);
+  return name;
+}
+
+test("a genuine link is shown in its parts, and the status is 0", async () => {
+  for (const { token, code, action, key, secret } of genuine) {
+    const args = [token, "--action", action, ...(code === null ? [] : ["--code", code])];
+    const { status, stdout, stderr } = await verifier(args, { key });
+    const tag = signature(token);
+    assert.equal(stderr, "");
+    assert.equal(
+      stdout,
+      `secret      ${secret}\nsignature   ${tag}\nrecomputed  ${tag}\nverdict     valid\n`,
+    );
+    assert.equal(status, 0);
+  }
+});
+
+test("a forged link is shown beside the signature that it should have, and the status is 1", async () => {
+  const forged = `${activation.token.slice(0, 50)}AAAA${activation.token.slice(54)}`;
+  const { status, stdout } = await verifier([forged, "--action=activate"]);
+  assert.ok(stdout.startsWith(`secret      ${activation.secret}\nsignature   ${signature(forged)}\n`));
+  assert.match(stdout, new RegExp(`^recomputed  ${signature(activation.token)}$`, "m"));
+  assert.match(stdout, /^verdict {5}not valid: ERR_TOKEN_SIGNATURE: /m);
+  assert.equal(status, 1);
+});
+
+test("a link of another action, another key or another code is not valid", async () => {
+  const { token, code, key } = recovery;
+  const wrong = code === "00000" ? "00001" : "00000";
+  for (const [args, given] of [
+    [["--action", "activate"], key],
+    [["--action", "recover", "--code", code], OTHER_KEY],
+    [["--action", "recover", "--code", wrong], key],
+  ]) {
+    const { status, stdout } = await verifier([token, ...args], { key: given });
+    assert.match(stdout, /^verdict {5}not valid: ERR_TOKEN_SIGNATURE: /m);
+    assert.equal(status, 1);
+  }
+});
+
+test("a code that is missing, malformed or uncheckable is named", async () => {
+  for (const [link, code, error] of [
+    [recovery, [], "ERR_CODE_REQUIRED"],
+    [recovery, ["--code="], "ERR_CODE_MALFORMED"],
+    [recovery, ["--code", "-1234"], "ERR_CODE_MALFORMED"],
+    [activation, ["--code", "12345"], "ERR_CODE_UNCHECKABLE"],
+  ]) {
+    const args = [link.token, "--action", link.action, ...code];
+    const { status, stdout } = await verifier(args, { key: link.key });
+    assert.match(stdout, new RegExp(`^verdict     not valid: ${error}: `, "m"));
+    assert.doesNotMatch(stdout, /recomputed/);
+    assert.equal(status, 1);
+  }
+});
+
+test("what is malformed about a text that is no token is said", async () => {
+  const { token } = activation;
+  const alphabet = "and only A to Z, a to z, 0 to 9, - and _ stand in a token";
+  for (const [text, fault] of [
+    ["", "it has 0 characters, and a token of version 1 has 86"],
+    [token.slice(1), "it has 85 characters, and a token of version 1 has 86"],
+    [`${token}==`, "it has 88 characters, and a token of version 1 has 86"],
+    [`${token.slice(0, 20)}+${token.slice(21)}`, `its character 21 is U+002B, ${alphabet}`],
+    [`${token.slice(0, 84)}😀`, `its character 85 is U+1F600, ${alphabet}`],
+    [
+      `${token.slice(0, 85)}B`,
+      "its last character is none of A, Q, g and w, the only ones without surplus bits",
+    ],
+  ]) {
+    const { status, stdout } = await verifier(["--action", "activate", "--", text]);
+    assert.equal(stdout, `verdict     not valid: ERR_TOKEN_MALFORMED: ${fault}\n`);
+    assert.equal(status, 1);
+  }
+});
+
+test("a token that begins with dashes is taken for one, in every place", async () => {
+  for (const start of ["-h", "--", "--ac", "-A"]) {
+    const token = activationThatBeginsWith(start);
+    for (const args of [
+      [token, "--action", "activate"],
+      ["--action", "activate", token],
+      ["--action=activate", "--", token],
+    ]) {
+      const { status, stdout, stderr } = await verifier(args);
+      assert.equal(stderr, "");
+      assert.deepEqual(verdicts(stdout), [true]);
+      assert.equal(status, 0);
+    }
+  }
+});
+
+test("standard input is judged line by line, and one bad line makes the status 1", async () => {
+  const dashed = activationThatBeginsWith("-");
+  const args = ["-", "--action", "activate"];
+  const good = await verifier(args, { input: `${activation.token}\n${dashed}\r\n${dashed}` });
+  assert.deepEqual(verdicts(good.stdout), [true, true, true]);
+  assert.equal(good.stdout.split("\n\n").length, 3);
+  assert.equal(good.status, 0);
+
+  const bad = await verifier(args, { input: `${activation.token}\n\n${dashed}\n` });
+  assert.deepEqual(verdicts(bad.stdout), [true, false, true]);
+  assert.equal(bad.status, 1);
+});
+
+test("a line of standard input may carry its code", async () => {
+  const { token, code, key } = recovery;
+  const input = `${token} ${code}\n${token} 99999x\n${token}\n${token}  ${code}\n`;
+  const { status, stdout } = await verifier(["-", "--action", "recover", "--code", code], { key, input });
+  assert.deepEqual(verdicts(stdout), [true, false, true, false]);
+  assert.equal(status, 1);
+});
+
+test("a line that is too long is counted and not kept, and the next one is judged", async () => {
+  const input = `${activation.token}${"A".repeat(10_000_000)}\n${activation.token}\n`;
+  const { status, stdout } = await verifier(["-", "--action", "activate"], { input });
+  assert.match(stdout, /^verdict {5}not valid: ERR_TOKEN_MALFORMED: it has 10000086 characters, /);
+  assert.deepEqual(verdicts(stdout), [false, true]);
+  assert.equal(status, 1);
+});
+
+test("every key of a file is tried, and which one fits is said", async () => {
+  const other = `# made in May\n\n${OTHER_KEY}\n`;
+  const keys = file("keys", `${other}  ${activation.key.toUpperCase()}\r\n#${OTHER_KEY}\n`);
+  const args = [activation.token, "--action", "activate"];
+  for (const { status, stdout } of [
+    await verifier([...args, "--key-file", keys]),
+    await verifier(args, { key: "", env: { MAILROOM_KEY_FILE: keys } }),
+  ]) {
+    assert.match(stdout, /^key {9}2 of 2\nverdict {5}valid$/m);
+    assert.equal(status, 0);
+  }
+  const forged = [`A${activation.token.slice(1)}`, ...args.slice(1), "--key-file", keys];
+  const { status, stdout } = await verifier(forged);
+  assert.match(stdout, /^recomputed {2}[0-9a-f]{64}\nverdict {5}not valid/m);
+  assert.equal(status, 1);
+});
+
+test("a call that gives no verdict ends with 2, one sentence, and no key or token in it", async () => {
+  const { token, key } = activation;
+  const args = [token, "--action", "activate"];
+  const noKey = "is no key: a shared key is 64 hexadecimal characters";
+  for (const [given, options, message] of [
+    [[], {}, "there is no token; see --help"],
+    [[token], {}, "--action is activate or recover: what the link is about to do"],
+    [[token, "--action", "Activate"], {}, "--action is activate or recover: what the link is about to do"],
+    [[token, ...args], {}, "TOKEN is given twice"],
+    [["--action", "activate", "--", token, token], {}, "TOKEN is given twice"],
+    [[...args, "--action", "recover"], {}, "--action is given twice"],
+    [[...args, "--code"], {}, "--code needs a value; see --help"],
+    [[...args, "--key", key], {}, "there is an option that is not known; see --help"],
+    [[...args, "-v"], {}, "there is an option that is not known; see --help"],
+    [
+      args,
+      { key: "" },
+      "there is no key; set MAILROOM_SECRET_KEY, or name a file that holds one with --key-file",
+    ],
+    [args, { key: key.slice(1) }, `MAILROOM_SECRET_KEY ${noKey}`],
+    [args, { key: `${key}\n` }, `MAILROOM_SECRET_KEY ${noKey}`],
+    [
+      args,
+      { env: { MAILROOM_KEY_FILE: "keys" } },
+      "MAILROOM_SECRET_KEY and MAILROOM_KEY_FILE are both set; unset one",
+    ],
+    [[...args, "--key-file", "missing"], {}, "the key file cannot be read: ENOENT"],
+    [[...args, "--key-file", "."], {}, "the key file cannot be read: EISDIR"],
+    [
+      [...args, "--key-file", "/dev/zero"],
+      {},
+      "the key file is longer than 65536 bytes; it holds one key a line and nothing else",
+    ],
+    [[...args, "--key-file", file("empty", "# nothing\n")], {}, "the key file has no key; write one a line"],
+    [[...args, "--key-file", file("bad", `${key}\n\n${key}0\n`)], {}, `line 3 of the key file ${noKey}`],
+    [["-", "--action", "activate"], {}, "there is no token on standard input; write one a line"],
+  ]) {
+    const { status, stdout, stderr } = await verifier(given, options);
+    assert.equal(stderr, `mailroom-verifier: ${message}\n`);
+    assert.equal(stdout, "");
+    assert.equal(status, 2);
+  }
+});
+
+test("help and version are printed, whatever else is said", async () => {
+  const help = await verifier(["--help"], { key: "" });
+  assert.match(help.stdout, /^Usage: mailroom-verifier TOKEN --action activate\|recover/);
+  assert.equal(help.status, 0);
+  const version = await verifier([activation.token, "--version"], { key: "" });
+  assert.match(version.stdout, /^mailroom-verifier \d+\.\d+\.\d+\n$/);
+  assert.equal(version.status, 0);
+});
+
+test("bytes that are no text are lines that are no token", async () => {
+  const noise = Buffer.from(Array.from({ length: 70_000 }, (_, index) => (index * index + 7 * index) & 0xff));
+  const input = Buffer.concat([noise, Buffer.from(`\n\ufeff${activation.token}\n${activation.token}\0\n`)]);
+  const { status, stdout, stderr } = await verifier(["-", "--action", "activate"], { input });
+  assert.equal(stderr, "");
+  const found = verdicts(stdout);
+  assert.equal(found.length, input.toString("latin1").split("\n").length - 1);
+  assert.ok(!found.includes(true));
+  // Nothing of what came in goes out: a terminal would obey it.
+  assert.match(stdout, /^[\x20-\x7e\n]*$/);
+  assert.equal(status, 1);
+});
+
+test("a line without an end needs no more memory than a short one", async () => {
+  const input = `{ echo ${activation.token}; head -c 200000000 /dev/zero | tr '\\0' A; }`;
+  const env = { MAILROOM_SECRET_KEY: activation.key, NODE_OPTIONS: "--max-old-space-size=32" };
+  const { status, stdout } = await run("sh", ["-c", `${input} | ${PROGRAM} - --action activate`], { env });
+  assert.match(stdout, /it has 200000000 characters, /);
+  assert.deepEqual(verdicts(stdout), [true, false]);
+  assert.equal(status, 1);
+});
+
+test("a code that is too long leaves the length of its token alone", async () => {
+  const input = `${activation.token.slice(1)} ${"1".repeat(100_000)}\n`;
+  const { stdout } = await verifier(["-", "--action", "recover"], { input });
+  assert.match(stdout, /ERR_TOKEN_MALFORMED: it has 85 characters/);
+});
+
+test("streams that are closed, full or no streams end the program with a status that says so", async () => {
+  const judged = `${PROGRAM} ${activation.token} --action activate`;
+  const read = `echo ${activation.token} | ${PROGRAM} - --action activate`;
+  const empty = "there is no token on standard input; write one a line";
+  for (const [command, status, stderr] of [
+    [`${judged} >&-`, 0, ""],
+    [`${judged} 2>&- >/dev/null`, 0, ""],
+    [`${judged} </dev/null >/dev/null`, 0, ""],
+    [`${read} >&-`, 0, ""],
+    [`${PROGRAM} - --action activate <&-`, 2, `mailroom-verifier: ${empty}\n`],
+    [`${PROGRAM} - --action activate </dev/null`, 2, `mailroom-verifier: ${empty}\n`],
+    [`${PROGRAM} - --action activate <.`, 2, `mailroom-verifier: ${empty}\n`],
+    ...(process.platform === "linux"
+      ? [
+          // It can be opened, and its beginning is nothing.
+          [
+            `${PROGRAM} - --action activate </proc/self/mem`,
+            2,
+            "mailroom-verifier: standard input cannot be read: EIO\n",
+          ],
+          [`${judged} >/dev/full`, 2, "mailroom-verifier: standard output cannot be written: ENOSPC\n"],
+          [`${PROGRAM} 2>/dev/full`, 2, ""],
+        ]
+      : []),
+  ]) {
+    const ended = await run("sh", ["-c", command], { env: { MAILROOM_SECRET_KEY: activation.key } });
+    assert.deepEqual(ended, { status, stdout: "", stderr }, command);
+  }
+});
+
+test("a reader that stops ends the program", async () => {
+  const pipe = `{ yes ${activation.token} | ${PROGRAM} - --action activate; echo $? >status; } | head -n 1`;
+  const { stdout, stderr } = await run("sh", ["-c", pipe], { env: { MAILROOM_SECRET_KEY: activation.key } });
+  assert.equal(stderr, "");
+  assert.equal(stdout, `secret      ${activation.secret}\n`);
+  assert.equal(readFileSync(join(consumer, "status"), "utf8"), "2\n");
+});
+
+test("a key file that may not be read is said to be so", async () => {
+  const keys = file("forbidden", activation.key);
+  chmodSync(join(consumer, keys), 0);
+  const args = [activation.token, "--action", "activate", "--key-file"];
+  const forbidden = await verifier([...args, keys]);
+  // The superuser may read every file.
+  const permitted = process.getuid?.() === 0;
+  assert.equal(forbidden.stderr, permitted ? "" : "mailroom-verifier: the key file cannot be read: EACCES\n");
+  assert.equal(forbidden.status, permitted ? 0 : 2);
+
+  // Nobody can read the beginning of this one, though it can be opened.
+  if (process.platform === "linux") {
+    const { status, stderr } = await verifier([...args, "/proc/self/mem"]);
+    assert.equal(stderr, "mailroom-verifier: the key file cannot be read: EIO\n");
+    assert.equal(status, 2);
+  }
+});
+
+test("a key of another form is refused and not shown", async () => {
+  const { key, token } = activation;
+  const bytes = Buffer.from(key, "hex");
+  for (const form of [
+    `mrsk_${bytes.toString("base64url")}`,
+    `mrpk_${bytes.toString("base64url")}`,
+    bytes.toString("base64"),
+    `0x${key}`,
+    `\ufeff${key}`,
+    `${key} ${key}`,
+    `"${key}"`,
+    token,
+  ]) {
+    const args = [token, "--action", "activate"];
+    for (const { status, stdout, stderr } of [
+      await verifier(args, { key: form }),
+      await verifier([...args, "--key-file", file("other-form", `${form}\n`)]),
+    ]) {
+      assert.match(stderr, /^mailroom-verifier: (?:MAILROOM_SECRET_KEY|line 1 of the key file) is no key: /);
+      assert.ok(!stderr.includes(form.slice(5, 30)), stderr);
+      assert.equal(stdout, "");
+      assert.equal(status, 2);
+    }
+  }
+});
+
+test("where WebAssembly is switched off the status is 2, not that of a token that is not genuine", async () => {
+  const args = ["--jitless", PROGRAM, activation.token, "--action", "activate"];
+  const env = { MAILROOM_SECRET_KEY: activation.key };
+  const { status, stdout, stderr } = await run(process.execPath, args, { env });
+  assert.match(stderr, /^mailroom-verifier: WebAssembly cannot be started/m);
+  assert.ok(!stderr.includes(activation.token) && !stderr.includes(activation.key));
+  assert.equal(stdout, "");
+  assert.equal(status, 2);
+});
+
+test("npx finds the program", async () => {
+  const args = ["--no-install", "mailroom-verifier", activation.token, "--action", "activate"];
+  const { status, stdout } = await run("npx", args, { env: { MAILROOM_SECRET_KEY: activation.key } });
+  assert.deepEqual(verdicts(stdout), [true]);
+  assert.equal(status, 0);
+});

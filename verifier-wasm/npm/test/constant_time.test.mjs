@@ -1,0 +1,135 @@
+// How long a verification takes says nothing about the key: which way it goes through the module, and which memory it
+// touches, is the same for every key that did not sign the token, however much of its tag is right.
+
+import assert from "node:assert/strict";
+import { createHmac, randomBytes } from "node:crypto";
+import { test } from "node:test";
+
+import { packaged, start } from "./traced.mjs";
+
+const OK = 0;
+const SIGNATURE = 3;
+const { exports, trace, places } = start(packaged());
+const memory = new Uint8Array(exports.memory.buffer);
+const PATHS = { activate: "/activate", recover: "/recover" };
+const NUMBERS = { activate: 1, recover: 2 };
+const CODE = "01234";
+
+function prepare(key) {
+  memory.set(key, exports.text_buffer());
+  assert.equal(exports.prepare_key(-1), OK);
+  return memory.slice(exports.key_buffer(), exports.key_buffer() + 64);
+}
+
+/** The trace of one verification with a key prepared before. */
+function verification(prepared, token, action, expected) {
+  memory.set(prepared, exports.key_buffer());
+  memory.set(Buffer.from(token), exports.text_buffer());
+  memory.set(Buffer.from(CODE), exports.code_buffer());
+  let status;
+  const events = trace(() => {
+    status = exports.verify(token.length, NUMBERS[action], action === "recover" ? CODE.length : -1);
+  });
+  assert.equal(status, expected);
+  return events;
+}
+
+function sign(key, action, secret) {
+  const mac = createHmac("sha256", key).update(PATHS[action]).update(secret);
+  if (action === "recover") mac.update(CODE);
+  return mac.digest();
+}
+
+function spell(secret, tag) {
+  return Buffer.concat([secret, tag]).toString("base64url");
+}
+
+for (const action of ["activate", "recover"]) {
+  test(`${action}: one wrong byte anywhere in the tag goes the same way as 32 wrong bytes`, () => {
+    const key = randomBytes(32);
+    const secret = randomBytes(32);
+    const genuine = sign(key, action, secret);
+    const [near, ...far] = [key, ...Array.from({ length: 8 }, () => randomBytes(32))].map(prepare);
+    for (let byte = 0; byte < 32; byte++) {
+      for (const bit of [0, 7]) {
+        const tag = Buffer.from(genuine);
+        tag[byte] ^= 1 << bit;
+        const token = spell(secret, tag);
+        const events = verification(near, token, action, SIGNATURE);
+        assert.ok(events.length > 500, `only ${events.length} events`);
+        for (const other of far) {
+          // Compared as text, because a difference need not be printed in full.
+          assert.ok(verification(other, token, action, SIGNATURE).join() === events.join(), `byte ${byte}`);
+        }
+      }
+    }
+  });
+
+  test(`${action}: the secret in the token decides about nothing`, () => {
+    const key = prepare(randomBytes(32));
+    const decisions = () => {
+      const token = spell(randomBytes(32), randomBytes(32));
+      // The characters themselves are looked up in a table: whoever sent them knows them.
+      return verification(key, token, action, SIGNATURE).filter((_, index) => index % 2 === 0);
+    };
+    const [first, ...others] = Array.from({ length: 20 }, decisions);
+    for (const other of others) assert.ok(other.join() === first.join());
+  });
+
+  test(`${action}: the trace would show a difference, since it shows the verdict`, () => {
+    const key = randomBytes(32);
+    const secret = randomBytes(32);
+    const token = spell(secret, sign(key, action, secret));
+    const accepted = verification(prepare(key), token, action, OK);
+    const refused = verification(prepare(randomBytes(32)), token, action, SIGNATURE);
+    assert.ok(accepted.join() !== refused.join());
+    assert.ok(places > 200, `only ${places} places report`);
+  });
+}
+
+test("preparing a key takes the same way for every key, in bytes and in hexadecimal", () => {
+  const bytes = () => {
+    const key = randomBytes(32);
+    return trace(() => prepare(key)).join();
+  };
+  const text = () => {
+    const key = Buffer.from(randomBytes(32).toString("hex"));
+    memory.set(key, exports.text_buffer());
+    return trace(() => assert.equal(exports.prepare_key(key.length), OK)).join();
+  };
+  for (const prepared of [bytes, text]) {
+    assert.equal(new Set(Array.from({ length: 20 }, prepared)).size, 1);
+  }
+});
+
+// Compares 32 bytes at 0 with those at 32: once as one should not, once as one should.
+const COMPARISONS = `(module
+  (memory (export "memory") 1)
+  (func (export "careless") (result i32)
+    (local $at i32)
+    (loop $next
+      (if (i32.ne (i32.load8_u (local.get $at)) (i32.load8_u offset=32 (local.get $at)))
+        (then (return (i32.const 0))))
+      (local.set $at (i32.add (local.get $at) (i32.const 1)))
+      (br_if $next (i32.lt_u (local.get $at) (i32.const 32))))
+    (i32.const 1))
+  (func (export "careful") (result i32)
+    (local $at i32) (local $different i32)
+    (loop $next
+      (local.set $different (i32.or (local.get $different)
+        (i32.xor (i32.load8_u (local.get $at)) (i32.load8_u offset=32 (local.get $at)))))
+      (local.set $at (i32.add (local.get $at) (i32.const 1)))
+      (br_if $next (i32.lt_u (local.get $at) (i32.const 32))))
+    (i32.eqz (local.get $different))))`;
+
+test("the trace tells a comparison that stops at the first difference from one that does not", () => {
+  const comparisons = start(COMPARISONS);
+  const bytes = new Uint8Array(comparisons.exports.memory.buffer);
+  const ways = (compare) =>
+    Array.from({ length: 32 }, (_, wrong) => {
+      bytes.fill(7, 0, 64)[wrong] ^= 1;
+      return comparisons.trace(() => assert.equal(compare(), 0)).join();
+    });
+  assert.equal(new Set(ways(comparisons.exports.careless)).size, 32);
+  assert.equal(new Set(ways(comparisons.exports.careful)).size, 1);
+});

@@ -1,0 +1,91 @@
+// What is in the WebAssembly module, and what the package weighs.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+import { constants, gzipSync } from "node:zlib";
+
+import { build } from "esbuild";
+
+import { consumer, installed, tarball } from "./consumer.mjs";
+
+const bytes = readFileSync(join(installed, "dist/verifier.wasm"));
+const module = new WebAssembly.Module(bytes);
+
+test("the module imports nothing, so that it needs no script", () => {
+  assert.deepEqual(WebAssembly.Module.imports(module), []);
+});
+
+test("the module exports what the package calls, and nothing that allocates", () => {
+  const names = WebAssembly.Module.exports(module).map(({ name }) => name);
+  assert.deepEqual(names.toSorted(), [
+    "__stack_pointer",
+    "code_buffer",
+    "expected_tag",
+    "identify",
+    "inspect",
+    "key_buffer",
+    "memory",
+    "output_buffer",
+    "prepare_key",
+    "text_buffer",
+    "verify",
+  ]);
+});
+
+test("the module has no text of a panic, no formatting machinery, no path of a source file", () => {
+  const texts = bytes.toString("latin1").match(/[\x20-\x7e]{4,}/g);
+  // The one long table of text that formatting brings is that of all numbers below 100.
+  const traces =
+    /panic|called `|unwrap|overflow|out of (?:range|bounds)|index|slice|0001020304|alloc|\.rs|rustc|src\//;
+  assert.deepEqual(
+    texts.filter((text) => traces.test(text)),
+    [],
+  );
+  assert.ok(
+    texts.some((text) => text.includes("mailroom/consumed")),
+    "the texts of the module were not found",
+  );
+});
+
+test("no function of the formatting machinery is linked in", () => {
+  // The module before its names are taken off, as `cargo xtask npm` leaves it beside the tarball.
+  const named = readFileSync(join(dirname(tarball), "wasm-pack/verifier_bg.wasm"));
+  const [names] = WebAssembly.Module.customSections(new WebAssembly.Module(named), "name");
+  const text = Buffer.from(names).toString("latin1");
+  assert.match(text, /mailroom_verifier_core/, "the names were not found");
+  assert.doesNotMatch(text, /core(?:\[[0-9a-f]+\])?::fmt/);
+});
+
+test("the module has one page of memory and does not grow it", () => {
+  const { exports } = new WebAssembly.Instance(module);
+  assert.equal(exports.memory.buffer.byteLength, 65_536);
+});
+
+test("the module has at most 13 kB", () => {
+  assert.ok(bytes.length <= 13_000, `${bytes.length} bytes`);
+});
+
+test("the inlined entry has at most 8 kB, minified and gzipped", async () => {
+  const { outputFiles } = await build({
+    stdin: { contents: 'export * from "mailroom-verifier";', resolveDir: consumer },
+    bundle: true,
+    minify: true,
+    write: false,
+    format: "esm",
+    platform: "browser",
+    logLevel: "error",
+  });
+  const [{ contents }] = outputFiles;
+  const { length } = gzipSync(contents, { level: constants.Z_BEST_COMPRESSION });
+  assert.ok(length <= 8_000, `${length} bytes`);
+});
+
+test("whoever imports only the errors gets no module with them", async () => {
+  const contents =
+    'import "mailroom-verifier"; export { VerificationError } from "mailroom-verifier/errors";';
+  const options = { stdin: { contents, resolveDir: consumer }, bundle: true, minify: true, write: false };
+  const { outputFiles } = await build({ ...options, format: "esm", logLevel: "error" });
+  assert.ok(outputFiles[0].contents.length < 2_000);
+});

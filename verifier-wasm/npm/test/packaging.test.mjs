@@ -1,0 +1,67 @@
+// The tarball as npm and its users' tools see it.
+
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { installed, load, repository, run, sources, tarball } from "./consumer.mjs";
+
+const checker = (name) => join(repository, "tests/node_modules/.bin", name);
+
+test("publint finds nothing", async () => {
+  const { status, stdout, stderr } = await run(checker("publint"), ["--strict", tarball]);
+  assert.equal(status, 0, stdout + stderr);
+});
+
+test("every entry has types that fit what is imported", async () => {
+  const { status, stdout, stderr } = await run(checker("attw"), ["--profile", "esm-only", tarball]);
+  assert.equal(status, 0, stdout + stderr);
+});
+
+test("the tarball holds what is used, and no sources, tests or tools", () => {
+  const files = readdirSync(installed, { recursive: true, withFileTypes: true }).filter((entry) =>
+    entry.isFile(),
+  );
+  const others = files
+    .map(({ parentPath, path, name }) => join(parentPath ?? path, name).slice(installed.length + 1))
+    .filter((name) => !/^dist\/[a-z]+\.js$/.test(name));
+  assert.deepEqual(others.toSorted(), [
+    "LICENSE",
+    "README.md",
+    "dist/errors.d.ts",
+    "dist/inline.d.ts",
+    "dist/slim.d.ts",
+    "dist/token.d.ts",
+    "dist/types.d.ts",
+    "dist/verifier.d.ts",
+    "dist/verifier.d.wasm.ts",
+    "dist/verifier.wasm",
+    "package.json",
+  ]);
+});
+
+test("the package depends on nothing and runs nothing when it is installed", () => {
+  const {
+    dependencies,
+    peerDependencies,
+    optionalDependencies,
+    scripts = {},
+  } = load("mailroom-verifier/package.json");
+  assert.deepEqual([dependencies, peerDependencies, optionalDependencies], [undefined, undefined, undefined]);
+  assert.ok(!Object.keys(scripts).some((name) => /install|prepare|publish/.test(name)));
+});
+
+test("each class of errors is defined once in the package", () => {
+  for (const name of readdirSync(join(installed, "dist")).filter((file) => file.endsWith(".js"))) {
+    const text = readFileSync(join(installed, "dist", name), "utf8");
+    assert.equal(text.includes('code = "ERR_'), name === "errors.js", name);
+  }
+});
+
+test("the lock file names versions and no registry", () => {
+  const lock = readFileSync(join(sources, "package-lock.json"), "utf8");
+  assert.doesNotMatch(lock, /"resolved"/);
+  const { devDependencies } = JSON.parse(readFileSync(join(sources, "package.json"), "utf8"));
+  for (const version of Object.values(devDependencies)) assert.match(version, /^(?:npm:\w+@)?\d+\.\d+\.\d+$/);
+});

@@ -1,0 +1,159 @@
+// What the types allow and what they refuse. Nothing here runs.
+
+import {
+  type Action,
+  type Bytes,
+  createVerifier,
+  type Expectation,
+  type ExpectedActivation,
+  type ExpectedRecovery,
+  inspect,
+  type Refused,
+  type SharedKey,
+  type UnverifiedToken,
+  type Verification,
+  type Verified,
+  type VerifiedToken,
+  type Verifier,
+  type VerifierOptions,
+} from "mailroom-verifier";
+import * as errors from "mailroom-verifier/errors";
+import {
+  TokenMalformedError,
+  VerificationError,
+  type VerificationErrorCode,
+  VerifierError,
+} from "mailroom-verifier/errors";
+
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+declare function same<A, B>(proof: Same<A, B>): void;
+
+declare const bytes: Uint8Array;
+declare const token: string;
+declare const maybe: string | null;
+
+const verifier = createVerifier({ keys: token });
+same<typeof verifier, Verifier>(true);
+createVerifier({ keys: bytes });
+createVerifier({ keys: [token, bytes] as const, dangerouslyAllowSecretInBrowser: true });
+createVerifier({ keys: [] as SharedKey[] } satisfies VerifierOptions);
+// @ts-expect-error keys are required
+createVerifier({});
+// @ts-expect-error a misspelt option
+createVerifier({ keys: token, dangerouslyAllowSecretsInBrowser: true });
+// @ts-expect-error an environment variable may be missing
+createVerifier({ keys: undefined as string | undefined });
+// @ts-expect-error numbers are no key
+createVerifier({ keys: [1, 2, 3] });
+// @ts-expect-error the permission is a boolean
+createVerifier({ keys: token, dangerouslyAllowSecretInBrowser: "yes" });
+
+const verified = verifier.verify(token, { action: "activate" });
+same<typeof verified, VerifiedToken>(true);
+same<typeof verified.version, 1>(true);
+same<typeof verified.action, Action>(true);
+same<Action, "activate" | "recover">(true);
+same<typeof verified.secret, Uint8Array<ArrayBuffer>>(true);
+same<typeof verified.id, Uint8Array<ArrayBuffer>>(true);
+verifier.verify(token, { action: "recover", code: "01234" });
+// @ts-expect-error nothing can be changed
+verified.secret = bytes;
+// @ts-expect-error an action is required
+verifier.verify(token, {});
+// @ts-expect-error another action
+verifier.verify(token, { action: "activation" });
+// @ts-expect-error a recovery has a code
+verifier.verify(token, { action: "recover" });
+// @ts-expect-error an activation has none
+verifier.verify(token, { action: "activate", code: "01234" });
+// @ts-expect-error a code is text, so that 01234 keeps its zero
+verifier.verify(token, { action: "recover", code: 1234 });
+// @ts-expect-error a misspelt option
+verifier.verify(token, { action: "recover", code: "01234", cod: "" });
+// @ts-expect-error a parameter that may be missing
+verifier.verify(maybe, { action: "activate" });
+verifier.verify(maybe ?? "", { action: "activate" } satisfies Expectation);
+
+same<Expectation, ExpectedActivation | ExpectedRecovery>(true);
+same<Verification, Verified | Refused>(true);
+same<SharedKey, string | Uint8Array>(true);
+same<Bytes, Uint8Array<ArrayBuffer>>(true);
+verifier.verify(token, { action: "activate", code: undefined });
+// @ts-expect-error a code that may be missing
+verifier.verify(token, { action: "recover", code: token as string | undefined });
+// @ts-expect-error an action that nobody has looked at
+verifier.verify(token, { action: token });
+// @ts-expect-error a verifier cannot be changed
+verifier.verify = verifier.tryVerify;
+
+const { verify, tryVerify } = verifier;
+verify(token, { action: "activate" }).id.byteLength;
+
+const result = tryVerify(token, { action: "activate" });
+same<typeof result, Verification>(true);
+// @ts-expect-error nothing is known before `ok` is asked
+result.token;
+if (result.ok) {
+  same<typeof result.token, VerifiedToken>(true);
+  // @ts-expect-error what is genuine has no error
+  result.error;
+} else {
+  same<typeof result.code, VerificationErrorCode>(true);
+  same<typeof result.error, VerificationError>(true);
+  // @ts-expect-error what was refused has no token
+  result.token;
+  const { code } = result;
+  switch (code) {
+    case "ERR_TOKEN_MALFORMED":
+    case "ERR_TOKEN_SIGNATURE":
+    case "ERR_CODE_UNCHECKABLE":
+    case "ERR_CODE_REQUIRED":
+    case "ERR_CODE_MALFORMED":
+      break;
+    default:
+      code satisfies never;
+  }
+}
+
+const shown = inspect(token);
+same<typeof shown, UnverifiedToken>(true);
+same<typeof shown.verified, false>(true);
+same<typeof shown.version, 1>(true);
+same<typeof shown.unverifiedSecret, Bytes>(true);
+same<typeof shown.unverifiedSignature, Bytes>(true);
+same<typeof shown.unverifiedId, Bytes>(true);
+// @ts-expect-error the name says that nothing is proven
+shown.secret;
+// @ts-expect-error what is not verified does not pass for what is
+const forged: VerifiedToken = shown;
+// @ts-expect-error nor does anything that only looks like it
+const imitation: VerifiedToken = { version: 1, action: "activate", secret: bytes, id: bytes };
+// @ts-expect-error a verified token is made by a verifier only
+const made: VerifiedToken = new (verified.constructor as new () => VerifiedToken)("x");
+void [forged, imitation, made];
+
+try {
+  verify(token, { action: "activate" });
+} catch (error) {
+  if (error instanceof TokenMalformedError) same<typeof error.code, "ERR_TOKEN_MALFORMED">(true);
+  if (error instanceof VerificationError) same<typeof error.code, VerificationErrorCode>(true);
+  if (error instanceof VerifierError) same<typeof error.code, string>(true);
+}
+
+same<typeof errors.TokenMalformedError.code, "ERR_TOKEN_MALFORMED">(true);
+same<typeof errors.TokenSignatureError.code, "ERR_TOKEN_SIGNATURE">(true);
+same<typeof errors.CodeUncheckableError.code, "ERR_CODE_UNCHECKABLE">(true);
+same<typeof errors.CodeRequiredError.code, "ERR_CODE_REQUIRED">(true);
+same<typeof errors.CodeMalformedError.code, "ERR_CODE_MALFORMED">(true);
+same<typeof errors.InvalidArgumentError.code, "ERR_INVALID_ARGUMENT">(true);
+same<typeof errors.KeyInvalidError.code, "ERR_KEY_INVALID">(true);
+same<typeof errors.SecretInBrowserError.code, "ERR_SECRET_IN_BROWSER">(true);
+same<typeof errors.WasmUnavailableError.code, "ERR_WASM_UNAVAILABLE">(true);
+const handmade: VerifierError = new errors.KeyInvalidError("message", { cause: token });
+// @ts-expect-error a wrong key is not the visitor's fault
+const visitors: VerificationError = handmade;
+// @ts-expect-error the base has no code of its own
+new errors.VerifierError("message");
+// @ts-expect-error a code never changes
+handmade.code = "ERR_KEY_INVALID";
+void visitors;

@@ -4,12 +4,17 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use mailroom_tests::postgres::{Installation, Wanted};
 use mailroom_tests::tools::{target_folder, workspace};
 
 use crate::{node, npm, tools};
 
 /// The native contestant. `tests/bench/native.mjs` starts it the same way once it is compiled.
 const NATIVE: [&str; 4] = ["bench", "--quiet", "--package=mailroom-verifier-core", "--bench=verify"];
+
+/// The program that drains queues, and `mailroom` as it is installed.
+const DRAIN: [&str; 5] =
+    ["--release", "--package=xtask", "--package=mailroom", "--bin=mailroom-drain", "--bin=mailroom"];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -39,16 +44,34 @@ enum What {
     },
     /// The start of a Node process that imports the npm package and verifies a first token, beside an empty one
     Start,
+    /// The waiting tokens that `mailroom collect` signs and hands over in a second, on a throwaway PostgreSQL
+    Drain(Drain),
     /// One verification by the npm package in Node, beside other ways to do it and the native core
     Verify,
 }
 
+#[derive(clap::Args)]
+struct Drain {
+    /// How many tokens wait, in thousands of them
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    tokens: usize,
+
+    /// How many rounds each batch limit gets; the limits take turns
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    rounds: usize,
+
+    /// The PostgreSQL to run: a version such as 15 or 18, or the folder of its programs
+    #[arg(long, value_name = "VERSION", value_parser = Wanted::parse)]
+    postgres: Option<Wanted>,
+}
+
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let mut command = match options.what {
-        What::Migrations { rows } => database("time-migrations", rows),
+    let mut command = match &options.what {
+        What::Migrations { rows } => database("time-migrations", *rows),
         What::Package => program("package")?,
-        What::Requests { rounds } => database("time-requests", rounds),
+        What::Requests { rounds } => database("time-requests", *rounds),
         What::Start => program("start")?,
+        What::Drain(settings) => drain(settings)?,
         What::Verify => verify()?,
     };
     if options.json {
@@ -58,7 +81,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         );
         command.arg("--json");
     }
-    let status = command.stdin(Stdio::null()).status().context("cannot run the benchmark")?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.stdin(Stdio::null()).status().with_context(|| format!("cannot run {program}"))?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -83,6 +107,19 @@ fn verify() -> Result<Command> {
     let built = tools::cargo(NATIVE).arg("--no-run").status().context("cannot run cargo")?;
     ensure!(built.success(), "the native benchmark does not compile");
     program("verify")
+}
+
+fn drain(settings: &Drain) -> Result<Command> {
+    let wanted = settings.postgres.clone().map_or_else(Wanted::from_environment, Ok)?;
+    let installation = Installation::find(&wanted)?;
+    eprintln!("building mailroom and the benchmark, optimized ...");
+    let built = tools::cargo(["build"].into_iter().chain(DRAIN)).status().context("cannot run cargo")?;
+    ensure!(built.success(), "the benchmark does not compile");
+    let mut command = Command::new(target_folder().join("release/mailroom-drain"));
+    command.arg(format!("--tokens={}", settings.tokens)).arg(format!("--rounds={}", settings.rounds));
+    command.env("MAILROOM_TEST_PROGRAM", target_folder().join("release/mailroom"));
+    command.env("MAILROOM_TEST_POSTGRES", installation.programs);
+    Ok(command)
 }
 
 fn folder(name: &str) -> PathBuf {

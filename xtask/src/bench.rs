@@ -52,7 +52,7 @@ enum What {
 
 #[derive(clap::Args)]
 struct Drain {
-    /// How many tokens wait, in thousands of them
+    /// How many tokens wait; a multiple of 1,000
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     tokens: usize,
 

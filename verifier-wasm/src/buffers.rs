@@ -12,11 +12,16 @@ use core::{
 pub(crate) const TEXT_LENGTH: usize = 160;
 /// Longer than any code.
 pub(crate) const CODE_LENGTH: usize = 8;
-/// As long as secret and tag together.
-pub(crate) const OUTPUT_LENGTH: usize = 64;
+/// As long as the header, the secret and the longest signature together, in whole words.
+pub(crate) const OUTPUT_LENGTH: usize = 112;
+/// As long as a prepared key, in whole words.
+#[cfg(feature = "shared")]
+pub(crate) const KEY_LENGTH: usize = 200;
+#[cfg(not(feature = "shared"))]
+pub(crate) const KEY_LENGTH: usize = 32;
 
 /// The prepared key of the next call.
-pub(crate) static KEY: Buffer<{ 64 / 8 }> = Buffer::new();
+pub(crate) static KEY: Buffer<{ KEY_LENGTH / 8 }> = Buffer::new();
 /// The token of the next call, or a key that is to be prepared.
 pub(crate) static TEXT: Buffer<{ TEXT_LENGTH / 8 }> = Buffer::new();
 /// The code of the next call.

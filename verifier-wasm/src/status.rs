@@ -17,6 +17,13 @@ pub(crate) fn of(verdict: Result<(), VerifyError>) -> u32 {
         Err(VerifyError::CodeUncheckable) => 4,
         Err(VerifyError::CodeRequired) => 5,
         Err(VerifyError::CodeMalformed) => 6,
+        Err(VerifyError::Malformed(Malformed::Version { .. })) => 7,
+        Err(VerifyError::Malformed(Malformed::Action { .. })) => 8,
+        Err(VerifyError::Malformed(Malformed::Expiry)) => 9,
+        Err(VerifyError::Action { .. }) => 10,
+        Err(VerifyError::Expired { .. }) => 11,
+        Err(VerifyError::CodeMismatch) => 12,
+        Err(VerifyError::LinkUncheckable) => 13,
         Err(_) => UNKNOWN,
     }
 }
@@ -26,6 +33,10 @@ pub(crate) fn of_key(error: InvalidKey) -> u32 {
     match error {
         InvalidKey::Length { .. } => 1,
         InvalidKey::NotHexadecimal => 2,
+        InvalidKey::Kind => 3,
+        InvalidKey::NotBase64 => 4,
+        InvalidKey::NotAPoint => 5,
+        InvalidKey::SmallOrder => 6,
         _ => UNKNOWN,
     }
 }

@@ -2,67 +2,122 @@ import type * as Exports from "./generated/verifier_bg.wasm.js";
 import { OK, refusal } from "./status.js";
 import type { Action, Bytes } from "./types.js";
 
-/** A key as the module prepares it: two states of SHA-256. As secret as the key itself. */
-export type PreparedKey = Bytes & { readonly prepared: unique symbol };
+/** A key as the module prepares it. A shared one is as secret as the key itself. */
+export interface PreparedKey {
+  readonly state: Bytes;
+  /** The four bytes by which tokens of v2 and v3 name the key. */
+  readonly id: Bytes;
+}
+
+/** When a token is judged, in whole seconds. */
+export interface Moment {
+  readonly now: number;
+  readonly tolerance: number;
+}
+
+/** What a token consists of. Nothing is proven of it. */
+export interface Fields {
+  readonly version: 1 | 2 | 3;
+  /** What tokens of v1 do not have is zero. */
+  readonly action: number;
+  readonly keyId: Bytes;
+  readonly expiresAt: number;
+  readonly secret: Bytes;
+  readonly tag: Bytes;
+}
+
+/** Of which kind the keys of a module are, and how long they are when they are prepared. */
+const KEY_LENGTHS = { shared: 200, public: 32 } as const;
+
+export type KeyKind = keyof typeof KEY_LENGTHS;
 
 const TEXT_LENGTH = 160;
 const CODE_LENGTH = 8;
-const KEY_LENGTH = 64;
-const OUTPUT_LENGTH = 64;
+const OUTPUT_LENGTH = 112;
 
 const encoder = new TextEncoder();
 
 /**
- * One instance of the WebAssembly module, and the places in its memory through which bytes cross.
+ * One instance of a WebAssembly module, and the places in its memory through which bytes cross.
  *
  * Every method reads all it needs from its arguments, which are primitive or copied before, then fills the places and
  * calls: no code of the caller runs in between, so calls cannot disturb each other.
  */
 export class Engine {
+  readonly kind: KeyKind;
   readonly #exports: typeof Exports;
   readonly #text: Bytes;
   readonly #code: Uint8ClampedArray;
   readonly #key: Bytes;
   readonly #output: Bytes;
+  readonly #numbers: DataView;
   #loaded: PreparedKey | undefined;
 
-  constructor(instance: WebAssembly.Instance) {
+  constructor(instance: WebAssembly.Instance, kind: KeyKind) {
     const exports = instance.exports as unknown as typeof Exports;
     const { buffer } = exports.memory;
+    this.kind = kind;
     this.#exports = exports;
     this.#text = new Uint8Array(buffer, exports.text_buffer(), TEXT_LENGTH);
     // Clamped, so that a character beyond the first 256 does not pass for the one that has its low byte.
     this.#code = new Uint8ClampedArray(buffer, exports.code_buffer(), CODE_LENGTH);
-    this.#key = new Uint8Array(buffer, exports.key_buffer(), KEY_LENGTH);
+    this.#key = new Uint8Array(buffer, exports.key_buffer(), KEY_LENGTHS[kind]);
     this.#output = new Uint8Array(buffer, exports.output_buffer(), OUTPUT_LENGTH);
+    this.#numbers = new DataView(buffer, exports.output_buffer(), OUTPUT_LENGTH);
   }
 
-  /** Prepares a key written in hexadecimal, or 32 bytes; `undefined` for any other string. */
+  /** Prepares a key given as text, or as 32 bytes; `undefined` for what is no key of this module's kind. */
   prepare(key: string | Uint8Array): PreparedKey | undefined {
-    let hex = -1;
+    let length = -1;
     this.#loaded = undefined;
-    if (typeof key === "string") hex = this.#write(key);
+    if (typeof key === "string") length = this.#write(key);
     else this.#text.set(key);
-    const status = this.#exports.prepare_key(hex);
-    return status === OK ? (this.#key.slice() as PreparedKey) : undefined;
+    const status = this.#exports.prepare_key(length);
+    return status === OK ? { state: this.#key.slice(), id: this.#output.slice(0, 4) } : undefined;
   }
 
   /** Judges a token with one key; the number is one of `status.ts`. */
-  verify(token: string, action: Action, code: string | undefined, key: PreparedKey): number {
+  verify(token: string, action: Action, code: string | undefined, key: PreparedKey, moment: Moment): number {
     this.#load(key);
-    return this.#exports.verify(this.#write(token), actionNumber(action), this.#writeCode(code));
+    const digits = this.#writeCode(code);
+    return this.#exports.verify(this.#write(token), actionNumber(action), digits, moment.now, moment.tolerance);
+  }
+
+  /** Judges the link apart from its code. */
+  verifyLink(token: string, action: Action, key: PreparedKey, moment: Moment): number {
+    this.#load(key);
+    return this.#exports.verify_link(this.#write(token), actionNumber(action), moment.now, moment.tolerance);
+  }
+
+  /** When the token ends that the last call of `verify` or `verifyLink` accepted; 0 if it does not say. */
+  get expiresAt(): number {
+    return this.#numbers.getUint32(4, true) * 2 ** 32 + this.#numbers.getUint32(0, true);
+  }
+
+  /** What a token consists of. Nothing is proven of it. */
+  inspect(token: string): Fields {
+    this.#demand(this.#exports.inspect(this.#write(token)));
+    const numbers = this.#numbers;
+    const version = numbers.getUint8(0) as Fields["version"];
+    return {
+      version,
+      action: numbers.getUint8(1),
+      keyId: this.#output.slice(2, 6),
+      expiresAt: numbers.getUint32(6) * 2 ** 32 + numbers.getUint32(10),
+      secret: this.#output.slice(14, 46),
+      tag: this.#output.slice(46, version === 3 ? 110 : 78),
+    };
   }
 
   /** The secret that a token carries. Nothing is proven of it. */
   secret(token: string): Bytes {
     this.#demand(this.#exports.inspect(this.#write(token)));
-    return this.#output.slice(0, 32);
+    return this.#output.slice(14, 46);
   }
 
   /** The tag that a token carries. Nothing is proven of it. */
   tag(token: string): Bytes {
-    this.#demand(this.#exports.inspect(this.#write(token)));
-    return this.#output.slice(32, 64);
+    return this.inspect(token).tag;
   }
 
   /** The id under which the use of a token is remembered. */
@@ -74,7 +129,9 @@ export class Engine {
   /** The tag that the token should have. Whoever learns it can forge the link. */
   expectedTag(token: string, action: Action, code: string | undefined, key: PreparedKey): Bytes {
     this.#load(key);
-    this.#demand(this.#exports.expected_tag(this.#write(token), actionNumber(action), this.#writeCode(code)));
+    this.#demand(
+      this.#exports.expected_tag(this.#write(token), actionNumber(action), this.#writeCode(code)),
+    );
     return this.#output.slice(0, 32);
   }
 
@@ -84,7 +141,7 @@ export class Engine {
 
   #load(key: PreparedKey): void {
     if (this.#loaded === key) return;
-    this.#key.set(key);
+    this.#key.set(key.state);
     this.#loaded = key;
   }
 

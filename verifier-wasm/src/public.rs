@@ -1,0 +1,59 @@
+//! Public keys: v3.
+
+use mailroom_verifier_core::{InvalidKey, KeyRing, PublicKey, VerifyingKey};
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::{
+    buffers::{KEY, KEY_LENGTH, OUTPUT, TEXT, TEXT_LENGTH},
+    exchange::{first, judge, judge_link, moment},
+    status,
+};
+
+/// Where the public key of the next call lies: [`PublicKey::LENGTH`] bytes.
+#[wasm_bindgen]
+pub fn key_buffer() -> *const u8 {
+    KEY.address()
+}
+
+/// Judges the key in the text buffer, leaves its 32 bytes in the key buffer and its id (4) in the output buffer.
+///
+/// The key is the first `length` bytes as text, or, if `length` is negative, the first 32 bytes. Returns a number of
+/// `status.rs` for keys.
+#[wasm_bindgen]
+pub fn prepare_key(length: i32) -> u32 {
+    let text: [u8; TEXT_LENGTH] = TEXT.load();
+    let key = match usize::try_from(length) {
+        Ok(length) => PublicKey::parse(first(&text, length)),
+        Err(_) => PublicKey::from_bytes(&TEXT.load()),
+    };
+    match key {
+        Ok(key) => {
+            let [i0, i1, i2, i3] = key.id();
+            KEY.store(key.as_bytes());
+            OUTPUT.store(&[i0, i1, i2, i3, 0, 0, 0, 0]);
+            status::OK
+        }
+        Err(error) => status::of_key(error),
+    }
+}
+
+/// Verifies the token in the first `length` bytes of the text buffer with the key in the key buffer.
+///
+/// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, `code` the
+/// length of the code in the code buffer, or negative for no code; `now` and `tolerance` are seconds. Lengths beyond the
+/// buffers stand for whatever is too long. Returns a number of `status.rs` for tokens.
+#[wasm_bindgen]
+pub fn verify(length: usize, action: u8, code: i32, now: f64, tolerance: f64) -> u32 {
+    ring().map_or(status::UNKNOWN, |ring| judge(&ring, length, action, code, moment(now, tolerance)))
+}
+
+/// The same for a link whose code nobody has typed yet.
+#[wasm_bindgen]
+pub fn verify_link(length: usize, action: u8, now: f64, tolerance: f64) -> u32 {
+    ring().map_or(status::UNKNOWN, |ring| judge_link(&ring, length, action, moment(now, tolerance)))
+}
+
+fn ring() -> Result<KeyRing<[VerifyingKey; 1]>, InvalidKey> {
+    let bytes: [u8; KEY_LENGTH] = KEY.load();
+    PublicKey::from_bytes(&bytes).map(KeyRing::of)
+}

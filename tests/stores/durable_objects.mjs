@@ -1,16 +1,16 @@
 // The store in Durable Objects, in workerd.
 
-import { cpSync, mkdirSync } from "node:fs";
-import { join, posix } from "node:path";
+import { readFileSync } from "node:fs";
+import { posix } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { PACKAGE } from "../runtimes/consumer.mjs";
+import { addSuite, PACKAGE, write } from "../runtimes/consumer.mjs";
 import { resolveExport } from "../runtimes/exports.mjs";
 import * as programs from "../runtimes/programs.mjs";
 import { withWorker } from "../runtimes/workerd.mjs";
 import { freshLinks } from "./links.mjs";
 
-const FILES = ["stores/worker.mjs", "stores/outcomes.mjs", "stores/redeeming.mjs", "runtimes/suite/expect.mjs"];
+const FILES = ["worker.mjs", "outcomes.mjs", "redeeming.mjs"];
 const ENTRIES = [".", "./errors", "./conformance", "./stores/durable-object"];
 /** Before RPC and Durable Objects in SQL, and now. */
 const DATES = ["2023-05-18", undefined];
@@ -21,10 +21,12 @@ export async function durableObjects({ report, folder, installed }) {
     report.missing("Durable Objects", "npm has no workerd for this machine; run `npm ci` in tests/");
     return;
   }
+  addSuite(folder);
   for (const file of FILES) {
-    cpSync(fileURLToPath(new URL(`../${file}`, import.meta.url)), join(folder, file));
+    // A Worker finds packages only from its root.
+    const text = readFileSync(fileURLToPath(new URL(file, import.meta.url)), "utf8");
+    write(folder, file, text.replaceAll('"../runtimes/suite/', '"./suite/'));
   }
-  mkdirSync(join(folder, "objects"));
   const aliases = Object.fromEntries(
     ENTRIES.map((entry) => [
       posix.join(PACKAGE, entry),
@@ -34,12 +36,12 @@ export async function durableObjects({ report, folder, installed }) {
   const version = programs.version(program);
   for (const date of DATES.map((date) => date ?? version)) {
     const objects = ["UsedToken", "Broken", "Watched"];
-    const worker = { program, folder, main: "stores/worker.mjs", date, aliases, objects };
+    const worker = { program, folder, main: "worker.mjs", date, aliases, objects };
     const title = `workerd ${version} of ${date}, Durable Objects`;
-    for (const topic of ["conformance", "redeeming", "objects"]) {
+    for (const topic of ["conformance", "objects", ...(date === version ? ["redeeming"] : [])]) {
       await report.run(`${title}, ${topic}`, () =>
         withWorker(worker, async (url) => {
-          const body = JSON.stringify({ topic, links: freshLinks() });
+          const body = JSON.stringify({ topic, run: `${topic}-${date}`, links: freshLinks() });
           const response = await fetch(url, { method: "POST", body, signal: AbortSignal.timeout(300_000) });
           const text = await response.text();
           if (!response.ok) {

@@ -65,6 +65,8 @@ async function onServer({ report, load, folder, title, program, connect }) {
         await report.run(`${title}, conformance`, async () =>
           ofChecks(await checkStore({ store, unreachable, small })),
         );
+        // Less than it has in use.
+        await connections[1].send("CONFIG", "SET", "maxmemory", "1mb");
         await report.run(`${title}, a full server and one that is away`, () =>
           outcomes(denials(subject, verifierPackage, small, unreachable)),
         );

@@ -36,23 +36,24 @@ export class Watched extends UsedToken {
 
 export default {
   async fetch(request, env) {
-    const { topic, links } = await request.json();
-    const store = (binding = env.UsedToken, namespace = topic) => createDurableObjectStore({ binding, namespace });
+    const { topic, run, links } = await request.json();
+    const store = (binding = env.UsedToken, name = "store") =>
+      createDurableObjectStore({ binding, namespace: `${run}-${name}` });
     const topics = {
       conformance: async () =>
         ofChecks(await checkStore({ store: store(), unreachable: store(env.Broken) }), ["full"]),
       redeeming: () => outcomes(redeeming(verifierPackage, links, () => store())),
-      objects: () => outcomes(objects(env, store)),
+      objects: () => outcomes(objects(env, store, run)),
     };
     return Response.json(await topics[topic]());
   },
 };
 
-function* objects(env, store) {
+function* objects(env, store, run) {
   const subject = { errors };
   const id = (number) => new Uint8Array(16).fill(number);
   const watch = async (namespace, number) => {
-    const name = `${namespace}/${number.toString(16).padStart(2, "0").repeat(16)}`;
+    const name = `${run}-${namespace}/${number.toString(16).padStart(2, "0").repeat(16)}`;
     const object = env.Watched.get(env.Watched.idFromName(name));
     return (await object.fetch("https://object/watch")).json();
   };

@@ -12,8 +12,8 @@ use core::{
 pub(crate) const TEXT_LENGTH: usize = 160;
 /// Longer than any code.
 pub(crate) const CODE_LENGTH: usize = 8;
-/// As long as the header, the secret and the longest signature together, in whole words.
-pub(crate) const OUTPUT_LENGTH: usize = 112;
+/// As long as a consumed-token id.
+pub(crate) const OUTPUT_LENGTH: usize = 16;
 /// As long as a prepared key, in whole words.
 #[cfg(feature = "shared")]
 pub(crate) const KEY_LENGTH: usize = 200;

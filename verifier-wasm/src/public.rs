@@ -5,7 +5,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
     buffers::{KEY, KEY_LENGTH, OUTPUT, TEXT, TEXT_LENGTH},
-    exchange::{first, judge, judge_link, moment},
+    exchange::{first, judge, moment, word},
     status,
 };
 
@@ -28,29 +28,23 @@ pub fn prepare_key(length: i32) -> u32 {
     };
     match key {
         Ok(key) => {
-            let [i0, i1, i2, i3] = key.id();
             KEY.store(key.as_bytes());
-            OUTPUT.store(&[i0, i1, i2, i3, 0, 0, 0, 0]);
+            OUTPUT.store(&word(key.id()));
             status::OK
         }
         Err(error) => status::of_key(error),
     }
 }
 
-/// Verifies the token in the first `length` bytes of the text buffer with the key in the key buffer.
+/// Verifies the token in the first `length` bytes of the text buffer with the key in the key buffer, and leaves its expiry
+/// (8 bytes, little-endian) in the output buffer.
 ///
 /// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, `code` the
-/// length of the code in the code buffer, or negative for no code; `now` and `tolerance` are seconds. Lengths beyond the
-/// buffers stand for whatever is too long. Returns a number of `status.rs` for tokens.
+/// length of the code in the code buffer, −1 for no code, −2 to judge the link apart from its code; `now` and `tolerance`
+/// are seconds. Lengths beyond the buffers stand for whatever is too long. Returns a number of `status.rs` for tokens.
 #[wasm_bindgen]
 pub fn verify(length: usize, action: u8, code: i32, now: f64, tolerance: f64) -> u32 {
     ring().map_or(status::UNKNOWN, |ring| judge(&ring, length, action, code, moment(now, tolerance)))
-}
-
-/// The same for a link whose code nobody has typed yet.
-#[wasm_bindgen]
-pub fn verify_link(length: usize, action: u8, now: f64, tolerance: f64) -> u32 {
-    ring().map_or(status::UNKNOWN, |ring| judge_link(&ring, length, action, moment(now, tolerance)))
 }
 
 fn ring() -> Result<KeyRing<[VerifyingKey; 1]>, InvalidKey> {

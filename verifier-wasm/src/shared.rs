@@ -1,21 +1,21 @@
 //! Shared keys: v1 and v2.
 
-use mailroom_verifier_core::{KeyRing, SharedKey, VerifyingKey};
+use mailroom_verifier_core::{KeyRing, SharedKey};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
     buffers::{KEY, KEY_LENGTH, OUTPUT, TEXT, TEXT_LENGTH},
-    exchange::{first, judge, judge_link, moment, with_expected},
+    exchange::{first, judge, moment, word},
     status,
 };
 
-/// Where the prepared key of the next call lies: [`SharedKey::PREPARED_LENGTH`] bytes, the last four of them its id.
+/// Where the prepared key of the next call lies: [`SharedKey::PREPARED_LENGTH`] bytes.
 #[wasm_bindgen]
 pub fn key_buffer() -> *const u8 {
     KEY.address()
 }
 
-/// Prepares the key in the text buffer and leaves its state in the key buffer.
+/// Prepares the key in the text buffer, leaves its state in the key buffer and its id (4 bytes) in the output buffer.
 ///
 /// The key is what the first `hex` bytes spell in hexadecimal, or, if `hex` is negative, the first 32 bytes. The text
 /// buffer is overwritten. Returns a number of `status.rs` for keys.
@@ -34,42 +34,20 @@ pub fn prepare_key(hex: i32) -> u32 {
                 *to = from;
             }
             KEY.store(&prepared);
+            OUTPUT.store(&word(key.id()));
             status::OK
         }
         Err(error) => status::of_key(error),
     }
 }
 
-/// Verifies the token in the first `length` bytes of the text buffer with the key in the key buffer.
+/// Verifies the token in the first `length` bytes of the text buffer with the key in the key buffer, and leaves its expiry
+/// (8 bytes, little-endian, 0 in v1) in the output buffer.
 ///
 /// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, `code` the
-/// length of the code in the code buffer, or negative for no code; `now` and `tolerance` are seconds. Lengths beyond the
-/// buffers stand for whatever is too long. Returns a number of `status.rs` for tokens.
+/// length of the code in the code buffer, −1 for no code, −2 to judge the link apart from its code; `now` and `tolerance`
+/// are seconds. Lengths beyond the buffers stand for whatever is too long. Returns a number of `status.rs` for tokens.
 #[wasm_bindgen]
 pub fn verify(length: usize, action: u8, code: i32, now: f64, tolerance: f64) -> u32 {
-    judge(&ring(), length, action, code, moment(now, tolerance))
-}
-
-/// The same for a link whose code nobody has typed yet.
-#[wasm_bindgen]
-pub fn verify_link(length: usize, action: u8, now: f64, tolerance: f64) -> u32 {
-    judge_link(&ring(), length, action, moment(now, tolerance))
-}
-
-/// Leaves the tag (32 bytes) that the token should have in the output buffer, for those who look for what is wrong.
-///
-/// Arguments and result are those of [`verify`], except that a wrong tag is no failure.
-#[wasm_bindgen]
-pub fn expected_tag(length: usize, action: u8, code: i32) -> u32 {
-    with_expected(length, action, code, |token, expected| {
-        token.expected_tag(&key(), expected).map(|tag| OUTPUT.store(&tag))
-    })
-}
-
-fn ring() -> KeyRing<[VerifyingKey; 1]> {
-    KeyRing::of(key())
-}
-
-fn key() -> SharedKey {
-    SharedKey::from_prepared(&KEY.load())
+    judge(&KeyRing::of(SharedKey::from_prepared(&KEY.load())), length, action, code, moment(now, tolerance))
 }

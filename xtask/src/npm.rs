@@ -1,6 +1,6 @@
 //! `cargo xtask npm`: builds the npm package and packs it.
 //!
-//! Rust → wasm-pack (cargo, wasm-bindgen) → wasm-opt → the module; its bytes in base64 and the hand-written TypeScript →
+//! Rust → wasm-pack (cargo, wasm-bindgen) → wasm-opt → the module; its bytes in hexadecimal and the hand-written TypeScript →
 //! tsc, esbuild → `npm pack`. The same sources give the same tarball.
 
 use std::collections::BTreeSet;
@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
-use base64ct::{Base64, Encoding};
 use mailroom_tests::tools::{target_folder, workspace};
 
 use crate::step::Steps;
@@ -20,9 +19,10 @@ use crate::{node, tools};
 const WASM_BINDGEN: &str = "0.2.128";
 const WASM_PACK: &str = "0.15.1";
 
-const WASM_OPT: [&str; 6] = [
+const WASM_OPT: [&str; 7] = [
     // What wasm-bindgen exports for its own script.
-    "--remove-exports=__*",
+    "--remove-exports=__abort_handler",
+    "--remove-exports=__instance_terminated",
     "-O3",
     "--all-features",
     "--strip-debug",
@@ -155,10 +155,8 @@ fn build_modules(folder: &Path) -> Result<()> {
             command.arg(built.join("verifier_bg.wasm")).arg("-o").arg(&module),
             &format!("optimise the module of {feature} keys"),
         )?;
-        let inlined = format!(
-            "const wasm: string = \"{}\";\nexport default wasm;\n",
-            Base64::encode_string(&fs::read(&module)?)
-        );
+        let bytes: String = fs::read(&module)?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let inlined = format!("const wasm: string = \"{bytes}\";\nexport default wasm;\n");
         fs::write(generated.join(source), inlined)?;
         // The module of public keys has some of the exports of the other one, and none besides.
         if feature == "shared" {

@@ -19,6 +19,10 @@ export function* guard(subject) {
   const recover = { action: "recover", code: recovery.code };
   const wrong = { action: "recover", code: recovery.wrongCode };
   const memory = (capacity = 10) => createMemoryStore({ capacity, clock });
+  const failed = new Error("origin is down");
+  const fail = () => {
+    throw failed;
+  };
   const make = (store, more = {}) => createGuard({ verifier, store, ...more });
 
   for (const [what, store] of [
@@ -154,7 +158,6 @@ export function* guard(subject) {
         return answer;
       };
       const { redeem } = make(store);
-      const failed = new Error("origin is down");
       const effect = (token) => {
         same(hex(token.id), recovery.id, "id of the token");
         throw failed;
@@ -171,14 +174,7 @@ export function* guard(subject) {
   yield [
     "an effect that fails releases the link, and what it threw is thrown",
     async () => {
-      for (const effect of [
-        () => {
-          throw failed;
-        },
-        async () => {
-          throw failed;
-        },
-      ]) {
+      for (const effect of [fail, async () => fail()]) {
         const { redeem, tryRedeem } = make(memory());
         for (const call of [redeem, tryRedeem]) {
           same(await call(activation.token, activate, effect).catch((error) => error), failed, "thrown");
@@ -187,11 +183,6 @@ export function* guard(subject) {
       }
     },
   ];
-  const failed = new Error("origin is down");
-  const fail = () => {
-    throw failed;
-  };
-
   yield [
     "without a release, or with one that fails, the link stays used",
     async () => {

@@ -1,4 +1,5 @@
 import type * as Exports from "./generated/verifier_bg.wasm.js";
+import { Stack } from "./stack.js";
 import { OK, refusal } from "./status.js";
 import type { Action, Bytes } from "./types.js";
 
@@ -15,17 +16,6 @@ export interface Moment {
   readonly tolerance: number;
 }
 
-/** What a token consists of. Nothing is proven of it. */
-export interface Fields {
-  readonly version: 1 | 2 | 3;
-  /** What tokens of v1 do not have is zero. */
-  readonly action: number;
-  readonly keyId: Bytes;
-  readonly expiresAt: number;
-  readonly secret: Bytes;
-  readonly tag: Bytes;
-}
-
 /** Of which kind the keys of a module are, and how long they are when they are prepared. */
 const KEY_LENGTHS = { shared: 200, public: 32 } as const;
 
@@ -33,7 +23,11 @@ export type KeyKind = keyof typeof KEY_LENGTHS;
 
 const TEXT_LENGTH = 160;
 const CODE_LENGTH = 8;
-const OUTPUT_LENGTH = 112;
+const OUTPUT_LENGTH = 16;
+
+/** The length of the code where none is given, and where none is asked for. */
+const NO_CODE = -1;
+const LINK_ONLY = -2;
 
 const encoder = new TextEncoder();
 
@@ -46,6 +40,7 @@ const encoder = new TextEncoder();
 export class Engine {
   readonly kind: KeyKind;
   readonly #exports: typeof Exports;
+  readonly #stack: Stack;
   readonly #text: Bytes;
   readonly #code: Uint8ClampedArray;
   readonly #key: Bytes;
@@ -58,6 +53,7 @@ export class Engine {
     const { buffer } = exports.memory;
     this.kind = kind;
     this.#exports = exports;
+    this.#stack = new Stack(instance);
     this.#text = new Uint8Array(buffer, exports.text_buffer(), TEXT_LENGTH);
     // Clamped, so that a character beyond the first 256 does not pass for the one that has its low byte.
     this.#code = new Uint8ClampedArray(buffer, exports.code_buffer(), CODE_LENGTH);
@@ -72,21 +68,20 @@ export class Engine {
     this.#loaded = undefined;
     if (typeof key === "string") length = this.#write(key);
     else this.#text.set(key);
+    this.#stack.enter();
     const status = this.#exports.prepare_key(length);
+    this.#stack.leave();
     return status === OK ? { state: this.#key.slice(), id: this.#output.slice(0, 4) } : undefined;
   }
 
   /** Judges a token with one key; the number is one of `status.ts`. */
   verify(token: string, action: Action, code: string | undefined, key: PreparedKey, moment: Moment): number {
-    this.#load(key);
-    const digits = this.#writeCode(code);
-    return this.#exports.verify(this.#write(token), actionNumber(action), digits, moment.now, moment.tolerance);
+    return this.#judge(token, action, this.#writeCode(code), key, moment);
   }
 
   /** Judges the link apart from its code. */
   verifyLink(token: string, action: Action, key: PreparedKey, moment: Moment): number {
-    this.#load(key);
-    return this.#exports.verify_link(this.#write(token), actionNumber(action), moment.now, moment.tolerance);
+    return this.#judge(token, action, LINK_ONLY, key, moment);
   }
 
   /** When the token ends that the last call of `verify` or `verifyLink` accepted; 0 if it does not say. */
@@ -94,55 +89,26 @@ export class Engine {
     return this.#numbers.getUint32(4, true) * 2 ** 32 + this.#numbers.getUint32(0, true);
   }
 
-  /** What a token consists of. Nothing is proven of it. */
-  inspect(token: string): Fields {
-    this.#demand(this.#exports.inspect(this.#write(token)));
-    const numbers = this.#numbers;
-    const version = numbers.getUint8(0) as Fields["version"];
-    return {
-      version,
-      action: numbers.getUint8(1),
-      keyId: this.#output.slice(2, 6),
-      expiresAt: numbers.getUint32(6) * 2 ** 32 + numbers.getUint32(10),
-      secret: this.#output.slice(14, 46),
-      tag: this.#output.slice(46, version === 3 ? 110 : 78),
-    };
-  }
-
-  /** The secret that a token carries. Nothing is proven of it. */
-  secret(token: string): Bytes {
-    this.#demand(this.#exports.inspect(this.#write(token)));
-    return this.#output.slice(14, 46);
-  }
-
-  /** The tag that a token carries. Nothing is proven of it. */
-  tag(token: string): Bytes {
-    return this.inspect(token).tag;
-  }
-
-  /** The id under which the use of a token is remembered. */
+  /** The id under which the use of a token is remembered, if it is well-formed. */
   id(token: string): Bytes {
-    this.#demand(this.#exports.identify(this.#write(token)));
+    this.#stack.enter();
+    const status = this.#exports.identify(this.#write(token));
+    this.#stack.leave();
+    if (status !== OK) throw refusal(status);
     return this.#output.slice(0, 16);
   }
 
-  /** The tag that the token should have. Whoever learns it can forge the link. */
-  expectedTag(token: string, action: Action, code: string | undefined, key: PreparedKey): Bytes {
-    this.#load(key);
-    this.#demand(
-      this.#exports.expected_tag(this.#write(token), actionNumber(action), this.#writeCode(code)),
-    );
-    return this.#output.slice(0, 32);
-  }
-
-  #demand(status: number): void {
-    if (status !== OK) throw refusal(status);
-  }
-
-  #load(key: PreparedKey): void {
-    if (this.#loaded === key) return;
-    this.#key.set(key.state);
-    this.#loaded = key;
+  #judge(token: string, action: Action, code: number, key: PreparedKey, { now, tolerance }: Moment): number {
+    if (this.#loaded !== key) {
+      this.#key.set(key.state);
+      this.#loaded = key;
+    }
+    // The number of an action, as `Action::number` in the core has it.
+    const number = action === "activate" ? 1 : 2;
+    this.#stack.enter();
+    const status = this.#exports.verify(this.#write(token), number, code, now, tolerance);
+    this.#stack.leave();
+    return status;
   }
 
   /** Writes a text and returns its length; one that is too long is not looked at. */
@@ -151,14 +117,9 @@ export class Engine {
   }
 
   #writeCode(code: string | undefined): number {
-    if (code === undefined) return -1;
+    if (code === undefined) return NO_CODE;
     const length = Math.min(code.length, CODE_LENGTH);
     for (let index = 0; index < length; index++) this.#code[index] = code.charCodeAt(index);
     return length;
   }
-}
-
-/** The number of an action, as `Action::number` in the core has it. */
-function actionNumber(action: Action): 1 | 2 {
-  return action === "activate" ? 1 : 2;
 }

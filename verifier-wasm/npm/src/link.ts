@@ -1,4 +1,5 @@
 import type { Engine, Moment } from "./engine.js";
+import { fieldsOf } from "./fields.js";
 import { CODE_REQUIRED, CODE_UNCHECKABLE, OK, RefusedToken, refusal } from "./status.js";
 import { VerifiedToken } from "./token.js";
 import type { Action, Bytes, Verification } from "./types.js";
@@ -64,7 +65,7 @@ export class VerifiedLink {
 
   /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
   get secret(): Bytes {
-    return this.#engine.secret(this.#token);
+    return fieldsOf(this.#token).secret;
   }
 
   /**

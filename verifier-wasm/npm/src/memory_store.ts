@@ -2,6 +2,7 @@ import type * as Exports from "./generated/verifier_bg.wasm.js";
 import { InvalidArgumentError, StoreFullError, TokenExpiredError } from "./errors.js";
 import { readOptions } from "./options.js";
 import { readClock } from "./seconds.js";
+import { Stack } from "./stack.js";
 import type { TokenStore } from "./store.js";
 
 /** What {@link createMemoryStore} takes. Options of other names are refused. */
@@ -34,6 +35,9 @@ const MOST = 26_843_545;
 /**
  * @internal What every entry calls `createMemoryStore`: the cache of the core, on an instance of the module of its own, because it
  * grows the memory, which moves what others have looked up.
+ *
+ * If JavaScript's stack overflows in the middle of a call, what the store remembers may be half written: from then on it
+ * answers that it is full.
  */
 export function makeMemoryStore(module: WebAssembly.Module, options: unknown): MemoryStore {
   const [capacity, clock] = readOptions(options, ["capacity", "clock"]);
@@ -41,7 +45,9 @@ export function makeMemoryStore(module: WebAssembly.Module, options: unknown): M
     throw new InvalidArgumentError(`the option capacity is a whole number from 1 to ${MOST}`);
   }
   const now = readClock(clock);
-  const exports = new WebAssembly.Instance(module).exports as unknown as typeof Exports;
+  const instance = new WebAssembly.Instance(module);
+  const exports = instance.exports as unknown as typeof Exports;
+  const stack = new Stack(instance);
   if (!exports.open_store(capacity as number)) {
     throw new InvalidArgumentError("there is not enough memory for this capacity");
   }
@@ -57,7 +63,9 @@ export function makeMemoryStore(module: WebAssembly.Module, options: unknown): M
       // The clock may be code of the caller, so it is read before anything is written.
       const time = Math.floor(now());
       write(id);
+      stack.enter();
       const answer = exports.consume(Math.ceil(rememberUntil), time);
+      stack.leave();
       if (answer === 0) return true;
       if (answer === 1) return false;
       throw answer === 2 ? tooLate() : full();
@@ -65,13 +73,17 @@ export function makeMemoryStore(module: WebAssembly.Module, options: unknown): M
     attempt(id, rememberUntil) {
       const time = Math.floor(now());
       write(id);
+      stack.enter();
       const answer = exports.attempt(Math.ceil(rememberUntil), time);
+      stack.leave();
       if (answer > 0) return answer;
       throw answer === 0 ? tooLate() : full();
     },
     release(id) {
       write(id);
+      stack.enter();
       exports.release();
+      stack.leave();
     },
   });
 }

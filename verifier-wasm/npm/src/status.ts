@@ -25,7 +25,7 @@ export const CODE_REQUIRED = 5;
 
 /** What is found out about a token before any key is asked. */
 export function isMalformed(status: number): boolean {
-  return meaning(status)[0] === TokenMalformedError;
+  return status !== OK && meaning(status)[0] === TokenMalformedError;
 }
 
 /** What is found out about the code of a v1 token before any key is asked. */

@@ -1,5 +1,6 @@
 import type { Engine, Moment } from "./engine.js";
 import { InvalidArgumentError } from "./errors.js";
+import { fieldsOf } from "./fields.js";
 import type { Action, Bytes } from "./types.js";
 import { type Version, versionOf } from "./version.js";
 
@@ -55,7 +56,7 @@ export class VerifiedToken {
 
   /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
   get secret(): Bytes {
-    return this.#engine.secret(this.#token);
+    return fieldsOf(this.#token).secret;
   }
 
   /**
@@ -89,16 +90,16 @@ export interface UnverifiedToken {
 /** @internal What every entry calls `inspect`. */
 export function inspectToken(engine: Engine, token: unknown): UnverifiedToken {
   if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
-  const { version, action, keyId, expiresAt, secret, tag } = engine.inspect(token);
-  const claimed = version !== 1;
+  const id = engine.id(token);
+  const { version, action, keyId, expiresAt, secret, tag } = fieldsOf(token);
   return {
     verified: false,
     version,
-    unverifiedAction: claimed ? (action === 1 ? "activate" : "recover") : undefined,
-    unverifiedExpiresAt: claimed ? expiresAt : undefined,
-    unverifiedKeyId: claimed ? keyId : undefined,
+    unverifiedAction: action,
+    unverifiedExpiresAt: expiresAt,
+    unverifiedKeyId: keyId,
     unverifiedSecret: secret,
     unverifiedSignature: tag,
-    unverifiedId: engine.id(token),
+    unverifiedId: id,
   };
 }

@@ -65,7 +65,7 @@ function readAccepted(accept: unknown, versions: readonly Version[]): readonly V
     throw unreadable(cause);
   }
   const listed = given.filter((name) => name !== undefined);
-  if (listed.length === 0 || !listed.every((name) => names.includes(name as string))) {
+  if (listed.length === 0 || listed.length > names.length || !listed.every((name) => names.includes(name as string))) {
     throw new InvalidArgumentError(`the option accept is a list of one or more of ${names.join(" and ")}`);
   }
   return versions.filter((version) => listed.includes(`v${version}`));

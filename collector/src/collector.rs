@@ -12,13 +12,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mailroom_verifier_core::Signer;
 use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until, timeout, timeout_at};
 
 use crate::batcher::Batcher;
 use crate::config::CollectSettings;
 use crate::connection::Connection;
-use crate::keys::Keys;
 use crate::line::Line;
 use crate::prefetch::Prefetch;
 use crate::queue::{BatchId, Claim, Queue, QueueError, Want};
@@ -52,7 +52,7 @@ pub enum CollectError {
 pub struct Collector<Q, S> {
     queue: Q,
     sink: S,
-    keys: watch::Receiver<Arc<Keys>>,
+    signer: watch::Receiver<Arc<Signer>>,
     hints: watch::Receiver<u64>,
     stop: Stop,
     limit: usize,
@@ -78,12 +78,12 @@ enum Attended<T> {
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
-    /// Puts the parts together. `hints` counts reasons to look, `keys` are watched for newer ones.
+    /// Puts the parts together. `hints` counts reasons to look, `signer` is watched for a newer one.
     pub fn new(
         queue: Q,
         sink: S,
         settings: &CollectSettings,
-        keys: watch::Receiver<Arc<Keys>>,
+        signer: watch::Receiver<Arc<Signer>>,
         hints: watch::Receiver<u64>,
         stop: Stop,
     ) -> Self {
@@ -91,7 +91,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         Self {
             queue,
             sink,
-            keys,
+            signer,
             hints,
             stop,
             limit: settings.batch_limit,
@@ -264,10 +264,9 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     fn send(&mut self, claim: Claim) {
-        let keys = Arc::clone(&self.keys.borrow());
-        let key = keys.current();
+        let signer = Arc::clone(&self.signer.borrow());
         for batch in claim.batches {
-            let line = Line::of(&batch, key);
+            let line = Line::of(&batch, &signer);
             for (id, reason) in line.passed {
                 tracing::warn!(token = id, "this token is passed and gets no mail: {reason}");
             }

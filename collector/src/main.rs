@@ -25,9 +25,9 @@ enum Command {
     /// Sign the tokens of new accounts and recoveries and write them to standard output, batch by batch
     ///
     /// Standard output carries lines `action,email,username,token,code`, repeated for every token of a batch; log lines
-    /// go to standard error. The database is that of `MAILROOM_DATABASE_URL`, the key that of `MAILROOM_SECRET_KEY` or of a
-    /// key file: neither has a flag, because arguments are visible to everybody on the machine. Times are in
-    /// milliseconds, or carry a unit: 500ms, 5s, 2m, 1h.
+    /// go to standard error. The database is that of `MAILROOM_DATABASE_URL`, the key that of `MAILROOM_SECRET_KEY` (v1,
+    /// v2), of `MAILROOM_SIGNING_KEY` (v3) or of a key file: none has a flag, because arguments are visible to everybody on the
+    /// machine. Times are in milliseconds, or carry a unit: 500ms, 5s, 2m, 1h.
     ///
     /// Collects until SIGTERM or SIGINT, and waits for a database that is away. SIGHUP reads the key file again.
     Collect(collect::Arguments),
@@ -35,15 +35,17 @@ enum Command {
     Migrate(migrate::Arguments),
     /// Say whether a token is genuine
     ///
-    /// That is, whether one of the keys signed it for this action and code. It proves neither that the link is still
-    /// valid nor that it is unused: in this format only the database knows. Ends with 0 if every token is genuine, 1 if
-    /// one is not, 2 if the command was called in the wrong way. The key is that of `MAILROOM_SECRET_KEY` or of a key file.
+    /// That is, whether one of the keys signed it for this action and code and, in v2 and v3, whether it is still valid. It
+    /// does not prove that the link is unused, and of v1 not that it is still valid: only the database knows. The code of a
+    /// v3 recovery is for the database too. Ends with 0 if every token is genuine, 1 if one is not, 2 if the command was
+    /// called in the wrong way. The keys are those of `MAILROOM_SECRET_KEY` (v1, v2) and of `MAILROOM_PUBLIC_KEY` or
+    /// `MAILROOM_SIGNING_KEY` (v3), or those of a key file.
     Verify(verify::Arguments),
     /// Make a token, for tests and for mails sent by hand
     ///
-    /// The key is that of `MAILROOM_SECRET_KEY`, or the first one of a key file.
+    /// The key is that of `MAILROOM_SECRET_KEY` (v1, v2) or of `MAILROOM_SIGNING_KEY` (v3), or the first one of a key file.
     Sign(sign::Arguments),
-    /// Make a key of 64 hexadecimal characters
+    /// Make a key: 64 hexadecimal characters for v1 and v2, `mrsk_…` for v3; or tell the public key of a private one
     Keygen(keygen::Arguments),
 }
 

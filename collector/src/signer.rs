@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use mailroom_verifier_core::v1::{self, SignedToken};
-use mailroom_verifier_core::{Action, Code, Secret, SharedKey};
+use mailroom_verifier_core::{Action, Code, Expiry, Grant, Purpose, Secret, SignedToken, Signer, Version};
 
 use crate::queue::Token;
 
@@ -17,6 +16,8 @@ pub enum Unfit {
     },
     /// A recovery whose code cannot be typed by a person.
     Code,
+    /// An expiry that v2 and v3 cannot carry.
+    Expiry,
     /// A field that a reader of the line could not tell from the line's own structure.
     Field {
         /// The column.
@@ -33,30 +34,45 @@ impl fmt::Display for Unfit {
                 write!(formatter, "its secret has {found} bytes instead of {}", Secret::LENGTH)
             }
             Self::Code => formatter.write_str("it is a recovery and its code is not five digits"),
+            Self::Expiry => formatter.write_str("its expiry is before 1970 or after the year 9999"),
             Self::Field { name, contains } => write!(formatter, "its {name} contains {contains}"),
         }
     }
 }
 
-/// Signs a token in format v1.
+/// Signs a token.
 ///
 /// # Errors
-/// A secret of another length than 32 bytes; a recovery whose code is missing or is not five digits.
-pub fn sign(key: &SharedKey, token: &Token) -> Result<SignedToken, Unfit> {
+/// A secret of another length than 32 bytes; a recovery whose code is missing or is not five digits, whatever the format,
+/// since a person has to type it; in v2 and v3 an expiry before 1970 or after the year 9999.
+pub fn sign(signer: &Signer, token: &Token) -> Result<SignedToken, Unfit> {
     let secret =
         Secret::try_from(token.secret.as_slice()).map_err(|error| Unfit::Secret { found: error.found })?;
-    match token.action {
-        Action::Activate => Ok(v1::sign_activation(key, &secret)),
+    let code = match token.action {
+        Action::Activate => None,
         Action::Recover => {
-            let code = Code::parse(token.code.as_deref().unwrap_or_default()).map_err(|_| Unfit::Code)?;
-            Ok(v1::sign_recovery(key, &secret, &code))
+            Some(Code::parse(token.code.as_deref().unwrap_or_default()).map_err(|_| Unfit::Code)?)
         }
-    }
+    };
+    let purpose = code.as_ref().map_or(Purpose::Activation, Purpose::Recovery);
+    let expiry = u64::try_from(token.expires_at).ok().and_then(|seconds| Expiry::from_seconds(seconds).ok());
+    let expires_at = match (signer.version(), expiry) {
+        (_, Some(expiry)) => expiry,
+        // No place in the token, so no reason to pass the row.
+        (Version::V1, None) => Expiry::MAX,
+        (_, None) => return Err(Unfit::Expiry),
+    };
+    Ok(signer.sign(Grant { secret: &secret, purpose, expires_at }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mailroom_verifier_core::{
+        Expected, KeyRing, Moment, PrivateKey, SharedKey, UntrustedToken, VerifyingKey,
+    };
+
+    const EXPIRY: i64 = 1_800_000_900;
 
     fn token(action: Action, secret: &[u8], code: Option<&str>) -> Token {
         Token {
@@ -66,20 +82,60 @@ mod tests {
             login: Vec::new(),
             secret: secret.to_vec(),
             code: code.map(|code| code.as_bytes().to_vec()),
+            expires_at: EXPIRY,
         }
+    }
+
+    /// A signer of each format, and the ring that verifies them all.
+    fn signers() -> ([Signer; 3], KeyRing<[VerifyingKey; 2]>) {
+        let (shared, private) = (SharedKey::from(&[7; 32]), PrivateKey::from_seed(&[7; 32]));
+        let ring = KeyRing::new([shared.clone().into(), private.public_key().clone().into()]).unwrap();
+        ([Signer::V1(shared.clone()), Signer::V2(shared), Signer::V3(private)], ring)
     }
 
     #[test]
     fn only_rows_that_can_be_verified_are_signed() {
-        let key = SharedKey::from(&[7; 32]);
-        let reason = |action, secret: &[u8], code| sign(&key, &token(action, secret, code)).err();
-        assert_eq!(reason(Action::Activate, &[1; 32], None), None);
-        assert_eq!(reason(Action::Activate, &[1; 32], Some("#####")), None);
-        assert_eq!(reason(Action::Activate, &[1; 31], None), Some(Unfit::Secret { found: 31 }));
-        assert_eq!(reason(Action::Recover, &[1; 33], Some("01234")), Some(Unfit::Secret { found: 33 }));
-        assert_eq!(reason(Action::Recover, &[1; 32], Some("01234")), None);
-        for code in [None, Some(""), Some("1234"), Some("#####"), Some("12 45"), Some("1,345")] {
-            assert_eq!(reason(Action::Recover, &[1; 32], code), Some(Unfit::Code), "{code:?}");
+        for signer in signers().0 {
+            let reason = |action, secret: &[u8], code| sign(&signer, &token(action, secret, code)).err();
+            assert_eq!(reason(Action::Activate, &[1; 32], None), None);
+            assert_eq!(reason(Action::Activate, &[1; 32], Some("#####")), None);
+            assert_eq!(reason(Action::Activate, &[1; 31], None), Some(Unfit::Secret { found: 31 }));
+            assert_eq!(reason(Action::Recover, &[1; 33], Some("01234")), Some(Unfit::Secret { found: 33 }));
+            assert_eq!(reason(Action::Recover, &[1; 32], Some("01234")), None);
+            for code in [None, Some(""), Some("1234"), Some("#####"), Some("12 45"), Some("1,345")] {
+                assert_eq!(reason(Action::Recover, &[1; 32], code), Some(Unfit::Code), "{code:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_row_of_a_token_is_what_its_signature_proves() {
+        let (signers, ring) = signers();
+        for (signer, lengths) in signers.iter().zip([[86, 86], [104, 124], [147, 147]]) {
+            let found = [Action::Activate, Action::Recover].map(|action| {
+                let signed = sign(signer, &token(action, &[5; 32], Some("01234"))).unwrap();
+                let has_code = action == Action::Recover && signer.version() != Version::V3;
+                let expected = Expected { action, code: has_code.then_some(b"01234".as_slice()) };
+                let untrusted = UntrustedToken::parse(signed.as_str()).unwrap();
+                let verified = untrusted.verify(&ring, expected, Moment::at(1_800_000_000)).unwrap();
+                assert_eq!(verified.secret().as_bytes(), &[5; 32]);
+                let expiry = verified.expires_at().map(Expiry::seconds);
+                let proven = (signer.version() != Version::V1).then_some(1_800_000_900);
+                assert_eq!(expiry, proven, "{}", signer.version());
+                signed.as_str().len()
+            });
+            assert_eq!(found, lengths);
+        }
+    }
+
+    #[test]
+    fn an_expiry_that_a_token_cannot_carry_passes_the_row_except_in_v1() {
+        let [v1, v2, v3] = signers().0;
+        for expires_at in [-1, i64::MIN, 253_402_300_800, i64::MAX] {
+            let row = Token { expires_at, ..token(Action::Activate, &[1; 32], None) };
+            assert_eq!(sign(&v1, &row).err(), None);
+            assert_eq!(sign(&v2, &row).err(), Some(Unfit::Expiry));
+            assert_eq!(sign(&v3, &row).err(), Some(Unfit::Expiry));
         }
     }
 }

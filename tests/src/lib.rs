@@ -21,6 +21,7 @@
 
 #[cfg(feature = "client")]
 pub mod collector;
+pub mod corpus;
 pub mod postgres;
 pub mod program;
 #[cfg(feature = "client")]

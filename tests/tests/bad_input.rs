@@ -61,15 +61,15 @@ fn a_missing_or_wrong_key_is_named_and_not_shown() -> Result<()> {
     )?;
     assert_refused(
         collect()?.env("MAILROOM_SECRET_KEY", &KEY[1..]),
-        "MAILROOM_SECRET_KEY is no key: a shared key is 64 hexadecimal characters, not 63",
+        "MAILROOM_SECRET_KEY is no shared key: a shared key is 64 hexadecimal characters, not 63",
     )?;
     assert_refused(
         collect()?.env("MAILROOM_SECRET_KEY", format!("{}x", &KEY[1..])),
-        "MAILROOM_SECRET_KEY is no key: a shared key consists of hexadecimal characters only",
+        "MAILROOM_SECRET_KEY is no shared key: a shared key consists of hexadecimal characters only",
     )?;
     assert_refused(
         collect()?.env("MAILROOM_KEY_FILE", "/nowhere/keys"),
-        "MAILROOM_SECRET_KEY and MAILROOM_KEY_FILE are both set; unset one, so that it is clear which key signs",
+        "MAILROOM_SECRET_KEY and MAILROOM_KEY_FILE are both set; unset one, so that it is clear which keys are meant",
     )?;
     assert_refused(
         collect()?.args(["--key-file", "/nowhere/keys"]),

@@ -1,4 +1,12 @@
-//! Byte strings whose layout the compiler knows.
+//! Fields of byte strings whose layout the compiler knows; every caller's offsets are constants.
+
+/// The `N` bytes from `start` on.
+#[inline]
+pub(crate) fn field<const N: usize>(bytes: &[u8], start: usize) -> [u8; N] {
+    let mut field = [0; N];
+    field.copy_from_slice(&bytes[start..start + N]);
+    field
+}
 
 /// The parts one after the other; `N` is the sum of their lengths.
 #[inline]

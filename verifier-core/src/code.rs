@@ -2,8 +2,10 @@
 
 use core::fmt;
 
+use subtle::ConstantTimeEq;
+
 /// A recovery code: five ASCII digits.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Eq)]
 pub struct Code([u8; Self::LENGTH]);
 
 impl Code {
@@ -24,6 +26,13 @@ impl Code {
     /// The digits in ASCII.
     pub const fn as_bytes(&self) -> &[u8; Self::LENGTH] {
         &self.0
+    }
+}
+
+/// In constant time.
+impl PartialEq for Code {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
     }
 }
 

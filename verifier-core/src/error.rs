@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-/// The rule that a token, or the code typed beside it, breaks (FORMAT.md, "Order of checks, and the errors").
+use crate::{action::Action, expiry::Expiry};
+
+/// The rule that a token, or the code typed beside it, breaks (FORMAT.md, "Order of checks").
 ///
 /// [`code`](Self::code) is the same in every language; texts may change, codes do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,15 +12,31 @@ use core::fmt;
 pub enum VerifyError {
     /// The string is no token: refused before any cryptography.
     Malformed(Malformed),
-    /// No key of the ring made this tag for this action, secret and code: forged, altered, signed by a dropped key, or,
-    /// in v1, a link of the other action or a wrong code.
+    /// No key of the ring made this signature: forged, altered, signed by a dropped key, or, in v1, a link of the other
+    /// action or a wrong code.
     Signature,
-    /// A code was given where no signature covers one, so it could not have been checked.
+    /// A genuine token of the other action.
+    Action {
+        /// What the token is good for.
+        found: Action,
+    },
+    /// A genuine token that is not valid any more.
+    Expired {
+        /// The verifier's clock, in seconds since the Unix epoch.
+        now: u64,
+        /// When the token ended.
+        expires_at: Expiry,
+    },
+    /// A code was given where nothing that this key checks covers one.
     CodeUncheckable,
     /// A recovery came without its code.
     CodeRequired,
     /// The code is not five ASCII digits.
     CodeMalformed,
+    /// The link is genuine and valid, the code is not the row's.
+    CodeMismatch,
+    /// A v1 token cannot be judged as a link: it carries no expiry, and a recovery is signed together with its code.
+    LinkUncheckable,
 }
 
 impl VerifyError {
@@ -27,9 +45,13 @@ impl VerifyError {
         match self {
             Self::Malformed(_) => "ERR_TOKEN_MALFORMED",
             Self::Signature => "ERR_TOKEN_SIGNATURE",
+            Self::Action { .. } => "ERR_TOKEN_ACTION",
+            Self::Expired { .. } => "ERR_TOKEN_EXPIRED",
             Self::CodeUncheckable => "ERR_CODE_UNCHECKABLE",
             Self::CodeRequired => "ERR_CODE_REQUIRED",
             Self::CodeMalformed => "ERR_CODE_MALFORMED",
+            Self::CodeMismatch => "ERR_CODE_MISMATCH",
+            Self::LinkUncheckable => "ERR_LINK_UNCHECKABLE",
         }
     }
 }
@@ -41,11 +63,21 @@ impl fmt::Display for VerifyError {
             Self::Signature => {
                 f.write_str("the token was not signed by a key of this ring for this action and code")
             }
-            Self::CodeUncheckable => {
-                f.write_str("a code was given, but no signature of this token covers one")
+            Self::Action { found } => write!(f, "the token is for `{found}`, not for this action"),
+            Self::Expired { now, expires_at } => {
+                write!(
+                    f,
+                    "the token ended at {} and it is {now} (seconds since the Unix epoch)",
+                    expires_at.seconds()
+                )
             }
+            Self::CodeUncheckable => f.write_str("a code was given, but nothing that was signed covers one"),
             Self::CodeRequired => f.write_str("a recovery needs the five-digit code that belongs to it"),
             Self::CodeMalformed => f.write_str("the code is not five digits from 0 to 9"),
+            Self::CodeMismatch => f.write_str("the code is not the one that belongs to this link"),
+            Self::LinkUncheckable => {
+                f.write_str("a v1 token can be judged only together with its code, not as a link")
+            }
         }
     }
 }
@@ -69,15 +101,30 @@ pub enum Malformed {
     },
     /// A character outside the URL-safe alphabet, padding, white space, or trailing bits that are not zero.
     Encoding,
+    /// A version byte that does not belong to this length.
+    Version {
+        /// The byte that was given.
+        found: u8,
+    },
+    /// An action byte that does not belong to this length, or to no action at all.
+    Action {
+        /// The byte that was given.
+        found: u8,
+    },
+    /// An expiry after the year 9999.
+    Expiry,
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Length { found } => write!(f, "a token has 86 characters, not {found}"),
+            Self::Length { found } => write!(f, "a token has 86, 104, 124 or 147 characters, not {found}"),
             Self::Encoding => {
                 f.write_str("the token is not base64url without padding in its only accepted spelling")
             }
+            Self::Version { found } => write!(f, "a token of this length is not of version {found}"),
+            Self::Action { found } => write!(f, "a token of this length and version has no action {found}"),
+            Self::Expiry => f.write_str("the token's expiry is after the year 9999"),
         }
     }
 }

@@ -2,10 +2,14 @@
 //!
 //! The `hmac` crate keeps its two midstates to itself. Here they are the key's whole representation, 64 bytes, so that
 //! a caller without an allocator can keep them wherever it likes (the npm package keeps them in JavaScript, where the
-//! garbage collector owns them), and a tag costs two compressions for every message of the token formats.
+//! garbage collector owns them), and a tag costs two compressions. Keys have 32 bytes, and everything that the token formats
+//! hash fits one block with its padding, so there is nothing here for longer ones.
 
 use sha2::block_api::compress256;
 use subtle::ConstantTimeEq;
+
+#[cfg(test)]
+pub(crate) mod any_length;
 
 const BLOCK: usize = 64;
 
@@ -17,51 +21,50 @@ const INITIAL: [u32; 8] =
 ///
 /// Whoever has these states can make tags: they are as secret as the key itself.
 #[derive(Clone)]
-pub struct MacKey {
+pub(crate) struct MacKey {
     inner: [u32; 8],
     outer: [u32; 8],
 }
 
 impl MacKey {
     /// The number of bytes of [`to_bytes`](Self::to_bytes).
-    pub const LENGTH: usize = 64;
+    pub(crate) const LENGTH: usize = 64;
 
-    /// Absorbs a key of any length; one of more than 64 bytes is hashed first, as RFC 2104 says.
-    // Once per key: a copy at each place that prepares one would cost WebAssembly a kilobyte.
-    #[inline(never)]
-    pub fn new(key: &[u8]) -> Self {
+    /// Absorbs a key of 32 bytes.
+    pub(crate) fn new(key: &[u8; 32]) -> Self {
         let mut block = [0; BLOCK];
-        if let Some(start) = block.get_mut(..key.len()) {
-            start.copy_from_slice(key);
-        } else {
-            let (digest, _) = block.split_at_mut(32);
-            digest.copy_from_slice(&sha256(&[key]));
-        }
-        let absorb = |pad: u8| {
-            let mut state = INITIAL;
-            compress256(&mut state, &[block.map(|byte| byte ^ pad)]);
-            state
-        };
-        let key = Self { inner: absorb(0x36), outer: absorb(0x5c) };
+        let (start, _) = block.split_at_mut(key.len());
+        start.copy_from_slice(key);
+        let key = Self::of_block(&block);
         #[cfg(feature = "zeroize")]
         zeroize::Zeroize::zeroize(&mut block);
         key
     }
 
-    /// The tag of the concatenated `parts`.
-    pub fn tag(&self, parts: &[&[u8]]) -> [u8; 32] {
-        let inner = Hasher::resume(self.inner).hash(parts);
-        Hasher::resume(self.outer).hash(&[&inner])
+    /// Absorbs a key that zeros fill up to a block.
+    // Once per key: a copy at each place that prepares one would cost WebAssembly a kilobyte.
+    #[inline(never)]
+    fn of_block(block: &[u8; BLOCK]) -> Self {
+        let absorb = |pad: u8| {
+            let mut state = INITIAL;
+            compress256(&mut state, &[block.map(|byte| byte ^ pad)]);
+            state
+        };
+        Self { inner: absorb(0x36), outer: absorb(0x5c) }
     }
 
-    /// The tag of a message that fits one block; faster than [`tag`](Self::tag).
-    pub(crate) fn short_tag(&self, message: &ShortMessage) -> [u8; 32] {
+    /// The tag of a message.
+    // Its two compressions take much longer than a call, and every copy of it half a kilobyte of WebAssembly.
+    #[inline(never)]
+    pub(crate) fn tag(&self, message: &ShortMessage) -> [u8; 32] {
+        #[cfg(test)]
+        count::one_more();
         let digest = message.0.hash(self.inner);
         LastBlock::new(BLOCK, &digest).hash(self.outer)
     }
 
     /// The states, inner before outer, every word little-endian, which is how most machines keep it.
-    pub fn to_bytes(&self) -> [u8; Self::LENGTH] {
+    pub(crate) fn to_bytes(&self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
         let words = self.inner.iter().chain(&self.outer);
         for (bytes, word) in bytes.chunks_exact_mut(4).zip(words) {
@@ -71,13 +74,34 @@ impl MacKey {
     }
 
     /// The key whose [`to_bytes`](Self::to_bytes) is `bytes`; not every 64 bytes come from a key, which nobody can tell.
-    pub fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Self {
         let (words, _) = bytes.as_chunks::<4>();
         let mut key = Self { inner: [0; 8], outer: [0; 8] };
         for (state, word) in key.inner.iter_mut().chain(&mut key.outer).zip(words) {
             *state = u32::from_le_bytes(*word);
         }
         key
+    }
+}
+
+/// Counts tags, so that tests can say what a verification costs without timing it.
+#[cfg(test)]
+pub(crate) mod count {
+    extern crate std;
+
+    use core::cell::Cell;
+
+    std::thread_local!(static MADE: Cell<usize> = const { Cell::new(0) });
+
+    pub(super) fn one_more() {
+        MADE.set(MADE.get() + 1);
+    }
+
+    /// How many tags this thread makes while `work` runs.
+    pub(crate) fn tags(work: impl FnOnce()) -> usize {
+        let before = MADE.get();
+        work();
+        MADE.get() - before
     }
 }
 
@@ -95,10 +119,17 @@ impl Drop for MacKey {
     }
 }
 
-/// Whether two tags are the same, decided in constant time.
-pub(crate) fn same_tag(one: &[u8; 32], other: &[u8; 32]) -> bool {
+/// Whether `given` is `tag` or, where it has fewer bytes, what `tag` begins with (RFC 2104, section 5); decided in constant
+/// time.
+pub(crate) fn same_tag<const N: usize>(tag: &[u8; 32], given: &[u8; N]) -> bool {
+    const { assert!(0 < N && N <= 32, "a tag has 1 to 32 bytes") };
     // By words, because `subtle` hides each comparison from the optimiser, which costs more than the comparison.
-    words(one).ct_eq(&words(other)).into()
+    let words_of = |bytes: &[u8]| {
+        let mut whole = [0; 32];
+        whole[..N].copy_from_slice(&bytes[..N]);
+        words(&whole)
+    };
+    words_of(tag).ct_eq(&words_of(given)).into()
 }
 
 /// A message for a [`MacKey`], of at most 55 bytes. Everything that the token formats sign is that short.
@@ -111,7 +142,7 @@ impl ShortMessage {
 }
 
 /// The SHA-256 digest of at most 55 bytes.
-pub(crate) fn sha256_short<const N: usize>(message: &[u8; N]) -> [u8; 32] {
+pub(crate) fn sha256<const N: usize>(message: &[u8; N]) -> [u8; 32] {
     LastBlock::new(0, message).hash(INITIAL)
 }
 
@@ -135,8 +166,8 @@ impl LastBlock {
     }
 }
 
-/// The big-endian words of at most 32 bytes.
-fn words(bytes: &[u8]) -> [u32; 8] {
+/// The big-endian words of 32 bytes.
+fn words(bytes: &[u8; 32]) -> [u32; 8] {
     let mut words = [0; 8];
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
         *word = u32::from_be_bytes(*bytes);
@@ -150,67 +181,6 @@ fn bytes(words: [u32; 8]) -> [u8; 32] {
         *bytes = word.to_be_bytes();
     }
     bytes
-}
-
-/// The SHA-256 digest of the concatenated `parts`.
-pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
-    Hasher { state: INITIAL, block: [0; BLOCK], absorbed: 0 }.hash(parts)
-}
-
-/// SHA-256 from any state at a block boundary.
-struct Hasher {
-    state: [u32; 8],
-    block: [u8; BLOCK],
-    /// Bytes absorbed from the beginning of the message; its last six bits are where the block is filled up to.
-    absorbed: u64,
-}
-
-impl Hasher {
-    /// Goes on from the state after one block.
-    fn resume(state: [u32; 8]) -> Self {
-        Self { state, block: [0; BLOCK], absorbed: BLOCK as u64 }
-    }
-
-    fn hash(mut self, parts: &[&[u8]]) -> [u8; 32] {
-        for part in parts {
-            self.absorb(part);
-        }
-        self.finish()
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "a remainder of 64 fits every integer")]
-    fn filled(&self) -> usize {
-        (self.absorbed % BLOCK as u64) as usize
-    }
-
-    fn absorb(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let filled = self.filled();
-            let room = &mut self.block[filled..];
-            let (now, later) = bytes.split_at(bytes.len().min(room.len()));
-            room[..now.len()].copy_from_slice(now);
-            self.absorbed += now.len() as u64;
-            if self.filled() == 0 {
-                compress256(&mut self.state, &[self.block]);
-            }
-            bytes = later;
-        }
-    }
-
-    /// Pads with a one bit, zeros and the length in bits (FIPS 180-4, section 5.1.1).
-    fn finish(mut self) -> [u8; 32] {
-        let filled = self.filled();
-        self.block[filled] = 0x80;
-        self.block[filled + 1..].fill(0);
-        if filled >= BLOCK - 8 {
-            compress256(&mut self.state, &[self.block]);
-            self.block.fill(0);
-        }
-        let (_, length) = self.block.split_at_mut(BLOCK - 8);
-        length.copy_from_slice(&(self.absorbed * 8).to_be_bytes());
-        compress256(&mut self.state, &[self.block]);
-        bytes(self.state)
-    }
 }
 
 #[cfg(test)]
@@ -258,7 +228,7 @@ mod tests {
             ),
         ];
         for (number, (key, message, expected)) in (1..).zip(cases) {
-            let tag = MacKey::new(key).tag(&[message]);
+            let tag = any_length::tag(key, message);
             let hexadecimal = format!("{:x}", base16ct::HexDisplay(&tag));
             assert!(hexadecimal.starts_with(expected), "test case {number}: {hexadecimal}");
         }
@@ -268,61 +238,73 @@ mod tests {
     fn every_length_around_the_block_boundaries_agrees_with_the_hmac_crate() {
         let bytes: Vec<u8> = (0..=255).collect();
         for length in 0..200 {
-            assert_eq!(
-                MacKey::new(&bytes[..length]).tag(&[&bytes]),
-                peer(&bytes[..length], &bytes),
-                "key of {length}"
-            );
-            assert_eq!(
-                MacKey::new(b"key").tag(&[&bytes[..length]]),
-                peer(b"key", &bytes[..length]),
-                "message of {length}"
-            );
-            assert_eq!(sha256(&[&bytes[..length]]), *Sha256::digest(&bytes[..length]), "digest of {length}");
+            let some = &bytes[..length];
+            assert_eq!(any_length::tag(some, &bytes), peer(some, &bytes), "key of {length}");
+            assert_eq!(any_length::tag(b"key", some), peer(b"key", some), "message of {length}");
         }
     }
 
     #[test]
-    fn a_message_of_one_block_has_the_tag_that_any_other_has() {
-        fn check<const N: usize>(key: &[u8]) {
+    fn every_length_that_the_formats_use_agrees_with_the_hmac_crate() {
+        fn check<const N: usize>(key: &[u8; 32]) {
             let message = core::array::from_fn(|index| u8::try_from(index).unwrap());
-            assert_eq!(
-                MacKey::new(key).short_tag(&ShortMessage::new::<N>(&message)),
-                peer(key, &message),
-                "message of {N}"
-            );
-            assert_eq!(sha256_short::<N>(&message), *Sha256::digest(message), "digest of {N}");
+            let tag = MacKey::new(key).tag(&ShortMessage::new::<N>(&message));
+            assert_eq!(tag, peer(key, &message), "message of {N}");
+            assert_eq!(sha256::<N>(&message), *Sha256::digest(message), "digest of {N}");
         }
-        check::<0>(b"key");
-        check::<1>(b"key");
+        check::<0>(&[0; 32]);
+        check::<1>(&[1; 32]);
+        check::<17>(&[2; 32]);
+        check::<19>(&[3; 32]);
+        check::<32>(&[4; 32]);
         check::<41>(&[0xaa; 32]);
-        check::<45>(&[0xaa; 131]);
-        check::<55>(b"");
+        check::<45>(&[0xff; 32]);
+        check::<46>(&[5; 32]);
+        check::<51>(&[6; 32]);
+        check::<55>(&[7; 32]);
     }
 
     #[test]
     fn a_tag_that_differs_in_one_bit_is_refused() {
-        let key = MacKey::new(b"key");
-        let tag = key.tag(&[b"message"]);
-        assert!(same_tag(&key.tag(&[b"message"]), &tag));
-        for bit in 0..256 {
-            let mut altered = tag;
-            altered[bit / 8] ^= 1 << (bit % 8);
-            assert!(!same_tag(&tag, &altered), "bit {bit}");
+        fn check<const N: usize>(tag: &[u8; 32]) {
+            let given: [u8; N] = tag[..N].try_into().unwrap();
+            assert!(same_tag(tag, &given));
+            for bit in 0..8 * N {
+                let mut altered = given;
+                altered[bit / 8] ^= 1 << (bit % 8);
+                assert!(!same_tag(tag, &altered), "bit {bit} of {N} bytes");
+            }
         }
+        let tag = any_length::tag(b"key", b"message");
+        check::<1>(&tag);
+        check::<15>(&tag);
+        check::<16>(&tag);
+        check::<32>(&tag);
+    }
+
+    #[test]
+    fn a_truncated_tag_says_nothing_of_the_rest() {
+        let tag = any_length::tag(b"key", b"message");
+        let mut other = tag;
+        other[15] ^= 1;
+        assert!(same_tag::<15>(&other, &tag[..15].try_into().unwrap()));
+        assert!(!same_tag::<16>(&other, &tag[..16].try_into().unwrap()));
     }
 
     proptest! {
         #[test]
-        fn parts_are_concatenated(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..100), 0..6)) {
-            let borrowed: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-            prop_assert_eq!(MacKey::new(b"key").tag(&borrowed), peer(b"key", &parts.concat()));
+        fn any_key_and_message_have_the_tag_that_the_hmac_crate_makes(key: [u8; 32], v2: [u8; 46], with_code: [u8; 51]) {
+            let prepared = MacKey::new(&key);
+            prop_assert_eq!(prepared.tag(&ShortMessage::new(&v2)), peer(&key, &v2));
+            prop_assert_eq!(prepared.tag(&ShortMessage::new(&with_code)), peer(&key, &with_code));
+            prop_assert_eq!(MacKey::from_bytes(&prepared.to_bytes()).tag(&ShortMessage::new(&v2)), peer(&key, &v2));
         }
 
         #[test]
-        fn a_key_survives_its_bytes(key in prop::collection::vec(any::<u8>(), 0..100)) {
-            let prepared = MacKey::new(&key).to_bytes();
-            prop_assert_eq!(MacKey::from_bytes(&prepared).tag(&[b"message"]), peer(&key, b"message"));
+        fn keys_and_messages_of_any_length_have_it_too(
+            key in prop::collection::vec(any::<u8>(), 0..200), message in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
+            prop_assert_eq!(any_length::tag(&key, &message), peer(&key, &message));
         }
     }
 }

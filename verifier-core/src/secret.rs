@@ -2,11 +2,13 @@
 
 use core::fmt;
 
+use subtle::ConstantTimeEq;
+
 /// The 32 random bytes that the database made for a link.
 ///
 /// `Debug` shows none of them, and with the feature `zeroize` they are overwritten on drop: together with a signature
 /// they are the link.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Eq)]
 pub struct Secret([u8; Self::LENGTH]);
 
 impl Secret {
@@ -34,6 +36,13 @@ impl TryFrom<&[u8]> for Secret {
     /// Any number of bytes other than 32.
     fn try_from(bytes: &[u8]) -> Result<Self, InvalidSecret> {
         bytes.try_into().map(Self).map_err(|_| InvalidSecret { found: bytes.len() })
+    }
+}
+
+/// In constant time.
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
     }
 }
 

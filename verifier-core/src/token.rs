@@ -1,14 +1,17 @@
-//! From a string of which nothing is proven to a token that a key of the ring signed.
+//! From a string of which nothing is proven to what a key of the ring signed.
 
 use core::fmt;
 
 use crate::{
     action::Action,
-    consumed::ConsumedId,
     error::{Malformed, VerifyError},
-    key::{KeyRing, SharedKey},
+    expiry::{Expiry, Moment},
+    header::{Header, KeyId},
+    ring::{KeyRing, VerifyingKey},
     secret::Secret,
-    v1,
+    shared_key::SharedKey,
+    v1, v2, v3,
+    verified::{VerifiedLink, VerifiedToken},
 };
 
 /// The version of the signature format.
@@ -17,6 +20,10 @@ use crate::{
 pub enum Version {
     /// Shared key, no expiry.
     V1,
+    /// Shared key, with expiry and a code that is checked apart.
+    V2,
+    /// Private and public key, with expiry; the code is for the database to check.
+    V3,
 }
 
 impl Version {
@@ -24,7 +31,15 @@ impl Version {
     pub const fn number(self) -> u8 {
         match self {
             Self::V1 => 1,
+            Self::V2 => 2,
+            Self::V3 => 3,
         }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.number())
     }
 }
 
@@ -59,103 +74,180 @@ impl fmt::Debug for Expected<'_> {
 /// A well-formed token of which nothing is proven.
 #[derive(Clone)]
 pub struct UntrustedToken {
-    fields: v1::UntrustedFields,
+    fields: Fields,
+}
+
+#[derive(Clone)]
+enum Fields {
+    V1(v1::UntrustedFields),
+    V2(v2::UntrustedFields),
+    V3(v3::UntrustedFields),
 }
 
 impl UntrustedToken {
-    /// Reads a token in its one accepted spelling.
+    /// Reads a token in its one accepted spelling; the length alone tells the format.
     ///
     /// # Errors
     /// [`VerifyError::Malformed`]: a length that no format has, a character outside the URL-safe alphabet, padding, white
-    /// space, trailing bits that are not zero.
+    /// space, trailing bits that are not zero, a version or action byte that the length does not have, an expiry after
+    /// the year 9999.
     pub fn parse(token: impl AsRef<[u8]>) -> Result<Self, VerifyError> {
         let token = token.as_ref();
-        match token.len() {
-            v1::CHARACTERS => Ok(Self { fields: v1::UntrustedFields::parse(token)? }),
-            found => Err(Malformed::Length { found }.into()),
-        }
+        let fields = match token.len() {
+            v1::CHARACTERS => Fields::V1(v1::UntrustedFields::parse(token)?),
+            v2::ACTIVATION_CHARACTERS => Fields::V2(v2::UntrustedFields::parse_activation(token)?),
+            v2::RECOVERY_CHARACTERS => Fields::V2(v2::UntrustedFields::parse_recovery(token)?),
+            v3::CHARACTERS => Fields::V3(v3::UntrustedFields::parse(token)?),
+            found => return Err(Malformed::Length { found }.into()),
+        };
+        Ok(Self { fields })
     }
 
-    /// The format, which the length alone tells.
+    /// The format.
     pub const fn version(&self) -> Version {
-        Version::V1
+        match self.fields {
+            Fields::V1(_) => Version::V1,
+            Fields::V2(_) => Version::V2,
+            Fields::V3(_) => Version::V3,
+        }
     }
 
     /// The secret that the token claims to carry. **Nothing proves it**: for display and for tests only.
     pub const fn unauthenticated_secret(&self) -> &Secret {
-        self.fields.secret()
+        match &self.fields {
+            Fields::V1(fields) => &fields.secret,
+            Fields::V2(fields) => &fields.secret,
+            Fields::V3(fields) => &fields.secret,
+        }
     }
 
-    /// The tag that the token carries, for display and for tests only.
-    pub const fn unauthenticated_tag(&self) -> &[u8; 32] {
-        self.fields.tag()
+    /// The tag (v1, v2: 32 bytes) or signature (v3: 64 bytes) that the token carries, for display and for tests only.
+    pub const fn unauthenticated_tag(&self) -> &[u8] {
+        match &self.fields {
+            Fields::V1(fields) => fields.tag(),
+            Fields::V2(fields) => fields.tag(),
+            Fields::V3(fields) => fields.signature(),
+        }
     }
 
-    /// The tag that `key` makes for this secret and what is `expected`, for tools that show what is wrong with a token.
+    /// The action that a v2 or v3 token claims. **Nothing proves it.**
+    pub fn unauthenticated_action(&self) -> Option<Action> {
+        self.header().map(|header| header.action)
+    }
+
+    /// The expiry that a v2 or v3 token claims. **Nothing proves it.**
+    pub fn unauthenticated_expiry(&self) -> Option<Expiry> {
+        self.header().map(|header| header.expires_at)
+    }
+
+    /// The id of the key that a v2 or v3 token claims to be signed with. **Nothing proves it.**
+    pub fn unauthenticated_key_id(&self) -> Option<KeyId> {
+        self.header().map(|header| header.key_id)
+    }
+
+    /// The tag that `key` makes for this token and what is `expected`, for tools that show what is wrong with a token.
     ///
     /// Whoever learns it can forge the token. [`verify`](Self::verify) is what decides.
     ///
     /// # Errors
-    /// Those of `verify`, except for [`Signature`](VerifyError::Signature).
+    /// Those of `verify` that come before the comparison of tags; [`Signature`](VerifyError::Signature) for v3, of which
+    /// no shared key makes a tag.
     pub fn expected_tag(&self, key: &SharedKey, expected: Expected<'_>) -> Result<[u8; 32], VerifyError> {
-        self.fields.expected_tag(key.mac(), expected.action, expected.code)
+        match &self.fields {
+            Fields::V1(fields) => fields.expected_tag(key, expected.action, expected.code),
+            Fields::V2(fields) => Ok(fields.expected_tag(key)),
+            Fields::V3(_) => Err(VerifyError::Signature),
+        }
     }
 
-    /// Proves that a key of `ring` signed this token for what is `expected`.
-    ///
-    /// It proves neither that the link is still valid (a v1 token carries no expiry) nor that it was not used before.
+    const fn header(&self) -> Option<&Header> {
+        match &self.fields {
+            Fields::V1(_) => None,
+            Fields::V2(fields) => Some(&fields.header),
+            Fields::V3(fields) => Some(&fields.header),
+        }
+    }
+
+    /// Proves that a key of `ring` signed this link for `action` and that it is still valid, before a code is typed.
     ///
     /// # Errors
-    /// In the order of the checks: [`CodeUncheckable`](VerifyError::CodeUncheckable) for a code beside an activation,
-    /// [`CodeRequired`](VerifyError::CodeRequired) and [`CodeMalformed`](VerifyError::CodeMalformed) for a recovery,
-    /// [`Signature`](VerifyError::Signature) for a forged or altered token, another key, the other action, a wrong code.
-    pub fn verify<K: AsRef<[SharedKey]>>(
+    /// In the order of the checks: [`LinkUncheckable`](VerifyError::LinkUncheckable) for v1, which has no link apart from
+    /// its code and no expiry; [`Signature`](VerifyError::Signature); [`Action`](VerifyError::Action);
+    /// [`Expired`](VerifyError::Expired).
+    pub fn verify_link<'r, K: AsRef<[VerifyingKey]>>(
+        &self,
+        ring: &'r KeyRing<K>,
+        action: Action,
+        moment: Moment,
+    ) -> Result<VerifiedLink<'r>, VerifyError> {
+        let (key, header) = match &self.fields {
+            Fields::V1(_) => return Err(VerifyError::LinkUncheckable),
+            Fields::V2(fields) => {
+                let signed = |key: &&VerifyingKey| match key {
+                    VerifyingKey::Shared(key) => fields.is_signed_by(key),
+                    #[cfg(feature = "public")]
+                    VerifyingKey::Public(_) => false,
+                };
+                (ring.named(fields.header.key_id).find(signed), fields.header)
+            }
+            #[cfg(feature = "public")]
+            Fields::V3(fields) => {
+                let signed = |key: &&VerifyingKey| match key {
+                    VerifyingKey::Public(key) => fields.is_signed_by(key),
+                    VerifyingKey::Shared(_) => false,
+                };
+                (ring.named(fields.header.key_id).find(signed), fields.header)
+            }
+            // Without the feature no key can verify a v3 token.
+            #[cfg(not(feature = "public"))]
+            Fields::V3(fields) => (None, fields.header),
+        };
+        let key = key.ok_or(VerifyError::Signature)?;
+        if header.action != action {
+            return Err(VerifyError::Action { found: header.action });
+        }
+        if !moment.is_before(header.expires_at) {
+            return Err(VerifyError::Expired { now: moment.now, expires_at: header.expires_at });
+        }
+        Ok(VerifiedLink::new(self.clone(), key, header))
+    }
+
+    /// Proves that a key of `ring` signed this token for what is `expected`, and that it is still valid.
+    ///
+    /// It does not prove that the link was not used before, and of v1 not that it is still valid, since a v1 token
+    /// carries no expiry.
+    ///
+    /// # Errors
+    /// Those of [`verify_link`](Self::verify_link), then [`CodeUncheckable`](VerifyError::CodeUncheckable) for a code beside
+    /// an activation or any v3 token, [`CodeRequired`](VerifyError::CodeRequired),
+    /// [`CodeMalformed`](VerifyError::CodeMalformed) and [`CodeMismatch`](VerifyError::CodeMismatch) for a v2 recovery. In v1
+    /// the code is part of what is signed: its presence and shape are judged first, and a wrong one, like the other
+    /// action, is a wrong [`Signature`](VerifyError::Signature).
+    pub fn verify<K: AsRef<[VerifyingKey]>>(
         &self,
         ring: &KeyRing<K>,
         expected: Expected<'_>,
+        moment: Moment,
     ) -> Result<VerifiedToken, VerifyError> {
-        let keys = ring.keys().iter().map(SharedKey::mac);
-        self.fields.verify(keys, expected.action, expected.code)?;
-        Ok(VerifiedToken {
-            version: self.version(),
-            action: expected.action,
-            secret: self.fields.secret().clone(),
-        })
+        let Fields::V1(fields) = &self.fields else {
+            return self.verify_link(ring, expected.action, moment)?.with_code(expected.code);
+        };
+        fields.verify(ring.shared(), expected.action, expected.code)?;
+        Ok(VerifiedToken::v1(expected.action, fields.secret.clone()))
+    }
+
+    /// Proves that the code beside this link, signed by `key`, is the row's.
+    pub(crate) fn check_code(&self, key: &VerifyingKey, code: Option<&[u8]>) -> Result<(), VerifyError> {
+        match (&self.fields, key) {
+            (Fields::V2(fields), VerifyingKey::Shared(key)) => fields.check_code(key, code),
+            _ if code.is_some() => Err(VerifyError::CodeUncheckable),
+            _ => Ok(()),
+        }
     }
 }
 
 impl fmt::Debug for UntrustedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UntrustedToken").field("version", &self.version()).finish_non_exhaustive()
-    }
-}
-
-/// A token whose action, secret and, for a recovery, code were signed by a key of the ring.
-#[derive(Clone, Debug)]
-pub struct VerifiedToken {
-    version: Version,
-    action: Action,
-    secret: Secret,
-}
-
-impl VerifiedToken {
-    /// The format that the token was signed in.
-    pub const fn version(&self) -> Version {
-        self.version
-    }
-
-    /// What the token is good for.
-    pub const fn action(&self) -> Action {
-        self.action
-    }
-
-    /// The secret of the token's row, by which the database finds it.
-    pub const fn secret(&self) -> &Secret {
-        &self.secret
-    }
-
-    /// The id under which the use of this token is remembered.
-    pub fn consumed_id(&self) -> ConsumedId {
-        ConsumedId::of(&self.secret)
     }
 }

@@ -1,103 +1,62 @@
-//! Tokens of version 1: a secret and its tag, 64 bytes in 86 characters (FORMAT.md, "v1").
+//! Tokens of version 1: a secret and its tag, 64 bytes in 86 characters (FORMAT.md, "Version 1").
 //!
 //! A v1 token carries no expiry, so a signature alone never proves that it is still valid, and a wrong code cannot be
 //! told from a forged link: only the database can judge a v1 recovery.
 
-use core::fmt;
-
 use crate::{
     action::Action,
     base64,
-    bytes::concat,
+    bytes::{concat, field},
     code::Code,
     error::{Malformed, VerifyError},
-    hmac::{MacKey, ShortMessage, same_tag},
-    key::SharedKey,
+    hmac::{ShortMessage, same_tag},
     secret::Secret,
+    shared_key::SharedKey,
+    signed::SignedToken,
 };
 
-const SECRET: usize = Secret::LENGTH;
 const TAG: usize = 32;
+const BYTES: usize = Secret::LENGTH + TAG;
 
 /// The number of characters of a token.
 pub const CHARACTERS: usize = 86;
 
 /// Signs the link that activates an account.
 pub fn sign_activation(key: &SharedKey, secret: &Secret) -> SignedToken {
-    SignedToken::new(secret, &key.mac().short_tag(&activation(secret)))
+    sign(key, secret, &activation(secret))
 }
 
 /// Signs the link that, together with `code`, recovers an account.
 pub fn sign_recovery(key: &SharedKey, secret: &Secret, code: &Code) -> SignedToken {
-    SignedToken::new(secret, &key.mac().short_tag(&recovery(secret, code)))
+    sign(key, secret, &recovery(secret, code))
+}
+
+fn sign(key: &SharedKey, secret: &Secret, message: &ShortMessage) -> SignedToken {
+    SignedToken::encode::<CHARACTERS>(&concat::<BYTES, 2>([secret.as_bytes(), &key.v1().tag(message)]))
 }
 
 fn activation(secret: &Secret) -> ShortMessage {
     const PATH: &[u8] = Action::Activate.path().as_bytes();
-    ShortMessage::new(&concat::<{ PATH.len() + SECRET }, 2>([PATH, secret.as_bytes()]))
+    ShortMessage::new(&concat::<{ PATH.len() + Secret::LENGTH }, 2>([PATH, secret.as_bytes()]))
 }
 
 fn recovery(secret: &Secret, code: &Code) -> ShortMessage {
     const PATH: &[u8] = Action::Recover.path().as_bytes();
     let parts = [PATH, secret.as_bytes(), code.as_bytes()];
-    ShortMessage::new(&concat::<{ PATH.len() + SECRET + Code::LENGTH }, 3>(parts))
-}
-
-/// A token as it goes into a link: 86 characters of base64url, followed by nothing.
-///
-/// `Debug` shows none of it; `Display` and [`as_str`](Self::as_str) are the link itself, so keep them out of logs.
-#[derive(Clone)]
-pub struct SignedToken {
-    text: [u8; CHARACTERS],
-}
-
-impl SignedToken {
-    fn new(secret: &Secret, tag: &[u8; TAG]) -> Self {
-        let mut bytes = [0; SECRET + TAG];
-        let (start, end) = bytes.split_at_mut(SECRET);
-        start.copy_from_slice(secret.as_bytes());
-        end.copy_from_slice(tag);
-        Self { text: base64::encode(&bytes) }
-    }
-
-    /// The characters.
-    pub fn as_str(&self) -> &str {
-        // The alphabet is ASCII; an empty token, which every verifier refuses, stands for a case that cannot occur.
-        str::from_utf8(&self.text).unwrap_or_default()
-    }
-}
-
-impl fmt::Display for SignedToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl fmt::Debug for SignedToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SignedToken(..)")
-    }
+    ShortMessage::new(&concat::<{ PATH.len() + Secret::LENGTH + Code::LENGTH }, 3>(parts))
 }
 
 /// The fields of a token of which nothing is proven yet.
 #[derive(Clone)]
 pub(crate) struct UntrustedFields {
-    secret: Secret,
+    pub(crate) secret: Secret,
     tag: [u8; TAG],
 }
 
 impl UntrustedFields {
     pub(crate) fn parse(token: &[u8]) -> Result<Self, Malformed> {
-        let bytes: [u8; SECRET + TAG] = base64::decode(token)?;
-        let (mut secret, mut tag) = ([0; SECRET], [0; TAG]);
-        let (start, end) = bytes.split_at(SECRET);
-        secret.copy_from_slice(start);
-        tag.copy_from_slice(end);
-        Ok(Self { secret: Secret::from(secret), tag })
-    }
-
-    pub(crate) const fn secret(&self) -> &Secret {
-        &self.secret
+        let bytes: [u8; BYTES] = base64::decode(token)?;
+        Ok(Self { secret: Secret::from(field(&bytes, 0)), tag: field(&bytes, Secret::LENGTH) })
     }
 
     pub(crate) const fn tag(&self) -> &[u8; TAG] {
@@ -105,38 +64,42 @@ impl UntrustedFields {
     }
 
     /// The tag that `key` makes for this secret, `action` and `code`.
-    ///
-    /// The code is part of what is signed, so its presence and shape are judged before the key is used.
     pub(crate) fn expected_tag(
         &self,
-        key: &MacKey,
+        key: &SharedKey,
         action: Action,
         code: Option<&[u8]>,
     ) -> Result<[u8; TAG], VerifyError> {
-        let message = match (action, code) {
-            (Action::Activate, None) => activation(&self.secret),
-            (Action::Activate, Some(_)) => return Err(VerifyError::CodeUncheckable),
-            (Action::Recover, None) => return Err(VerifyError::CodeRequired),
-            (Action::Recover, Some(text)) => {
-                recovery(&self.secret, &Code::parse(text).map_err(|_| VerifyError::CodeMalformed)?)
-            }
-        };
-        Ok(key.short_tag(&message))
+        Ok(key.v1().tag(&self.message(action, code)?))
     }
 
     /// Proves that one of `keys` signed these fields for `action` and `code`.
     pub(crate) fn verify<'k>(
         &self,
-        keys: impl IntoIterator<Item = &'k MacKey>,
+        keys: impl IntoIterator<Item = &'k SharedKey>,
         action: Action,
         code: Option<&[u8]>,
     ) -> Result<(), VerifyError> {
+        let message = self.message(action, code)?;
         // Which key of the ring fits is no secret: its owner knows when it was rotated.
-        for key in keys {
-            if same_tag(&self.expected_tag(key, action, code)?, &self.tag) {
-                return Ok(());
+        if keys.into_iter().any(|key| same_tag(&key.v1().tag(&message), &self.tag)) {
+            Ok(())
+        } else {
+            Err(VerifyError::Signature)
+        }
+    }
+
+    /// What is signed. The code is part of it, so its presence and shape are judged before any key is used.
+    // In one place: WebAssembly has two callers of it, and the message is a kilobyte of code.
+    #[inline(never)]
+    fn message(&self, action: Action, code: Option<&[u8]>) -> Result<ShortMessage, VerifyError> {
+        match (action, code) {
+            (Action::Activate, None) => Ok(activation(&self.secret)),
+            (Action::Activate, Some(_)) => Err(VerifyError::CodeUncheckable),
+            (Action::Recover, None) => Err(VerifyError::CodeRequired),
+            (Action::Recover, Some(text)) => {
+                Ok(recovery(&self.secret, &Code::parse(text).map_err(|_| VerifyError::CodeMalformed)?))
             }
         }
-        Err(VerifyError::Signature)
     }
 }

@@ -1,18 +1,39 @@
-//! The worked example of docs/FORMAT.md is what this crate makes.
+//! The worked examples of docs/FORMAT.md are what this crate makes.
+#![allow(clippy::unwrap_used, reason = "a test that cannot read its example fails")]
 
-use mailroom_verifier_core::{Code, ConsumedId, Secret, SharedKey, v1};
+use mailroom_verifier_core::{
+    Code, ConsumedId, Expiry, Grant, PrivateKey, Purpose, Secret, SharedKey, SignedToken, Signer,
+};
+
+const DOCUMENT: &str = include_str!("../../docs/FORMAT.md");
+
+fn bytes(first: u8) -> [u8; 32] {
+    core::array::from_fn(|index| first + u8::try_from(index).unwrap())
+}
+
+fn sign(signer: &Signer, purpose: Purpose<'_>) -> SignedToken {
+    let secret = Secret::from(bytes(0x20));
+    signer.sign(Grant { secret: &secret, purpose, expires_at: Expiry::from_seconds(1_800_000_900).unwrap() })
+}
+
+fn assert_documented(line: &str) {
+    assert!(DOCUMENT.lines().any(|documented| documented == line), "docs/FORMAT.md has no line {line}");
+}
 
 #[test]
-fn the_worked_example_holds() {
-    let document = include_str!("../../docs/FORMAT.md");
-    let bytes = |first: u8| core::array::from_fn(|index| first + u8::try_from(index).unwrap());
-    let (key, secret) = (SharedKey::from(&bytes(0x00)), Secret::from(bytes(0x20)));
+fn the_worked_examples_hold() {
+    let code = Code::parse("01234").unwrap();
+    for signer in [Signer::V1(SharedKey::from(&bytes(0))), Signer::V2(SharedKey::from(&bytes(0)))] {
+        assert_documented(&format!("| activate | | `{}` |", sign(&signer, Purpose::Activation)));
+        assert_documented(&format!("| recover | `01234` | `{}` |", sign(&signer, Purpose::Recovery(&code))));
+    }
+    let signer = Signer::V3(PrivateKey::from_seed(&bytes(0)));
+    assert_documented(&format!("| activate | `{}` |", sign(&signer, Purpose::Activation)));
+    assert_documented(&format!("| recover | `{}` |", sign(&signer, Purpose::Recovery(&code))));
+}
 
-    let activation = v1::sign_activation(&key, &secret);
-    let recovery = v1::sign_recovery(&key, &secret, &Code::parse("01234").unwrap());
-    let id = format!("{:x}", base16ct::HexDisplay(ConsumedId::of(&secret).as_bytes()));
-
-    assert!(document.contains(&format!("| activate | | `{activation}` |")), "{activation}");
-    assert!(document.contains(&format!("| recover | `01234` | `{recovery}` |")), "{recovery}");
-    assert!(document.contains(&format!("the id is `{id}`")), "{id}");
+#[test]
+fn the_worked_consumed_id_holds() {
+    let id = ConsumedId::of(&Secret::from(bytes(0x20)));
+    assert!(DOCUMENT.contains(&format!("the id is `{:x}`", base16ct::HexDisplay(id.as_bytes()))));
 }

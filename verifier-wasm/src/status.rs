@@ -44,6 +44,7 @@ pub(crate) fn of_key(error: InvalidKey) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mailroom_verifier_core::{Action, Expiry};
 
     /// What stands between `start` and the next `end`.
     fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
@@ -67,6 +68,13 @@ mod tests {
             VerifyError::CodeUncheckable,
             VerifyError::CodeRequired,
             VerifyError::CodeMalformed,
+            Malformed::Version { found: 0 }.into(),
+            Malformed::Action { found: 0 }.into(),
+            Malformed::Expiry.into(),
+            VerifyError::Action { found: Action::Activate },
+            VerifyError::Expired { now: 0, expires_at: Expiry::MAX },
+            VerifyError::CodeMismatch,
+            VerifyError::LinkUncheckable,
         ];
         assert_eq!(codes, refused.map(VerifyError::code));
         for (number, error) in (1..).zip(refused) {

@@ -1,8 +1,9 @@
-//! The automation of this repository: `cargo xtask bench`, `demo`, `npm`, `test`.
+//! The automation of this repository: `cargo xtask bench`, `demo`, `fuzz`, `npm`, `test`.
 
 mod bench;
 mod consumers;
 mod demo;
+mod fuzz;
 mod lint;
 mod node;
 mod npm;
@@ -23,6 +24,8 @@ enum Task {
     Bench(bench::Options),
     /// Registers accounts in a throwaway PostgreSQL and checks every token that comes out, twice
     Demo(demo::Options),
+    /// Tries inputs that nobody thought of on every parser and on redeeming
+    Fuzz(fuzz::Options),
     /// Builds the npm package and packs it into target/npm
     Npm,
     /// Checks and tests everything, as continuous integration does
@@ -43,6 +46,7 @@ fn run() -> Result<ExitCode> {
     match Task::parse() {
         Task::Bench(options) => bench::run(&options),
         Task::Demo(options) => demo::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
         Task::Npm => npm::run(),
         Task::Test(options) => test::run(&options),
     }

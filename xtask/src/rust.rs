@@ -50,24 +50,24 @@ pub(crate) fn with_database(steps: &mut Steps, versions: &[Wanted]) {
     }
     // A server that the caller provides stands for the one that would be started.
     let provided = versions == [Wanted::Any] && env::var_os("MAILROOM_TEST_DATABASE_URL").is_some();
-    for wanted in versions {
-        if provided {
-            steps.command("tests on the provided PostgreSQL", database_tests);
-            continue;
-        }
-        let Some(server) =
-            steps.task(&format!("start {wanted}"), || Cluster::builder().version(wanted.clone()).start())
-        else {
-            continue;
-        };
-        let installation = server.installation();
-        steps.command(&format!("tests on PostgreSQL {}", installation.major), || {
-            let mut command = database_tests()?;
-            command.env("MAILROOM_TEST_POSTGRES", &installation.programs);
-            command.env("MAILROOM_TEST_DATABASE_URL", server.url("postgres"));
-            Ok(command)
-        });
+    if provided {
+        steps.command("tests on the provided PostgreSQL", database_tests);
+        return;
     }
+    // All versions at once: these tests wait for servers, pauses and time-outs more than they compute.
+    let start = |wanted: &Wanted| {
+        steps.task(&format!("start {wanted}"), || {
+            Ok((Cluster::builder().version(wanted.clone()).start()?, database_tests()?))
+        })
+    };
+    let (servers, commands): (Vec<_>, Vec<_>) = versions.iter().filter_map(start).unzip();
+    let tests = servers.iter().zip(commands).map(|(server, mut command)| {
+        let installation = server.installation();
+        command.env("MAILROOM_TEST_POSTGRES", &installation.programs);
+        command.env("MAILROOM_TEST_DATABASE_URL", server.url("postgres"));
+        (format!("tests on PostgreSQL {}", installation.major), command)
+    });
+    steps.commands(tests.collect());
 }
 
 fn database_tests() -> Result<Command> {
@@ -100,7 +100,8 @@ struct IntegrationTest {
 /// Those of all packages, sorted by their paths.
 fn integration_tests() -> Result<Vec<IntegrationTest>> {
     let mut tests = Vec::new();
-    for package in entries(workspace())? {
+    let packages = entries(workspace())?.into_iter().chain(entries(&workspace().join("tests"))?);
+    for package in packages {
         let folder = package.join("tests");
         if !package.join("Cargo.toml").is_file() || !folder.is_dir() {
             continue;

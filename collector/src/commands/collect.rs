@@ -5,13 +5,14 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use mailroom_verifier_core::{Signer, Version};
 use tokio::sync::watch;
 
 use crate::collector::{CollectError, Collector};
 use crate::config::{
     CollectFlags, CollectSettings, DATABASE_URL, QueueKind, SettingError, process_variables, set_variable,
 };
-use crate::keys::{KeyError, KeySource, Keys};
+use crate::keys::{KeyError, KeySource, Use};
 use crate::listener::Listener;
 use crate::postgres::{ConnectionSettings, ProcessEnvironment, SettingsError};
 use crate::queue::CursorQueue;
@@ -73,11 +74,13 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
     let settings = CollectSettings::read(flags, &process_variables)?;
     telemetry::start(settings.log_format, settings.log_level);
     let connection = connection_settings()?;
-    let source = KeySource::find(flags.key_file.as_ref(), &process_variables)?;
-    let (keys_sender, keys) = watch::channel(Arc::new(source.load(&process_variables)?));
+    let format = settings.token_format;
+    let source = KeySource::find(flags.key_file.as_ref(), Use::Signing(format), &process_variables)?;
+    let signer = source.load(&process_variables)?.signer(format)?;
+    let (signer_sender, signer) = watch::channel(Arc::new(signer));
 
     let mut signals = shutdown::on_signals()?;
-    let mut hangups = shutdown::on_hangup(move || reload(&source, &keys_sender))?;
+    let mut hangups = shutdown::on_hangup(move || reload(&source, format, &signer_sender))?;
     let sink = Stdout::start()?;
     let queue = match settings.queue_kind {
         QueueKind::Cursor => {
@@ -85,7 +88,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
         }
     };
     let mut listener = Listener::start(connection, &settings.channel, settings.healthcheck_interval);
-    let collector = Collector::new(queue, sink, &settings, keys, listener.hints(), signals.stop());
+    let collector = Collector::new(queue, sink, &settings, signer, listener.hints(), signals.stop());
     let stop = signals.stopper();
     let task_ended = async {
         tokio::select! {
@@ -127,17 +130,20 @@ fn connection_settings() -> Result<ConnectionSettings, Error> {
 }
 
 /// A file that cannot be used changes nothing: the keys in use are better than none.
-fn reload(source: &KeySource, keys: &watch::Sender<Arc<Keys>>) {
+fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer>>) {
+    let load = || {
+        let keys = source.load(&process_variables)?;
+        Ok::<_, KeyError>((keys.signer(format)?, keys.count()))
+    };
     match source {
-        KeySource::Environment => {
+        KeySource::Environment { .. } => {
             tracing::warn!(
                 "SIGHUP: nothing to read again, the key came from the environment of this process"
             );
         }
-        KeySource::File(path) => match source.load(&process_variables) {
-            Ok(new) => {
-                let count = new.ring().keys().len();
-                keys.send_replace(Arc::new(new));
+        KeySource::File(path) => match load() {
+            Ok((new, count)) => {
+                signer.send_replace(Arc::new(new));
                 tracing::info!(
                     "SIGHUP: read {count} keys from {}; the first one signs from now on",
                     path.display()

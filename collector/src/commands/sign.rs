@@ -4,12 +4,18 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use mailroom_verifier_core::{Action, Code, InvalidCode, Secret, UnknownAction, v1};
+use mailroom_verifier_core::{
+    Action, Code, Expiry, Grant, InvalidCode, InvalidExpiry, Purpose, Secret, UnknownAction, Version,
+};
 use zeroize::Zeroizing;
 
-use crate::config::{SettingError, process_variables};
-use crate::keys::{KeyError, KeySource};
+use crate::config::{SettingError, process_variables, token_format};
+use crate::keys::{KeyError, KeySource, Use};
+
+/// How long a link lives unless something else is asked for: as long as the schema lets it.
+const LIFETIME: u64 = 15 * 60;
 
 /// Arguments of `mailroom sign`.
 #[derive(clap::Args, Clone)]
@@ -25,6 +31,17 @@ pub struct Arguments {
     /// `-` reads the 64 hexadecimal characters of a row's secret from standard input; a random secret otherwise
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<OsString>,
+
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        help = "Format of the token: v1, v2 or v3 [env: MAILROOM_TOKEN_FORMAT] [default: v1]"
+    )]
+    token_format: Option<OsString>,
+
+    /// When the link ends, in seconds since the Unix epoch; in 15 minutes unless given. v1 has no place for it
+    #[arg(long, value_name = "SECONDS", value_parser = parse_expiry)]
+    expires_at: Option<Expiry>,
 
     #[arg(long, value_name = "FILE", help = "File of keys, the first one signs [env: MAILROOM_KEY_FILE]")]
     key_file: Option<OsString>,
@@ -53,6 +70,9 @@ pub enum Error {
     /// An activation with a code.
     #[error("an activation is signed without a code; leave --code out")]
     CodeUncheckable,
+    /// An expiry that would be in no token.
+    #[error("a v1 token carries no expiry; leave --expires-at out, or sign v2 or v3 with --token-format")]
+    ExpiryUnsigned,
     /// The secret was an argument.
     #[error(
         "a secret is not taken as an argument, because everybody on the machine can read those; pipe it in and write \
@@ -83,14 +103,14 @@ impl Error {
     }
 }
 
-/// Prints a token of format v1.
+/// Prints a token.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
-    let source = KeySource::find(arguments.key_file.as_ref(), &process_variables)?;
-    let keys = source.load(&process_variables)?;
-    let key = keys.current();
-    let code = match (arguments.action, &arguments.code) {
-        (Action::Activate, None) => None,
-        (Action::Recover, Some(code)) => Some(code),
+    let format = token_format(arguments.token_format.as_ref(), &process_variables)?;
+    let source = KeySource::find(arguments.key_file.as_ref(), Use::Signing(format), &process_variables)?;
+    let signer = source.load(&process_variables)?.signer(format)?;
+    let purpose = match (arguments.action, &arguments.code) {
+        (Action::Activate, None) => Purpose::Activation,
+        (Action::Recover, Some(code)) => Purpose::Recovery(code),
         (Action::Activate, Some(_)) => return Err(Error::CodeUncheckable),
         (Action::Recover, None) => return Err(Error::CodeRequired),
     };
@@ -99,15 +119,26 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
         Some(dash) if dash == "-" => secret_of_standard_input()?,
         Some(_) => return Err(Error::SecretArgument),
     };
-    let token = match code {
-        None => v1::sign_activation(key, &secret),
-        Some(code) => v1::sign_recovery(key, &secret, code),
+    let expires_at = match (format, arguments.expires_at) {
+        (Version::V1, Some(_)) => return Err(Error::ExpiryUnsigned),
+        (_, Some(expiry)) => expiry,
+        (_, None) => Expiry::from_seconds(now() + LIFETIME).unwrap_or(Expiry::MAX),
     };
+    let token = signer.sign(Grant { secret: &secret, purpose, expires_at });
     writeln!(io::stdout(), "{token}").map_err(Error::Output)
 }
 
 pub(super) fn parse_action(text: &str) -> Result<Action, UnknownAction> {
     text.parse()
+}
+
+/// The clock of this machine, in seconds since the Unix epoch.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn parse_expiry(text: &str) -> Result<Expiry, InvalidExpiry> {
+    text.parse().map_err(|_| InvalidExpiry).and_then(Expiry::from_seconds)
 }
 
 fn parse_code(text: &str) -> Result<Code, InvalidCode> {

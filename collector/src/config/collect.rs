@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{Origin, Setting, SettingError, Span, Variables, value};
+use mailroom_verifier_core::Version;
+
+use super::{Origin, Setting, SettingError, Span, Variables, token_format, value};
 use crate::telemetry::{LogFormat, LogLevel};
 
 /// Rows of a batch; the upper end keeps a line, which is held in memory whole, below 10 MB.
@@ -35,6 +37,13 @@ pub struct CollectFlags {
         help = "File of keys: the first line signs, the others only verify [env: MAILROOM_KEY_FILE]"
     )]
     pub(crate) key_file: Option<OsString>,
+
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        help = "Format of the tokens: v1, v2 or v3 [env: MAILROOM_TOKEN_FORMAT] [default: v1]"
+    )]
+    pub(crate) token_format: Option<OsString>,
 
     #[arg(
         long,
@@ -118,6 +127,8 @@ pub struct CollectFlags {
 /// What `mailroom collect` runs with, apart from the database and the keys.
 #[derive(Clone, Debug)]
 pub struct CollectSettings {
+    /// The format of the tokens.
+    pub token_format: Version,
     /// The channel to listen on.
     pub channel: String,
     /// The label of `jobs.job_type` whose row keeps the cursor.
@@ -198,6 +209,7 @@ impl CollectSettings {
             });
         }
         Ok(Self {
+            token_format: token_format(f.token_format.as_ref(), variables)?,
             channel,
             queue_name,
             queue_kind: queue_kind(f.queue_kind.as_ref(), variables)?,
@@ -242,6 +254,7 @@ mod tests {
     #[test]
     fn defaults_are_those_of_existing_installations() {
         let settings = read(&[]).unwrap();
+        assert_eq!(settings.token_format, Version::V1);
         assert_eq!(settings.channel, "token_insert");
         assert_eq!(settings.queue_name, "mailroom");
         assert_eq!(settings.queue_kind, QueueKind::Cursor);
@@ -306,6 +319,11 @@ mod tests {
                 "MAILROOM_PREFETCH",
                 "many",
                 "MAILROOM_PREFETCH is `many`, but must be `auto` or a whole number from 1 to 1000".to_owned(),
+            ),
+            (
+                "MAILROOM_TOKEN_FORMAT",
+                "2",
+                "MAILROOM_TOKEN_FORMAT is `2`, but must be `v1` or `v2` or `v3`".to_owned(),
             ),
             (
                 "MAILROOM_QUEUE_KIND",

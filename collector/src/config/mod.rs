@@ -9,14 +9,22 @@ mod value;
 use std::ffi::OsString;
 use std::fmt;
 
+use mailroom_verifier_core::Version;
+
 pub use collect::{CollectFlags, CollectSettings, Prefetch, QueueKind};
 pub use value::{NotAllowed, Span};
 
 /// The variable that says which database to connect to. It may hold a password, so there is no flag for it.
 pub const DATABASE_URL: &str = "MAILROOM_DATABASE_URL";
 
-/// The variable with the key. There is no flag for it: arguments are visible to everybody on the machine.
+/// The variable with the shared key. There is no flag for it: arguments are visible to everybody on the machine.
 pub const SECRET_KEY: &str = "MAILROOM_SECRET_KEY";
+
+/// The variable with the private key that signs v3.
+pub const SIGNING_KEY: &str = "MAILROOM_SIGNING_KEY";
+
+/// The variable with a public key that verifies v3.
+pub const PUBLIC_KEY: &str = "MAILROOM_PUBLIC_KEY";
 
 /// The variable with the path of a key file.
 pub const KEY_FILE: &str = "MAILROOM_KEY_FILE";
@@ -72,9 +80,23 @@ pub enum SettingError {
     },
     /// Two places for the key.
     #[error(
-        "MAILROOM_SECRET_KEY and MAILROOM_KEY_FILE are both set; unset one, so that it is clear which key signs"
+        "{variable} and MAILROOM_KEY_FILE are both set; unset one, so that it is clear which keys are meant"
     )]
-    TwoKeySources,
+    TwoKeySources {
+        /// The variable that holds a key.
+        variable: &'static str,
+    },
+}
+
+/// The format of tokens that are signed: `v1` unless flag or variable say otherwise.
+///
+/// # Errors
+/// A format that does not exist.
+pub fn token_format(flag: Option<&OsString>, variables: Variables<'_>) -> Result<Version, SettingError> {
+    const TOKEN_FORMAT: Setting = Setting { flag: "--token-format", variable: "MAILROOM_TOKEN_FORMAT" };
+    const FORMATS: [(&str, Version); 3] = [("v1", Version::V1), ("v2", Version::V2), ("v3", Version::V3)];
+    let (_, format) = TOKEN_FORMAT.value(flag, variables, "v1", |text| value::one_of(text, &FORMATS))?;
+    Ok(format)
 }
 
 /// Where a value was given; shown as the name that a person can look for.

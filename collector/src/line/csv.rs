@@ -5,8 +5,7 @@
 //! further lines: whoever chose it could have mails sent to recipients of their choice. Such rows are passed, not
 //! altered: an address that was changed is another address.
 
-use mailroom_verifier_core::Action;
-use mailroom_verifier_core::v1::SignedToken;
+use mailroom_verifier_core::{Action, SignedToken};
 
 use crate::queue::Token;
 use crate::signer::Unfit;
@@ -71,6 +70,7 @@ mod tests {
             login: login.to_vec(),
             secret: vec![0; 32],
             code: code.map(<[u8]>::to_vec),
+            expires_at: 0,
         }
     }
 

@@ -4,7 +4,7 @@ mod csv;
 
 use std::fmt;
 
-use mailroom_verifier_core::SharedKey;
+use mailroom_verifier_core::Signer;
 
 use crate::queue::Batch;
 use crate::signer::{Unfit, sign};
@@ -22,11 +22,11 @@ pub struct Line {
 
 impl Line {
     /// Signs the tokens of `batch` and writes the sound ones, in their order, as one line of `csv`.
-    pub fn of(batch: &Batch, key: &SharedKey) -> Self {
+    pub fn of(batch: &Batch, signer: &Signer) -> Self {
         let mut line =
             Self { bytes: Vec::with_capacity(160 * batch.tokens.len()), tokens: 0, passed: Vec::new() };
         for token in &batch.tokens {
-            match sign(key, token).and_then(|signed| csv::append(&mut line.bytes, token, &signed)) {
+            match sign(signer, token).and_then(|signed| csv::append(&mut line.bytes, token, &signed)) {
                 Ok(()) => line.tokens += 1,
                 Err(reason) => line.passed.push((token.id, reason)),
             }
@@ -50,7 +50,7 @@ impl fmt::Debug for Line {
 mod tests {
     use super::*;
     use crate::queue::{BatchId, Token};
-    use mailroom_verifier_core::Action;
+    use mailroom_verifier_core::{Action, SharedKey};
 
     fn token(id: i64, login: &str) -> Token {
         Token {
@@ -60,11 +60,12 @@ mod tests {
             login: login.as_bytes().to_vec(),
             secret: vec![9; 32],
             code: Some(b"00420".to_vec()),
+            expires_at: 0,
         }
     }
 
     fn line(tokens: Vec<Token>) -> (String, Vec<i64>) {
-        let line = Line::of(&Batch { id: BatchId(1), tokens }, &SharedKey::from(&[7; 32]));
+        let line = Line::of(&Batch { id: BatchId(1), tokens }, &Signer::V1(SharedKey::from(&[7; 32])));
         (String::from_utf8(line.bytes).unwrap(), line.passed.iter().map(|(id, _)| *id).collect())
     }
 
@@ -85,7 +86,7 @@ mod tests {
     fn debug_output_shows_no_address_login_token_or_code() {
         let line = Line::of(
             &Batch { id: BatchId(1), tokens: vec![token(1, "ada"), token(2, "x,y")] },
-            &SharedKey::from(&[7; 32]),
+            &Signer::V1(SharedKey::from(&[7; 32])),
         );
         assert!(line.bytes.starts_with(b"1,a@b.test,ada,"));
         // As a list of numbers it would begin with `1,a@`.

@@ -29,6 +29,8 @@ pub struct Token {
     pub secret: Vec<u8>,
     /// The row's code; the column can be null.
     pub code: Option<Vec<u8>>,
+    /// When the link ends, in seconds since the Unix epoch.
+    pub expires_at: i64,
 }
 
 impl fmt::Debug for Token {

@@ -12,29 +12,40 @@ mod probes {
 
     use core::panic::PanicInfo;
     use mailroom_verifier_core::{
-        Code, ConsumedId, Expected, KeyRing, Secret, SharedKey, UntrustedToken, VerifiedToken, VerifyError,
-        v1,
+        Action, ConsumedId, Expected, Grant, KeyRing, Moment, Secret, SharedKey, SignedToken, Signer,
+        UntrustedToken, VerifiedLink, VerifiedToken, VerifyError, VerifyingKey,
     };
 
     #[used]
-    static SIGN_ACTIVATION: fn(&SharedKey, &Secret) -> v1::SignedToken = v1::sign_activation;
+    static SIGN: fn(&Signer, Grant<'_>) -> SignedToken = Signer::sign;
 
     #[used]
-    static SIGN_RECOVERY: fn(&SharedKey, &Secret, &Code) -> v1::SignedToken = v1::sign_recovery;
+    static VERIFY: fn(
+        &[u8],
+        &KeyRing<&[VerifyingKey]>,
+        Expected<'_>,
+        Moment,
+    ) -> Result<VerifiedToken, VerifyError> =
+        |token, ring, expected, moment| UntrustedToken::parse(token)?.verify(ring, expected, moment);
 
     #[used]
-    static VERIFY: fn(&[u8], &[SharedKey], Expected<'_>) -> Result<VerifiedToken, VerifyError> =
-        |token, keys, expected| {
-            let ring = KeyRing::new(keys).map_err(|_| VerifyError::Signature)?;
-            UntrustedToken::parse(token)?.verify(&ring, expected)
-        };
+    static VERIFY_LINK: for<'r> fn(
+        &[u8],
+        &'r KeyRing<&[VerifyingKey]>,
+        Action,
+        Moment,
+    ) -> Result<VerifiedLink<'r>, VerifyError> =
+        |token, ring, action, moment| UntrustedToken::parse(token)?.verify_link(ring, action, moment);
 
     #[used]
     static EXPECTED_TAG: fn(&UntrustedToken, &SharedKey, Expected<'_>) -> Result<[u8; 32], VerifyError> =
         UntrustedToken::expected_tag;
 
     #[used]
-    static LOAD_KEY: fn(&[u8]) -> Option<SharedKey> = |text| SharedKey::from_hex(text).ok();
+    static LOAD_KEY: fn(&[u8]) -> Option<VerifyingKey> = |text| VerifyingKey::parse(text).ok();
+
+    #[used]
+    static LOAD_PREPARED: fn(&[u8; SharedKey::PREPARED_LENGTH]) -> SharedKey = SharedKey::from_prepared;
 
     #[used]
     static NAME_ROW: fn(&Secret) -> ConsumedId = ConsumedId::of;

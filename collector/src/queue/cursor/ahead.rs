@@ -163,6 +163,7 @@ mod tests {
             login: Vec::new(),
             secret: Vec::new(),
             code: None,
+            expires_at: 0,
         }
     }
 

@@ -41,6 +41,7 @@ judged AS (
         alive.action::text AS action,
         alive.secret,
         alive.code,
+        alive.expires_at,
         account.email,
         account.login,
         CASE alive.action::text
@@ -65,7 +66,8 @@ SELECT
     CASE WHEN judged.eligible THEN convert_to(judged.email, wire.encoding) END,
     CASE WHEN judged.eligible THEN convert_to(judged.login, wire.encoding) END,
     CASE WHEN judged.eligible THEN judged.secret END,
-    CASE WHEN judged.eligible THEN convert_to(judged.code, wire.encoding) END
+    CASE WHEN judged.eligible THEN convert_to(judged.code, wire.encoding) END,
+    CASE WHEN judged.eligible THEN judged.expires_at::bigint END
 FROM reach
 CROSS JOIN wire
 LEFT JOIN judged ON true

@@ -81,6 +81,7 @@ impl Model {
             login: Vec::new(),
             secret: Vec::new(),
             code: None,
+            expires_at: 0,
         };
         Page { rows: 0, tokens: eligible.into_iter().map(token).collect(), ineligible, through }
     }

@@ -253,6 +253,7 @@ fn token(row: &Row, id: i64) -> Result<Token, QueueError> {
         login: column(row, 6)?,
         secret: column(row, 7)?,
         code: column(row, 8)?,
+        expires_at: column(row, 9)?,
     })
 }
 

@@ -1,0 +1,335 @@
+//! Judges tokens the slow way: each step of docs/FORMAT.md as it is written there, with other crates than the verifier's
+//! and nothing prepared but what a key stands for.
+
+use ed25519_compact::{KeyPair, Seed};
+use hkdf::Hkdf;
+use hmac::{Hmac, KeyInit, Mac};
+use mailroom_verifier_core::Action;
+use sha2::{Digest, Sha256};
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// What a shared key stands for.
+#[derive(Debug)]
+pub struct Shared {
+    key: [u8; 32],
+    link: [u8; 32],
+    code: [u8; 32],
+    id: [u8; 4],
+}
+
+impl Shared {
+    /// Derives all that v2 needs.
+    pub fn new(key: [u8; 32]) -> Self {
+        let derived = Hkdf::<Sha256>::new(None, &key);
+        let expand = |info: &str| {
+            let mut output = [0; 32];
+            derived.expand(info.as_bytes(), &mut output).expect("HKDF gives up to 8,160 bytes");
+            output
+        };
+        let [i0, i1, i2, i3, ..] = expand("mailroom/v2 key id");
+        Self { key, link: expand("mailroom/v2 link"), code: expand("mailroom/v2 code"), id: [i0, i1, i2, i3] }
+    }
+}
+
+/// What an Ed25519 seed stands for.
+#[derive(Debug)]
+pub struct Private {
+    pair: KeyPair,
+    id: [u8; 4],
+}
+
+impl Private {
+    /// Makes the public key.
+    pub fn new(seed: [u8; 32]) -> Self {
+        let pair = KeyPair::from_seed(Seed::new(seed));
+        let [i0, i1, i2, i3, ..] = sha256(&[b"mailroom/v3 key id\0", &pair.pk[..]]);
+        Self { pair, id: [i0, i1, i2, i3] }
+    }
+
+    /// The 32 bytes that anybody may have.
+    pub fn public_key(&self) -> [u8; 32] {
+        *self.pair.pk
+    }
+}
+
+/// The key that signs, which the oracle has of every format: it verifies by signing again.
+#[derive(Clone, Copy, Debug)]
+pub enum Key<'a> {
+    /// Of v1 or v2.
+    Shared(&'a Shared),
+    /// Of v3.
+    Private(&'a Private),
+}
+
+/// What a token must say to be good for something.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// What the link is about to do.
+    pub action: Action,
+    /// The code that was typed.
+    pub code: Option<&'a [u8]>,
+    /// The verifier's clock.
+    pub now: u64,
+    /// By how much it may be ahead.
+    pub tolerance: u64,
+}
+
+/// What a token proved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// 1, 2 or 3.
+    pub version: u8,
+    /// What it is good for.
+    pub action: Action,
+    /// The row's random bytes.
+    pub secret: [u8; 32],
+    /// When it ends, where the format says so.
+    pub expires_at: Option<u64>,
+    /// Whether a code was compared.
+    pub code_is_proven: bool,
+}
+
+/// The fields of a well-formed token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fields {
+    /// 1, 2 or 3.
+    pub version: u8,
+    /// Version, action, key id and expiry, in v2 and v3.
+    pub header: Option<Header>,
+    /// The row's random bytes.
+    pub secret: [u8; 32],
+    /// The tag of v1 and v2, the signature of v3.
+    pub tag: Vec<u8>,
+    /// What a v2 recovery has behind its tag.
+    pub code_tag: Vec<u8>,
+}
+
+/// What v2 and v3 say before the secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the link does.
+    pub action: Action,
+    /// Names the key.
+    pub key_id: [u8; 4],
+    /// Seconds since the Unix epoch.
+    pub expires_at: u64,
+}
+
+/// Section "One token, one spelling": `None` stands for `ERR_TOKEN_MALFORMED`.
+pub fn parse(text: &[u8]) -> Option<Fields> {
+    let bytes = decode(text)?;
+    let (version, has_header, tag, code_tag) = match text.len() {
+        86 => (1, false, 32, 0),
+        104 => (2, true, 32, 0),
+        124 => (2, true, 32, 15),
+        147 => (3, true, 64, 0),
+        _ => return None,
+    };
+    let (header, rest) = bytes.split_at(if has_header { 14 } else { 0 });
+    let header = if has_header { Some(parse_header(header, version)?) } else { None };
+    let fits = match (version, &header) {
+        (2, Some(header)) => (header.action == Action::Recover) == (code_tag > 0),
+        _ => true,
+    };
+    let (secret, rest) = rest.split_at(32);
+    let (tag, code_tag) = rest.split_at_checked(tag).filter(|(_, last)| last.len() == code_tag)?;
+    fits.then(|| Fields {
+        version,
+        header,
+        secret: secret.try_into().expect("32 bytes were split off"),
+        tag: tag.to_vec(),
+        code_tag: code_tag.to_vec(),
+    })
+}
+
+fn parse_header(bytes: &[u8], version: u8) -> Option<Header> {
+    let expires_at = bytes[6..].iter().fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+    let action = match bytes[1] {
+        1 => Action::Activate,
+        2 => Action::Recover,
+        _ => return None,
+    };
+    let key_id = [bytes[2], bytes[3], bytes[4], bytes[5]];
+    (bytes[0] == version && expires_at <= 253_402_300_799).then_some(Header { action, key_id, expires_at })
+}
+
+/// Section "Order of checks", all steps; the error is its stable code.
+pub fn verify(text: &[u8], keys: &[Key<'_>], question: Question<'_>) -> Result<Verdict, &'static str> {
+    let fields = parse(text).ok_or("ERR_TOKEN_MALFORMED")?;
+    let secret = fields.secret;
+    if fields.version == 1 {
+        let code = match (question.action, question.code) {
+            (Action::Activate, None) => None,
+            (Action::Activate, Some(_)) => return Err("ERR_CODE_UNCHECKABLE"),
+            (Action::Recover, None) => return Err("ERR_CODE_REQUIRED"),
+            (Action::Recover, Some(code)) => Some(five_digits(code)?),
+        };
+        let signed = keys.iter().any(|key| match key {
+            Key::Shared(key) => tag_v1(key, question.action, &secret, code) == fields.tag[..],
+            Key::Private(_) => false,
+        });
+        let verdict = Verdict {
+            version: 1,
+            action: question.action,
+            secret,
+            expires_at: None,
+            code_is_proven: code.is_some(),
+        };
+        return if signed { Ok(verdict) } else { Err("ERR_TOKEN_SIGNATURE") };
+    }
+    let (key, header) = verify_link(&fields, keys, question)?;
+    let verdict = Verdict {
+        version: fields.version,
+        action: header.action,
+        secret,
+        expires_at: Some(header.expires_at),
+        code_is_proven: question.code.is_some(),
+    };
+    let Key::Shared(key) = key else {
+        return if question.code.is_some() { Err("ERR_CODE_UNCHECKABLE") } else { Ok(verdict) };
+    };
+    match (header.action, question.code) {
+        (Action::Activate, None) => Ok(verdict),
+        (Action::Activate, Some(_)) => Err("ERR_CODE_UNCHECKABLE"),
+        (Action::Recover, None) => Err("ERR_CODE_REQUIRED"),
+        (Action::Recover, Some(code)) => {
+            let code = five_digits(code)?;
+            let tag = code_tag_v2(key, &header, &secret, code);
+            if tag == fields.code_tag { Ok(verdict) } else { Err("ERR_CODE_MISMATCH") }
+        }
+    }
+}
+
+/// The steps that judge a link before its code is typed, and the key that signed it.
+pub fn verify_link<'k>(
+    fields: &Fields,
+    keys: &[Key<'k>],
+    question: Question<'_>,
+) -> Result<(Key<'k>, Header), &'static str> {
+    let Some(header) = fields.header.clone() else { return Err("ERR_LINK_UNCHECKABLE") };
+    let signed = |key: &&Key<'k>| match (fields.version, key) {
+        (2, Key::Shared(key)) => {
+            key.id == header.key_id && tag_v2(key, &header, &fields.secret) == fields.tag[..]
+        }
+        (3, Key::Private(key)) => {
+            key.id == header.key_id && signature_v3(key, &header, &fields.secret) == fields.tag[..]
+        }
+        _ => false,
+    };
+    let key = *keys.iter().find(signed).ok_or("ERR_TOKEN_SIGNATURE")?;
+    if header.action != question.action {
+        return Err("ERR_TOKEN_ACTION");
+    }
+    if u128::from(question.now) >= u128::from(header.expires_at) + u128::from(question.tolerance) {
+        return Err("ERR_TOKEN_EXPIRED");
+    }
+    Ok((key, header))
+}
+
+/// Makes the token of a row; a v1 activation is made with `version` 1 and so on.
+pub fn sign(
+    version: u8,
+    key: Key<'_>,
+    action: Action,
+    secret: &[u8; 32],
+    expires_at: u64,
+    code: &[u8],
+) -> Vec<u8> {
+    let bytes = match (version, key) {
+        (1, Key::Shared(key)) => {
+            let code = (action == Action::Recover).then_some(code);
+            [&secret[..], &tag_v1(key, action, secret, code)].concat()
+        }
+        (2, Key::Shared(key)) => {
+            let header = Header { action, key_id: key.id, expires_at };
+            let code_tag = match action {
+                Action::Activate => Vec::new(),
+                Action::Recover => code_tag_v2(key, &header, secret, code),
+            };
+            let tag = tag_v2(key, &header, secret);
+            [&header_bytes(2, &header)[..], secret, &tag, &code_tag].concat()
+        }
+        (3, Key::Private(key)) => {
+            let header = Header { action, key_id: key.id, expires_at };
+            [&header_bytes(3, &header)[..], secret, &signature_v3(key, &header, secret)].concat()
+        }
+        _ => panic!("version {version} has no such key"),
+    };
+    encode(&bytes)
+}
+
+fn five_digits(code: &[u8]) -> Result<&[u8], &'static str> {
+    let digits = code.len() == 5 && code.iter().all(u8::is_ascii_digit);
+    if digits { Ok(code) } else { Err("ERR_CODE_MALFORMED") }
+}
+
+fn tag_v1(key: &Shared, action: Action, secret: &[u8], code: Option<&[u8]>) -> [u8; 32] {
+    let path: &[u8] = match action {
+        Action::Activate => b"/activate",
+        Action::Recover => b"/recover",
+    };
+    hmac_sha256(&key.key, &[path, secret, code.unwrap_or_default()])
+}
+
+fn tag_v2(key: &Shared, header: &Header, secret: &[u8]) -> [u8; 32] {
+    hmac_sha256(&key.link, &[&header_bytes(2, header), secret])
+}
+
+fn code_tag_v2(key: &Shared, header: &Header, secret: &[u8], code: &[u8]) -> Vec<u8> {
+    hmac_sha256(&key.code, &[&header_bytes(2, header), secret, code])[..15].to_vec()
+}
+
+/// An honest signer's only signature. Others may exist; accepting one that the signer did not make is a finding.
+fn signature_v3(key: &Private, header: &Header, secret: &[u8]) -> [u8; 64] {
+    let message = [b"mailroom/v3 link\0", &header_bytes(3, header)[..], secret].concat();
+    *key.pair.sk.sign(message, None)
+}
+
+fn header_bytes(version: u8, header: &Header) -> Vec<u8> {
+    let action = match header.action {
+        Action::Activate => 1,
+        Action::Recover => 2,
+    };
+    [&[version, action], &header.key_id[..], &header.expires_at.to_be_bytes()].concat()
+}
+
+/// The HMAC-SHA-256 of the concatenated `parts`.
+pub fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    for part in parts {
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().into()
+}
+
+/// The SHA-256 digest of the concatenated `parts`.
+pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
+    Sha256::digest(parts.concat()).into()
+}
+
+/// Base64url without padding, bit by bit; `None` for anything that [`encode`] would not have made.
+pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
+    let mut bits = Vec::new();
+    for character in text {
+        let value = ALPHABET.iter().position(|known| known == character)?;
+        bits.extend((0..6).rev().map(|bit| value >> bit & 1));
+    }
+    let (bytes, left) = bits.as_chunks::<8>();
+    let wasteful = left.len() >= 6;
+    if wasteful || left.contains(&1) {
+        return None;
+    }
+    let byte = |bits: &[usize; 8]| bits.iter().fold(0, |byte, bit| byte << 1 | u8::from(*bit == 1));
+    Some(bytes.iter().map(byte).collect())
+}
+
+/// Base64url without padding, bit by bit.
+pub fn encode(bytes: &[u8]) -> Vec<u8> {
+    let mut bits: Vec<u8> =
+        bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
+    bits.resize(bits.len().next_multiple_of(6), 0);
+    bits.chunks(6)
+        .map(|bits| ALPHABET[usize::from(bits.iter().fold(0, |value, bit| value << 1 | bit))])
+        .collect()
+}

@@ -1,0 +1,247 @@
+//! Whether the time of a verification says anything about a tag, by the method of dudect (Reparaz, Balasch and
+//! Verbauwhede, "Dude, is my code constant time?", 2017).
+//!
+//! `cargo bench --package mailroom-verifier-core --bench timing [-- SECONDS]` times two classes of inputs in random order
+//! and compares them by Welch's t-test, over all times and over those below several limits, since interruptions only make
+//! times longer. The largest |t| of each test is printed: below 4.5 nothing was found, above 10 there is a leak. This is a
+//! measurement on one processor and no proof. The last test compares with an ordinary `==`, so that one sees what the
+//! method finds where there is something to find.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use base64ct::{Base64UrlUnpadded, Encoding};
+use fastrand::Rng;
+use hmac::{Hmac, KeyInit, Mac};
+use mailroom_verifier_core::{
+    Code, Expected, Expiry, Grant, KeyRing, Moment, PrivateKey, Purpose, Secret, SharedKey, Signer,
+    UntrustedToken, VerifyingKey,
+};
+use sha2::Sha256;
+
+const NOW: u64 = 1_800_000_000;
+const CODE: &str = "04711";
+/// Inputs that are made before any of them is timed.
+const BATCH: usize = 10_000;
+/// Limits below which times are compared, in percent of the first batch; the rest is interruptions.
+const SHARES: [usize; 8] = [10, 30, 50, 70, 80, 90, 95, 99];
+
+/// Two classes of inputs to one function.
+struct Test<'a> {
+    name: &'static str,
+    classes: &'static str,
+    input: MakeInput<'a>,
+    run: Run<'a>,
+}
+
+/// Makes an input of one class or the other.
+type MakeInput<'a> = Box<dyn Fn(bool, &mut Rng) -> Vec<u8> + 'a>;
+/// What is timed.
+type Run<'a> = Box<dyn Fn(&[u8]) + 'a>;
+
+fn main() {
+    let seconds = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(10);
+    let shared = SharedKey::from(&[0x5a; 32]);
+    let private = PrivateKey::from_seed(&[0x5a; 32]);
+    let keys = [VerifyingKey::from(shared.clone()), private.public_key().clone().into()];
+    let ring = KeyRing::new(keys).expect("there are two keys");
+    let (v1, v2) = (Signer::V1(shared.clone()), Signer::V2(shared));
+    let refuse = |code: Option<&'static str>| {
+        let (ring, expected) = (&ring, code.map_or(Expected::activation(), Expected::recovery));
+        move |token: &[u8]| {
+            let token = UntrustedToken::parse(black_box(token)).expect("only the tag is altered");
+            assert!(black_box(token.verify(ring, expected, Moment::at(NOW))).is_err());
+        }
+    };
+    let tag_of = |token: &[u8]| {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&[0x5a; 32]).expect("HMAC takes keys of any length");
+        mac.update(&decoded(token)[..46]);
+        mac.finalize().into_bytes()
+    };
+    let leaky = |token: &[u8]| {
+        let (bytes, tag) = (decoded(token), tag_of(token));
+        // Byte by byte, as a comparison is written by hand.
+        let equal = tag.iter().zip(black_box(&bytes[46..78])).all(|(found, given)| black_box(found) == given);
+        assert!(!equal);
+    };
+    let genuine_tag = tag_of(&sign(&v2, None));
+    let in_front = sign_with_tag(&v2, &genuine_tag);
+
+    let tests = [
+        first_or_last("v1 activation, tag", sign(&v1, None), 32..64, refuse(None)),
+        random_or_fixed("v1 activation, tag", sign(&v1, None), 32..64, refuse(None)),
+        first_or_last("v1 recovery, tag", sign(&v1, Some(CODE)), 32..64, refuse(Some(CODE))),
+        first_or_last("v2 activation, tag", sign(&v2, None), 46..78, refuse(None)),
+        random_or_fixed("v2 activation, tag", sign(&v2, None), 46..78, refuse(None)),
+        first_or_last("v2 recovery, tag", sign(&v2, Some(CODE)), 46..78, refuse(Some(CODE))),
+        first_or_last("v2 recovery, code's tag", sign(&v2, Some(CODE)), 78..93, refuse(Some(CODE))),
+        random_or_fixed("v2 recovery, code's tag", sign(&v2, Some(CODE)), 78..93, refuse(Some(CODE))),
+        hexadecimal_key(),
+        first_or_last("control: compared byte by byte", in_front, 46..78, leaky),
+    ];
+    println!(
+        "{:34} {:20} {:>10} {:>9} {:>10} {:>9}",
+        "", "classes", "times", "median ns", "difference", "max |t|"
+    );
+    for test in &tests {
+        measure(test, Duration::from_secs(seconds));
+    }
+}
+
+/// The tag is wrong in its first byte, or in its last one only.
+fn first_or_last<'a>(
+    name: &'static str,
+    token: Vec<u8>,
+    tag: std::ops::Range<usize>,
+    run: impl Fn(&[u8]) + 'a,
+) -> Test<'a> {
+    let input = move |class: bool, rng: &mut Rng| {
+        let mut bytes = decoded(&token);
+        let place = if class { tag.start } else { tag.end - 1 };
+        bytes[place] ^= rng.u8(1..);
+        encoded(&bytes)
+    };
+    Test { name, classes: "first or last byte", input: Box::new(input), run: Box::new(run) }
+}
+
+/// The tag is random, or always the same wrong one.
+fn random_or_fixed<'a>(
+    name: &'static str,
+    token: Vec<u8>,
+    tag: std::ops::Range<usize>,
+    run: impl Fn(&[u8]) + 'a,
+) -> Test<'a> {
+    let input = move |class: bool, rng: &mut Rng| {
+        let mut bytes = decoded(&token);
+        let random: Vec<u8> = tag.clone().map(|_| rng.u8(..)).collect();
+        bytes[tag.clone()].copy_from_slice(if class { &random } else { &[0x55; 32][..random.len()] });
+        encoded(&bytes)
+    };
+    Test { name, classes: "random or fixed", input: Box::new(input), run: Box::new(run) }
+}
+
+/// The key is all digits or all letters, which a decoder with branches or tables tells apart.
+fn hexadecimal_key<'a>() -> Test<'a> {
+    let input = |class: bool, rng: &mut Rng| {
+        let (digits, letters) = (rng.u64(..), rng.u64(..));
+        let text =
+            |from: u8, bits: u64| (0..64).map(move |bit| from + u8::from(bits >> bit & 1 == 1)).collect();
+        if class { text(b'0', digits) } else { text(b'e', letters) }
+    };
+    let run = |text: &[u8]| {
+        black_box(SharedKey::from_hex(black_box(text)).expect("64 hexadecimal characters"));
+    };
+    let name = "shared key in hexadecimal";
+    Test { name, classes: "digits or letters", input: Box::new(input), run: Box::new(run) }
+}
+
+fn sign(signer: &Signer, code: Option<&str>) -> Vec<u8> {
+    let code = code.map(|digits| Code::parse(digits).expect("five digits"));
+    let purpose = code.as_ref().map_or(Purpose::Activation, Purpose::Recovery);
+    let expires_at = Expiry::from_seconds(NOW + 900).expect("before the year 9999");
+    signer.sign(Grant { secret: &Secret::from([7; 32]), purpose, expires_at }).as_str().into()
+}
+
+fn sign_with_tag(signer: &Signer, tag: &[u8]) -> Vec<u8> {
+    let mut bytes = decoded(&sign(signer, None));
+    bytes[46..78].copy_from_slice(tag);
+    encoded(&bytes)
+}
+
+fn decoded(text: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; text.len()];
+    let length = Base64UrlUnpadded::decode(text, &mut bytes).expect("a token was made").len();
+    bytes.truncate(length);
+    bytes
+}
+
+fn encoded(bytes: &[u8]) -> Vec<u8> {
+    Base64UrlUnpadded::encode_string(bytes).into_bytes()
+}
+
+fn measure(test: &Test<'_>, time: Duration) {
+    let mut rng = Rng::with_seed(1);
+    let mut limits = Vec::new();
+    let mut comparisons = vec![Comparison::default(); SHARES.len() + 1];
+    let started = Instant::now();
+    while started.elapsed() < time {
+        let mut times = batch(test, &mut rng);
+        if limits.is_empty() {
+            limits = limits_of(&mut times);
+            continue;
+        }
+        for (class, time) in times {
+            for (comparison, limit) in comparisons.iter_mut().zip(&limits) {
+                if time <= *limit {
+                    comparison.add(class, time);
+                }
+            }
+        }
+    }
+    let t = comparisons.iter().map(|comparison| comparison.t().abs()).fold(0.0, f64::max);
+    let all = comparisons.last().expect("there is one without a limit");
+    let middle = &comparisons[SHARES.len() - 2];
+    let (times, median, difference) = (all.count(), limits[2], middle.difference());
+    let Test { name, classes, .. } = test;
+    println!("{name:34} {classes:20} {times:10.0} {median:9.0} {difference:10.3} {t:9.2}");
+}
+
+/// Times a batch whose classes are in random order; all inputs lie at one place when they are read.
+fn batch(test: &Test<'_>, rng: &mut Rng) -> Vec<(bool, f64)> {
+    let classes: Vec<_> = (0..BATCH).map(|_| rng.bool()).collect();
+    let inputs: Vec<_> = classes.iter().map(|class| (test.input)(*class, rng)).collect();
+    let mut place = [0; 256];
+    let times = inputs.iter().map(|input| {
+        let place = &mut place[..input.len()];
+        place.copy_from_slice(input);
+        let started = Instant::now();
+        (test.run)(place);
+        started.elapsed().as_secs_f64() * 1e9
+    });
+    classes.iter().copied().zip(times).collect()
+}
+
+/// The times below which each share lies, and no limit at last.
+fn limits_of(times: &mut [(bool, f64)]) -> Vec<f64> {
+    times.sort_unstable_by(|(_, a), (_, b)| a.total_cmp(b));
+    SHARES.iter().map(|share| times[share * BATCH / 100].1).chain([f64::INFINITY]).collect()
+}
+
+/// Count, mean and sum of squared deviations of both classes, kept by Welford's method.
+#[derive(Clone, Default)]
+struct Comparison([Moments; 2]);
+
+#[derive(Clone, Default)]
+struct Moments {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Comparison {
+    fn add(&mut self, class: bool, time: f64) {
+        let moments = &mut self.0[usize::from(class)];
+        moments.count += 1.0;
+        let deviation = time - moments.mean;
+        moments.mean += deviation / moments.count;
+        moments.squares += deviation * (time - moments.mean);
+    }
+
+    fn count(&self) -> f64 {
+        self.0.iter().map(|moments| moments.count).sum()
+    }
+
+    /// By how many nanoseconds one class takes longer.
+    fn difference(&self) -> f64 {
+        self.0[1].mean - self.0[0].mean
+    }
+
+    /// Welch's t; nothing is said of a class with few times.
+    fn t(&self) -> f64 {
+        if self.0.iter().any(|moments| moments.count < 1_000.0) {
+            return 0.0;
+        }
+        let variance = |moments: &Moments| moments.squares / (moments.count - 1.0) / moments.count;
+        self.difference() / self.0.iter().map(variance).sum::<f64>().sqrt()
+    }
+}

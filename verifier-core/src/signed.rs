@@ -1,0 +1,45 @@
+//! A finished token, as it goes into a link.
+
+use core::fmt;
+
+use crate::base64;
+
+/// The number of characters of the longest token.
+const LONGEST: usize = 147;
+
+/// A token as it goes into a link: base64url without padding.
+///
+/// `Debug` shows none of it; `Display` and [`as_str`](Self::as_str) are the link itself, so keep them out of logs.
+#[derive(Clone)]
+pub struct SignedToken {
+    text: [u8; LONGEST],
+    length: usize,
+}
+
+impl SignedToken {
+    /// The token of these bytes, which have `C` characters.
+    pub(crate) fn encode<const C: usize>(bytes: &[u8]) -> Self {
+        const { assert!(C <= LONGEST, "no token is longer") };
+        let mut text = [0; LONGEST];
+        text[..C].copy_from_slice(&base64::encode::<C>(bytes));
+        Self { text, length: C }
+    }
+
+    /// The characters.
+    pub fn as_str(&self) -> &str {
+        // The alphabet is ASCII; an empty token, which every verifier refuses, stands for a case that cannot occur.
+        self.text.get(..self.length).and_then(|text| str::from_utf8(text).ok()).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for SignedToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for SignedToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SignedToken(..)")
+    }
+}

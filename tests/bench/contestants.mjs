@@ -1,6 +1,6 @@
 // Five ways to find out whether a link is genuine, each with its key prepared as its documentation advises.
 //
-// A contestant has `tokens`, of which every `ALTERED_EVERY`th is forged, and `count(tokens)`, which says how many of
+// A contestant has `tokens`, of which every `ALTERED_EVERY`th is `forged`, and `count(texts)`, which says how many of
 // those it is given it accepts.
 
 import { createHmac, createSecretKey, randomBytes, timingSafeEqual, webcrypto } from "node:crypto";
@@ -11,7 +11,7 @@ import { native } from "./native.mjs";
 
 const TOKENS = 1024;
 
-/** Of so many of these tokens in a row exactly one is forged. */
+/** The first of so many tokens is forged. */
 export const ALTERED_EVERY = 128;
 
 const { subtle } = webcrypto;
@@ -39,7 +39,10 @@ export async function contestants(verifierPackage) {
     node_crypto: { tokens: [...tokens], count: nodeCrypto(key) },
     webcrypto: { tokens: [...tokens], count: webCrypto(hmacKey) },
     jose: { tokens: webTokens.map(alterSome), count: jose(hmacKey) },
-    native: native(key, tokens),
+    native: native(
+      key,
+      tokens.map(({ text }) => text),
+    ),
   };
 }
 
@@ -103,11 +106,12 @@ function jose(hmacKey) {
   };
 }
 
-/** Turns one bit of the tag in every so many tokens. The spelling stays a valid one, so that only the tag tells. */
 function alterSome(token, index) {
-  return index % ALTERED_EVERY === 0 ? alter(token) : token;
+  const forged = index % ALTERED_EVERY === 0;
+  return { text: forged ? alter(token) : token, forged };
 }
 
+/** Changes a character of the tag. The spelling stays a valid one, so that only the tag tells. */
 function alter(token) {
   const at = token.length - 10;
   return token.slice(0, at) + (token[at] === "A" ? "B" : "A") + token.slice(at + 1);

@@ -19,10 +19,9 @@ use crate::{node, tools};
 const WASM_BINDGEN: &str = "0.2.128";
 const WASM_PACK: &str = "0.15.1";
 
-const WASM_OPT: [&str; 7] = [
+const WASM_OPT: [&str; 6] = [
     // What wasm-bindgen exports for its own script.
-    "--remove-exports=__abort_handler",
-    "--remove-exports=__instance_terminated",
+    "--remove-exports=__wbindgen_*,__abort_handler,__instance_terminated",
     "-O3",
     "--all-features",
     "--strip-debug",

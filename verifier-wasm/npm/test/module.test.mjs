@@ -20,6 +20,7 @@ test("the module imports nothing, so that it needs no script", () => {
 test("the module exports what the package calls, and nothing that allocates", () => {
   const names = WebAssembly.Module.exports(module).map(({ name }) => name);
   assert.deepEqual(names.toSorted(), [
+    "__stack_pointer",
     "code_buffer",
     "expected_tag",
     "identify",

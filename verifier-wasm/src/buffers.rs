@@ -10,8 +10,6 @@ use core::{
 
 /// Longer than any token and any key, so that a text that fills it is neither.
 pub(crate) const TEXT_LENGTH: usize = 160;
-/// As long as the two states of SHA-256 that a key of v1 is prepared to.
-pub(crate) const KEY_LENGTH: usize = 64;
 /// Longer than any code.
 pub(crate) const CODE_LENGTH: usize = 8;
 /// As long as a consumed-token id.

@@ -1,4 +1,4 @@
-import { type RefusedRedemption, denied, deniedBy } from "./denial.js";
+import { denied, deniedBy, type RefusedRedemption } from "./denial.js";
 import { InvalidArgumentError, StoreFullError, StoreUnavailableError, TokenExpiredError } from "./errors.js";
 import { readMethod } from "./options.js";
 
@@ -21,7 +21,12 @@ export function readStore(store: unknown, timeout: number): AskedStore {
   const attempt = readMethod(store, "attempt");
   const release = readMethod(store, "release");
   if (!consume) throw new InvalidArgumentError("the option store is an object with the method consume");
-  const releaseNow: AskedStore["release"] = (id) => ask(() => release?.(id.slice()), timeout, () => true);
+  const releaseNow: AskedStore["release"] = (id) =>
+    ask(
+      () => release?.(id.slice()),
+      timeout,
+      () => true,
+    );
   return {
     consume: (id, rememberUntil) =>
       ask(
@@ -31,7 +36,8 @@ export function readStore(store: unknown, timeout: number): AskedStore {
         // Nobody got this first use, and nobody will: the token may be tried again.
         (late) => void (late === true && releaseNow(id)),
       ),
-    attempt: attempt && ((id, rememberUntil) => ask(() => attempt(id.slice(), rememberUntil), timeout, isOrdinal)),
+    attempt:
+      attempt && ((id, rememberUntil) => ask(() => attempt(id.slice(), rememberUntil), timeout, isOrdinal)),
     release: releaseNow,
   };
 }

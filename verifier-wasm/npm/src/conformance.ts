@@ -123,7 +123,10 @@ export async function checkStore(options: ConformanceOptions): Promise<Conforman
   const names = Object.keys(CHECKS) as CheckName[];
   const isTimed = (name: CheckName) => TIMED.includes(name);
   // What depends on time comes when a slow store has nothing else to do.
-  const found = [...(await run(names.filter((name) => !isTimed(name)))), ...(await run(names.filter(isTimed)))];
+  const found = [
+    ...(await run(names.filter((name) => !isTimed(name)))),
+    ...(await run(names.filter(isTimed))),
+  ];
   const checks = found.sort((one, other) => names.indexOf(one.name) - names.indexOf(other.name));
   return { passed: checks.every(({ verdict }) => verdict !== "failed"), checks };
 }
@@ -131,23 +134,24 @@ export async function checkStore(options: ConformanceOptions): Promise<Conforman
 async function judge(name: CheckName, subject: Subject): Promise<CheckResult> {
   try {
     const skipped = await CHECKS[name](subject);
-    return skipped instanceof Skipped ? { name, verdict: "skipped", reason: skipped.reason } : { name, verdict: "passed" };
+    return skipped instanceof Skipped
+      ? { name, verdict: "skipped", reason: skipped.reason }
+      : { name, verdict: "passed" };
   } catch (error) {
     const thrown = error instanceof Error ? error.message : String(error);
-    return { name, verdict: "failed", reason: error instanceof Fault ? thrown : `the store threw: ${thrown}` };
+    return {
+      name,
+      verdict: "failed",
+      reason: error instanceof Fault ? thrown : `the store threw: ${thrown}`,
+    };
   }
 }
 
 function readSubject(options: unknown): Subject {
-  const [store, unreachable, small, smallLimit = 100_000, concurrency = 200, clock, sleep] = readOptions(options, [
-    "store",
-    "unreachable",
-    "small",
-    "smallLimit",
-    "concurrency",
-    "clock",
-    "sleep",
-  ]);
+  const [store, unreachable, small, smallLimit = 100_000, concurrency = 200, clock, sleep] = readOptions(
+    options,
+    ["store", "unreachable", "small", "smallLimit", "concurrency", "clock", "sleep"],
+  );
   for (const count of [smallLimit, concurrency]) {
     if (!Number.isSafeInteger(count) || (count as number) < 2) {
       throw new InvalidArgumentError("the options smallLimit and concurrency are whole numbers from 2");

@@ -1,4 +1,9 @@
-import type { RedemptionError, RedemptionErrorCode, VerificationError, VerificationErrorCode } from "./errors.js";
+import type {
+  RedemptionError,
+  RedemptionErrorCode,
+  VerificationError,
+  VerificationErrorCode,
+} from "./errors.js";
 
 /** What {@link Guard.tryRedeem} answers when the token is not let through. */
 export interface RefusedRedemption {

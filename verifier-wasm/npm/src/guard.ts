@@ -1,3 +1,4 @@
+import { denied, type RefusedRedemption } from "./denial.js";
 import {
   CodeMalformedError,
   CodeMismatchError,
@@ -10,7 +11,6 @@ import {
   TokenUsedError,
   TooManyAttemptsError,
 } from "./errors.js";
-import { denied, type RefusedRedemption } from "./denial.js";
 import { type GuardOptions, readGuardOptions } from "./guard_options.js";
 import type { VerifiedLink } from "./link.js";
 import { readOptions } from "./options.js";
@@ -93,12 +93,19 @@ export function makeGuard(given: GuardOptions): Guard {
   const { verifier, store, maxCodeAttempts, checkCode, v1RememberFor } = readGuardOptions(given);
 
   /** Every check but the last one, the use. */
-  async function judge(token: string, action: Action, code: string | undefined, expiresAt: number | undefined) {
+  async function judge(
+    token: string,
+    action: Action,
+    code: string | undefined,
+    expiresAt: number | undefined,
+  ) {
     const found = verifier.tryVerifyLink(token, { action });
-    if (!found.ok) return found.code === "ERR_LINK_UNCHECKABLE" ? judgeV1(token, action, code, expiresAt) : found;
+    if (!found.ok)
+      return found.code === "ERR_LINK_UNCHECKABLE" ? judgeV1(token, action, code, expiresAt) : found;
     const { link } = found;
     const rememberUntil = link.acceptedUntil + CLOCK_MARGIN;
-    const proven = action === "activate" ? link.tryWithCode(code) : await judgeCode(link, code, rememberUntil);
+    const proven =
+      action === "activate" ? link.tryWithCode(code) : await judgeCode(link, code, rememberUntil);
     return proven.ok ? { ok: true as const, token: proven.token, rememberUntil } : proven;
   }
 
@@ -127,15 +134,18 @@ export function makeGuard(given: GuardOptions): Guard {
     const found = verifier.tryVerify(token, { action });
     if (!found.ok) return found;
     const { verifiedAt } = found.token;
-    const until = expiresAt === undefined ? verifiedAt + (v1RememberFor ?? 0) : expiresAt + verifier.clockTolerance;
+    const until =
+      expiresAt === undefined ? verifiedAt + (v1RememberFor ?? 0) : expiresAt + verifier.clockTolerance;
     if (verifiedAt >= until) return denied(TokenExpiredError, "the token is not valid any more");
     return { ok: true, token: found.token, rememberUntil: until + CLOCK_MARGIN };
   }
 
   /** Proves the code of a recovery, once a number was taken for this try. */
   async function judgeCode(link: VerifiedLink, code: string | undefined, rememberUntil: number) {
-    if (code === undefined) return denied(CodeRequiredError, "a recovery needs the five-digit code that belongs to it");
-    if (!/^[0-9]{5}$/.test(code)) return denied(CodeMalformedError, "the code is not five digits from 0 to 9");
+    if (code === undefined)
+      return denied(CodeRequiredError, "a recovery needs the five-digit code that belongs to it");
+    if (!/^[0-9]{5}$/.test(code))
+      return denied(CodeMalformedError, "the code is not five digits from 0 to 9");
     if (link.version === 3 && !checkCode) {
       return denied(
         GuardUnsupportedError,
@@ -157,7 +167,8 @@ export function makeGuard(given: GuardOptions): Guard {
     if (link.version !== 3 || !checkCode) return link.tryWithCode(code);
     const right: unknown = await checkCode(link, code);
     if (right === true) return link.tryWithCode(undefined);
-    if (right === false) return denied(CodeMismatchError, "the code is not the one that belongs to this link");
+    if (right === false)
+      return denied(CodeMismatchError, "the code is not the one that belongs to this link");
     throw new InvalidArgumentError("checkCode answers true or false");
   }
 
@@ -165,7 +176,9 @@ export function makeGuard(given: GuardOptions): Guard {
     token: unknown,
     expected: unknown,
     effect: unknown,
-  ): Promise<{ readonly ok: true; readonly token: VerifiedToken; readonly result: unknown } | RefusedRedemption> {
+  ): Promise<
+    { readonly ok: true; readonly token: VerifiedToken; readonly result: unknown } | RefusedRedemption
+  > {
     const [action, code, expiresAt] = readOptions(expected, ["action", "code", "expiresAt"]);
     if (action !== "activate" && action !== "recover") {
       throw new InvalidArgumentError('the option action is "activate" or "recover"');
@@ -189,9 +202,12 @@ export function makeGuard(given: GuardOptions): Guard {
     } catch (error) {
       const released = await store.release(genuine.token.id);
       if (released.ok) throw error;
-      throw new StoreUnavailableError("the effect failed, and the token could not be released: it stays used", {
-        cause: new AggregateError([error, released.error]),
-      });
+      throw new StoreUnavailableError(
+        "the effect failed, and the token could not be released: it stays used",
+        {
+          cause: new AggregateError([error, released.error]),
+        },
+      );
     }
   }
 

@@ -61,14 +61,10 @@ const TEN_YEARS = { name: "v1RememberFor", least: 1, most: 315_576_000 };
 
 /** @internal */
 export function readGuardOptions(given: unknown): ReadOptions {
-  const [verifier, store, maxCodeAttempts = 5, checkCode, storeTimeout = 5, v1RememberFor] = readOptions(given, [
-    "verifier",
-    "store",
-    "maxCodeAttempts",
-    "checkCode",
-    "storeTimeout",
-    "v1RememberFor",
-  ]);
+  const [verifier, store, maxCodeAttempts = 5, checkCode, storeTimeout = 5, v1RememberFor] = readOptions(
+    given,
+    ["verifier", "store", "maxCodeAttempts", "checkCode", "storeTimeout", "v1RememberFor"],
+  );
   if (!Number.isSafeInteger(maxCodeAttempts) || (maxCodeAttempts as number) < 1) {
     throw new InvalidArgumentError("the option maxCodeAttempts is a whole number from 1");
   }

@@ -104,4 +104,3 @@ export class VerifiedLink {
     return new VerifiedToken(this.#engine, this.#token, this.#action, this.#expiresAt, this.#moment);
   }
 }
-

@@ -1,5 +1,5 @@
-import type * as Exports from "./generated/verifier_bg.wasm.js";
 import { InvalidArgumentError, StoreFullError, TokenExpiredError } from "./errors.js";
+import type * as Exports from "./generated/verifier_bg.wasm.js";
 import { readOptions } from "./options.js";
 import { readClock } from "./seconds.js";
 import { Stack } from "./stack.js";
@@ -93,5 +93,7 @@ function tooLate(): TokenExpiredError {
 }
 
 function full(): StoreFullError {
-  return new StoreFullError("the store is full of tokens that may still be replayed; give it a larger capacity");
+  return new StoreFullError(
+    "the store is full of tokens that may still be replayed; give it a larger capacity",
+  );
 }

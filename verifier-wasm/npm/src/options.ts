@@ -24,7 +24,9 @@ export function readOptions<const Names extends readonly string[]>(
     if (!known.includes(name)) {
       // Whoever takes the value for the name would otherwise find a token or a key in a log.
       const shown = /^[a-z_]\w{0,31}$/i.test(name) ? `"${name}"` : "of this name";
-      throw new InvalidArgumentError(`there is no option ${shown}, only ${known.join(", ").replace(/, (?=\w+$)/, " and ")}`);
+      throw new InvalidArgumentError(
+        `there is no option ${shown}, only ${known.join(", ").replace(/, (?=\w+$)/, " and ")}`,
+      );
     }
   }
   return values as { -readonly [Place in keyof Names]: unknown };

@@ -49,7 +49,9 @@ export function instantiate(source: WebAssembly.Module | WebAssembly.Instance): 
     createGuard: (options) => makeGuard(options),
     createMemoryStore(options) {
       if (!module) {
-        throw new InvalidArgumentError("a store needs an instance of its own: give instantiate the module instead");
+        throw new InvalidArgumentError(
+          "a store needs an instance of its own: give instantiate the module instead",
+        );
       }
       return makeMemoryStore(module, options);
     },

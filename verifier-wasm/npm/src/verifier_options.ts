@@ -31,7 +31,12 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
 
 /** The options of a verifier of public keys. */
 export function readPublicOptions(engine: Engine, options: unknown): Parts {
-  const [keys, accept, clock, clockTolerance] = readOptions(options, ["keys", "accept", "clock", "clockTolerance"]);
+  const [keys, accept, clock, clockTolerance] = readOptions(options, [
+    "keys",
+    "accept",
+    "clock",
+    "clockTolerance",
+  ]);
   return readParts(engine, [3], keys, accept, clock, clockTolerance);
 }
 
@@ -44,7 +49,8 @@ function readParts(
   clockTolerance: unknown,
 ): Parts {
   const tolerance = readSpan(clockTolerance ?? 0, TOLERANCE);
-  if (!Number.isInteger(tolerance)) throw new InvalidArgumentError("the option clockTolerance is in whole seconds");
+  if (!Number.isInteger(tolerance))
+    throw new InvalidArgumentError("the option clockTolerance is in whole seconds");
   return {
     engine,
     ring: new KeyRing(prepareRing(engine, keys)),
@@ -65,7 +71,11 @@ function readAccepted(accept: unknown, versions: readonly Version[]): readonly V
     throw unreadable(cause);
   }
   const listed = given.filter((name) => name !== undefined);
-  if (listed.length === 0 || listed.length > names.length || !listed.every((name) => names.includes(name as string))) {
+  if (
+    listed.length === 0 ||
+    listed.length > names.length ||
+    !listed.every((name) => names.includes(name as string))
+  ) {
     throw new InvalidArgumentError(`the option accept is a list of one or more of ${names.join(" and ")}`);
   }
   return versions.filter((version) => listed.includes(`v${version}`));

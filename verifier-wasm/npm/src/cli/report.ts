@@ -75,7 +75,8 @@ function fault({ token, length }: Question): string | undefined {
     const point = (token.codePointAt(at) ?? 0).toString(16).toUpperCase().padStart(4, "0");
     return `its character ${at + 1} is U+${point}, and only A to Z, a to z, 0 to 9, - and _ stand in a token`;
   }
-  if (characters === 86) return "its last character is none of A, Q, g and w, the only ones without surplus bits";
+  if (characters === 86)
+    return "its last character is none of A, Q, g and w, the only ones without surplus bits";
   return undefined;
 }
 

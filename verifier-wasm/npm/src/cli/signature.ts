@@ -11,7 +11,11 @@ export function recompute(
 ): Uint8Array {
   const { version, secret } = fieldsOf(token);
   if (version === 1) {
-    return createHmac("sha256", key).update(`/${action}`).update(secret).update(code ?? "").digest();
+    return createHmac("sha256", key)
+      .update(`/${action}`)
+      .update(secret)
+      .update(code ?? "")
+      .digest();
   }
   const link = Buffer.from(hkdfSync("sha256", key, "", "mailroom/v2 link", 32));
   const signed = Buffer.from(token, "base64url").subarray(0, 14 + 32);

@@ -1,6 +1,16 @@
 // A store that cannot answer, or has no room, does not consent.
 
-import { attempt, type Check, consume, demand, freshId, isOrdinal, later, Skipped, shown } from "./subject.js";
+import {
+  attempt,
+  type Check,
+  consume,
+  demand,
+  freshId,
+  isOrdinal,
+  later,
+  Skipped,
+  shown,
+} from "./subject.js";
 
 /** For how many seconds a store may think about it. A guard waits for less and denies, too. */
 const PATIENCE = 30;

@@ -1,6 +1,16 @@
 // What a store remembers until its time is over, and no longer. These checks take some seconds each, side by side.
 
-import { attempt, type Check, consume, demand, freshId, isOrdinal, later, shown, type Subject } from "./subject.js";
+import {
+  attempt,
+  type Check,
+  consume,
+  demand,
+  freshId,
+  isOrdinal,
+  later,
+  type Subject,
+  shown,
+} from "./subject.js";
 
 /** How long the entries of these checks are remembered, give or take the rest of a second. */
 const SHORT = 3;
@@ -16,7 +26,10 @@ export const remembers: Check = async (subject) => {
   while (now() < until - 2 * PAUSE) {
     const left = until - now();
     const answer = await consume(store, id, until);
-    demand(answer === false, `${left.toFixed(1)} s before its time an entry is not denied, but ${shown(answer)}`);
+    demand(
+      answer === false,
+      `${left.toFixed(1)} s before its time an entry is not denied, but ${shown(answer)}`,
+    );
     await sleep(PAUSE);
   }
   return undefined;
@@ -44,9 +57,15 @@ export const past: Check = async (subject) => {
   demand((await consume(store, id, until)) === true, "an id that nobody had before is denied");
   for (const over of [1, Math.floor(now()) - 3600, Math.floor(now()) - 5]) {
     const ago = Math.round(now() - over);
-    demand((await consume(store, freshId(), over)) !== true, `a use that was to be remembered until ${ago} s ago is let through`);
+    demand(
+      (await consume(store, freshId(), over)) !== true,
+      `a use that was to be remembered until ${ago} s ago is let through`,
+    );
     const number = await attempt(store, freshId(), over);
-    demand(!isOrdinal(number), `a try that was to be remembered until ${ago} s ago gets the number ${shown(number)}`);
+    demand(
+      !isOrdinal(number),
+      `a try that was to be remembered until ${ago} s ago gets the number ${shown(number)}`,
+    );
   }
   await sleepUntil(subject, until + GRACE);
   const again = await consume(store, id, until);
@@ -65,11 +84,20 @@ export const extending: Check = async (subject) => {
   await attempt(store, tried, short);
   await attempt(store, tried, long);
   await sleepUntil(subject, short + GRACE);
-  demand((await consume(store, extended, long)) === false, "a later time for the same id did not extend its entry");
-  demand((await consume(store, shortened, long)) === false, "an earlier time for the same id cut its entry short");
+  demand(
+    (await consume(store, extended, long)) === false,
+    "a later time for the same id did not extend its entry",
+  );
+  demand(
+    (await consume(store, shortened, long)) === false,
+    "an earlier time for the same id cut its entry short",
+  );
   if (!store.attempt) return undefined;
   const number = await attempt(store, tried, long);
-  demand(number === 3, `a later time for the same id did not keep its tries: the third has the number ${shown(number)}`);
+  demand(
+    number === 3,
+    `a later time for the same id did not keep its tries: the third has the number ${shown(number)}`,
+  );
   return undefined;
 };
 

@@ -1,6 +1,16 @@
 // Every try of a code has a number of its own, taken before anybody looks at the code.
 
-import { attempt, type Check, consume, demand, freshId, isOrdinal, later, Skipped, shown } from "./subject.js";
+import {
+  attempt,
+  type Check,
+  consume,
+  demand,
+  freshId,
+  isOrdinal,
+  later,
+  Skipped,
+  shown,
+} from "./subject.js";
 
 const NONE = new Skipped("the store has no attempt; the guard refuses recoveries");
 

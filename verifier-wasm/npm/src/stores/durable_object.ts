@@ -22,7 +22,9 @@ import {
 export interface DurableObjectBinding {
   idFromName(name: string): object;
   // biome-ignore lint/suspicious/noExplicitAny: the ids of the runtime are of a class that this package does not know
-  get(id: any): { fetch(url: string, init: { method: string }): Promise<Pick<Response, "ok" | "status" | "text">> };
+  get(id: any): {
+    fetch(url: string, init: { method: string }): Promise<Pick<Response, "ok" | "status" | "text">>;
+  };
 }
 
 /** What {@link createDurableObjectStore} takes. Options of other names are refused. */
@@ -47,13 +49,16 @@ export function createDurableObjectStore(options: DurableObjectStoreOptions): Re
   const namespace = readNamespace(given);
 
   async function ask(what: string, id: Uint8Array): Promise<string> {
-    const object = get?.(idFromName?.(`${namespace}/${hexadecimal(id)}`)) as ReturnType<DurableObjectBinding["get"]>;
+    const object = get?.(idFromName?.(`${namespace}/${hexadecimal(id)}`)) as ReturnType<
+      DurableObjectBinding["get"]
+    >;
     const response = await object.fetch(`https://used-token/${what}`, { method: "POST" });
     const answer = await response.text();
     if (answer === "too late") {
       throw new TokenExpiredError("the time until which to remember this token is over");
     }
-    if (!response.ok) throw new StoreUnavailableError(`the Durable Object answered with status ${response.status}`);
+    if (!response.ok)
+      throw new StoreUnavailableError(`the Durable Object answered with status ${response.status}`);
     return answer;
   }
 
@@ -129,7 +134,8 @@ export class UsedToken {
   /** Forgets the token, once its time is over. */
   async alarm(): Promise<void> {
     const entry = await this.#storage.get("entry");
-    if (entry && entry.rememberUntil > now()) await this.#storage.setAlarm(Math.ceil(entry.rememberUntil * 1000));
+    if (entry && entry.rememberUntil > now())
+      await this.#storage.setAlarm(Math.ceil(entry.rememberUntil * 1000));
     else await this.#storage.deleteAll();
   }
 
@@ -142,7 +148,8 @@ export class UsedToken {
     const answer = change(entry);
     await this.#storage.put("entry", entry);
     // It looks at the entry when it rings, so one that rings too early is set again.
-    if ((await this.#storage.getAlarm()) === null) await this.#storage.setAlarm(Math.ceil(entry.rememberUntil * 1000));
+    if ((await this.#storage.getAlarm()) === null)
+      await this.#storage.setAlarm(Math.ceil(entry.rememberUntil * 1000));
     return new Response(answer);
   }
 

@@ -61,7 +61,11 @@ export function createPostgresStore(options: PostgresStoreOptions): Required<Tok
   const query = readClient(client);
   const namespace = readNamespace(given);
 
-  async function ask(statement: string, id: Uint8Array, rememberUntil: number): Promise<Record<string, unknown>> {
+  async function ask(
+    statement: string,
+    id: Uint8Array,
+    rememberUntil: number,
+  ): Promise<Record<string, unknown>> {
     const rows = await query(statement, [namespace, hexadecimal(id), rememberUntil]);
     if (rows.length === 0) throw new TokenExpiredError("the time until which to remember this token is over");
     return rows[0] as Record<string, unknown>;
@@ -89,6 +93,7 @@ function readClient(client: unknown): Query {
   const unsafe = readMethod(client, "unsafe");
   if (unsafe) return async (text, values) => (await unsafe(text, values)) as readonly unknown[];
   const query = readMethod(client, "query");
-  if (query) return async (text, values) => ((await query(text, values)) as { rows: readonly unknown[] }).rows;
+  if (query)
+    return async (text, values) => ((await query(text, values)) as { rows: readonly unknown[] }).rows;
   throw new InvalidArgumentError("the option client is a pool of pg, or what postgres.js returns");
 }

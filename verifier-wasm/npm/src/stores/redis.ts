@@ -71,11 +71,13 @@ export function createRedisStore(options: RedisStoreOptions): Required<TokenStor
     await evictsNothing();
     // Relative, so that the server's clock need not agree with anybody's.
     const milliseconds = Math.ceil((rememberUntil - now()) * 1000);
-    if (!(milliseconds > 0)) throw new TokenExpiredError("the time until which to remember this token is over");
+    if (!(milliseconds > 0))
+      throw new TokenExpiredError("the time until which to remember this token is over");
     try {
       return Number(await send(["EVAL", script, "1", key, String(milliseconds)]));
     } catch (cause) {
-      if (isFull(cause)) throw new StoreFullError("the Redis server has no memory left for used tokens", { cause });
+      if (isFull(cause))
+        throw new StoreFullError("the Redis server has no memory left for used tokens", { cause });
       throw cause;
     }
   }

@@ -17,7 +17,9 @@ export async function kit({ report, load }) {
 
   await report.run("conformance kit, a correct store", async () => ofChecks(await examine(Correct)));
   // Side by side, because they mostly wait.
-  const examined = await Promise.all(BROKEN.map(async (broken) => ({ ...broken, report: await examine(broken.Store) })));
+  const examined = await Promise.all(
+    BROKEN.map(async (broken) => ({ ...broken, report: await examine(broken.Store) })),
+  );
   await report.run("conformance kit, broken stores", () => outcomes(examined.map(finds)));
   await report.run("conformance kit, calls", () => outcomes(calls(checkStore)));
 }
@@ -48,7 +50,14 @@ function* calls(checkStore) {
     },
   ];
   const store = new Correct();
-  for (const options of [undefined, {}, { store: {} }, { store, small: 1 }, { store, concurrency: 1 }, { stores: store }]) {
+  for (const options of [
+    undefined,
+    {},
+    { store: {} },
+    { store, small: 1 },
+    { store, concurrency: 1 },
+    { stores: store },
+  ]) {
     yield [
       `the options ${JSON.stringify(options)?.slice(0, 40)} are refused`,
       async () => {

@@ -12,7 +12,10 @@ export async function memory({ report, load }) {
 
   await report.run("memory, conformance", async () =>
     ofChecks(
-      await checkStore({ store: createMemoryStore({ capacity: 10_000 }), small: createMemoryStore({ capacity: 1000 }) }),
+      await checkStore({
+        store: createMemoryStore({ capacity: 10_000 }),
+        small: createMemoryStore({ capacity: 1000 }),
+      }),
       ["errors"],
     ),
   );

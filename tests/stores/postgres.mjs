@@ -51,7 +51,9 @@ export async function postgres({ report, load, folder }) {
               verifier: verifierPackage.createVerifier({ keys: key }),
               store,
             });
-            await rejection(subject, "ERR_STORE_UNAVAILABLE", "no table", () => redeem(activation, { action: "activate" }));
+            await rejection(subject, "ERR_STORE_UNAVAILABLE", "no table", () =>
+              redeem(activation, { action: "activate" }),
+            );
           },
         ],
       ]),

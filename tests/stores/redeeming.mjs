@@ -18,7 +18,9 @@ export function* redeeming({ createVerifier, createGuard }, { key, code, activat
       const { tryRedeem } = createGuard({ verifier, store: makeStore(), storeTimeout: 60 });
       const codes = Array.from({ length: 10_001 }, (_, number) => String(number).padStart(5, "0"));
       const guesses = codes.filter((guess) => guess !== code);
-      const verdicts = await Promise.all(guesses.map((guess) => tryRedeem(recovery, { action: "recover", code: guess })));
+      const verdicts = await Promise.all(
+        guesses.map((guess) => tryRedeem(recovery, { action: "recover", code: guess })),
+      );
       const count = (wanted) => verdicts.filter((verdict) => verdict.code === wanted).length;
       same(count("ERR_CODE_MISMATCH"), 5, `verdicts of ${kinds(verdicts)}`);
       same(count("ERR_TOO_MANY_ATTEMPTS"), guesses.length - 5, "refused without one");

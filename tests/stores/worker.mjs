@@ -40,8 +40,7 @@ export default {
     const store = (binding = env.UsedToken, name = "store") =>
       createDurableObjectStore({ binding, namespace: `${run}-${name}` });
     const topics = {
-      conformance: async () =>
-        ofChecks(await checkStore({ store: store(), unreachable: store(env.Broken) }), ["full"]),
+      conformance: async () => ofChecks(await checkStore({ store: store(), unreachable: store(env.Broken) }), ["full"]),
       redeeming: () => outcomes(redeeming(verifierPackage, links, () => store())),
       objects: () => outcomes(objects(env, store, run)),
     };
@@ -101,7 +100,12 @@ function* objects(env, store, run) {
     },
   ];
   const binding = env.UsedToken;
-  for (const options of [{ binding }, { binding: {}, namespace: "a" }, { namespace: "a" }, { binding, namespace: "/" }]) {
+  for (const options of [
+    { binding },
+    { binding: {}, namespace: "a" },
+    { namespace: "a" },
+    { binding, namespace: "/" },
+  ]) {
     yield [
       `the options ${Object.keys(options)} are refused`,
       () => rejection(subject, "ERR_INVALID_ARGUMENT", "options", async () => createDurableObjectStore(options)),

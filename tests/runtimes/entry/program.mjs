@@ -13,5 +13,7 @@ import vectors from "./suite/v1.mjs";
 const otherRealm = runInNewContext("globalThis");
 
 console.log(
-  JSON.stringify(await run({ verifierPackage, publicEntry, errors, vectors, memories, heapUsed, otherRealm, inWindow: false })),
+  JSON.stringify(
+    await run({ verifierPackage, publicEntry, errors, vectors, memories, heapUsed, otherRealm, inWindow: false }),
+  ),
 );

@@ -13,7 +13,9 @@ async function main() {
     "the imported ./errors": await import("mailroom-verifier/errors"),
   };
   console.log(
-    JSON.stringify(await run({ verifierPackage, publicEntry, errors, vectors, memories, heapUsed, others, inWindow: false })),
+    JSON.stringify(
+      await run({ verifierPackage, publicEntry, errors, vectors, memories, heapUsed, others, inWindow: false }),
+    ),
   );
 }
 

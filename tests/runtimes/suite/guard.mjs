@@ -166,7 +166,11 @@ export function* guard(subject) {
       same(error, failed, "what the effect threw");
       same(store.methods(), "attempt consume release", "calls");
       same(new Set(store.calls.map(({ id }) => id)).size, 3, "different arrays");
-      same(store.calls.every(({ name }) => name === recovery.id), true, "the ids");
+      same(
+        store.calls.every(({ name }) => name === recovery.id),
+        true,
+        "the ids",
+      );
       same((await redeem(recovery.token, recover)).action, "recover", "a second time");
     },
   ];
@@ -224,7 +228,10 @@ export function* guard(subject) {
         same((await tryRedeem(token, expected)).code, code, `${token.length} characters to ${expected.action}`);
       }
       const late = createVerifier({ keys, clock: () => activation.expiresAt, ...options });
-      const expired = await createGuard({ verifier: late, store: untouchedStore() }).tryRedeem(activation.token, activate);
+      const expired = await createGuard({ verifier: late, store: untouchedStore() }).tryRedeem(
+        activation.token,
+        activate,
+      );
       same(expired.code, "ERR_TOKEN_EXPIRED", "an expired link");
     },
   ];

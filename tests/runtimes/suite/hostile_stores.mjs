@@ -48,7 +48,11 @@ export function* hostileStores(subject) {
       async () => {
         await denied(UNAVAILABLE, what, { consume: () => answer });
         await denied(UNAVAILABLE, `${what}, later`, { consume: async () => answer });
-        await denied(UNAVAILABLE, `${what}, by a thenable`, thenable((resolve) => resolve(answer)));
+        await denied(
+          UNAVAILABLE,
+          `${what}, by a thenable`,
+          thenable((resolve) => resolve(answer)),
+        );
       },
     ];
   }
@@ -132,7 +136,11 @@ export function* hostileStores(subject) {
     async () => {
       await denied(UNAVAILABLE, "never", { consume: () => new Promise(() => {}) });
       await denied(UNAVAILABLE, "never", { ...consent, attempt: () => new Promise(() => {}) }, recovery.token, recover);
-      await denied(UNAVAILABLE, "never, by a thenable", thenable(() => {}));
+      await denied(
+        UNAVAILABLE,
+        "never, by a thenable",
+        thenable(() => {}),
+      );
       for (const [answer, released] of [
         [true, 2],
         [false, 0],
@@ -206,7 +214,10 @@ export function* hostileStores(subject) {
       `a guard with a verifier that is ${what}`,
       () => void refusal(subject, ARGUMENT, what, () => createGuard({ verifier: value, store: consent })),
     ];
-    yield [`a guard with options that are ${what}`, () => void refusal(subject, ARGUMENT, what, () => createGuard(value))];
+    yield [
+      `a guard with options that are ${what}`,
+      () => void refusal(subject, ARGUMENT, what, () => createGuard(value)),
+    ];
   }
   for (const more of [
     { maxCodeAttempts: 0 },

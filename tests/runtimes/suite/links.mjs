@@ -199,9 +199,7 @@ export function* publicKeys(subject) {
         publicEntry.createVerifier({ keys: shared }),
       );
       holds(!hint.message.includes(shared), "the message shows the key");
-      const other = refusal(subject, "ERR_KEY_INVALID", "a public key", () =>
-        createVerifier({ keys, ...options }),
-      );
+      const other = refusal(subject, "ERR_KEY_INVALID", "a public key", () => createVerifier({ keys, ...options }));
       holds(other.message.includes("mailroom-verifier/public"), other.message);
     },
   ];

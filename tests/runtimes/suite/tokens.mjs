@@ -32,9 +32,14 @@ function expiring(vectors, keyName) {
   const [first] = vectors.groups;
   const one = (wanted) => {
     const group = vectors.groups.find((group) => group.action === wanted && group[keyName] === first[keyName]);
-    const { token, code, now, secret, id, expires_at: expiresAt } = group.tests.find(
-      ({ result, comment }) => result === "valid" && comment === "genuine",
-    );
+    const {
+      token,
+      code,
+      now,
+      secret,
+      id,
+      expires_at: expiresAt,
+    } = group.tests.find(({ result, comment }) => result === "valid" && comment === "genuine");
     const wrongCode = code === "00000" ? "11111" : "00000";
     const key = { key: group.key, publicKey: group.public_key };
     return { ...key, action: wanted, token, code: code ?? undefined, wrongCode, now, secret, id, expiresAt };

@@ -12,9 +12,9 @@ import { ids, oneWinner, release } from "./conformance/uses.js";
 import { InvalidArgumentError } from "./errors.js";
 import { readMethod, readOptions } from "./options.js";
 import { readClock } from "./seconds.js";
-import type { TokenStore } from "./store.js";
+import type { TokenStore } from "./token_store.js";
 
-export type { TokenStore } from "./store.js";
+export type { TokenStore } from "./token_store.js";
 
 /** What {@link checkStore} takes. Options of other names are refused. */
 export interface ConformanceOptions {

@@ -3,7 +3,7 @@ import { InvalidArgumentError } from "./errors.js";
 import type { VerifiedLink } from "./link.js";
 import { readOptions, unreadable } from "./options.js";
 import { readSpan } from "./seconds.js";
-import type { TokenStore } from "./store.js";
+import type { TokenStore } from "./token_store.js";
 import type { ExpectedActivation, LinkExpectation, LinkVerification, Verification } from "./types.js";
 
 /** Compares the code of a v3 recovery where that can be done in private; only `true` is consent. */

@@ -20,8 +20,8 @@ export type { Guard, Redeemed, Redemption } from "./guard.js";
 export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
 export type { VerifiedLink } from "./link.js";
 export type { MemoryStore, MemoryStoreOptions } from "./memory_store.js";
-export type { TokenStore } from "./store.js";
 export type { UnverifiedToken, VerifiedToken } from "./token.js";
+export type { TokenStore } from "./token_store.js";
 export type * from "./types.js";
 export type { Verifier } from "./verifier.js";
 

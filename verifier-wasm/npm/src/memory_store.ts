@@ -3,7 +3,7 @@ import type * as Exports from "./generated/verifier_bg.wasm.js";
 import { readOptions } from "./options.js";
 import { readClock } from "./seconds.js";
 import { Stack } from "./stack.js";
-import type { TokenStore } from "./store.js";
+import type { TokenStore } from "./token_store.js";
 
 /** What {@link createMemoryStore} takes. Options of other names are refused. */
 export interface MemoryStoreOptions {

@@ -19,8 +19,8 @@ export type { Guard, Redeemed, Redemption } from "./guard.js";
 export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
 export type { VerifiedLink } from "./link.js";
 export type { PublicKey, PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
-export type { TokenStore } from "./store.js";
 export type { UnverifiedToken, VerifiedToken } from "./token.js";
+export type { TokenStore } from "./token_store.js";
 export type {
   Action,
   CommonOptions,

@@ -15,15 +15,22 @@ import {
   readOptions,
   StoreUnavailableError,
   TokenExpiredError,
-  type TokenStore,
 } from "../store.js";
+import type { TokenStore } from "../token_store.js";
+
+/** The part of a `Response` that is looked at. */
+export interface ObjectResponse {
+  readonly ok: boolean;
+  readonly status: number;
+  text(): Promise<string>;
+}
 
 /** The binding of a Worker to the class {@link UsedToken}. */
 export interface DurableObjectBinding {
   idFromName(name: string): object;
   // biome-ignore lint/suspicious/noExplicitAny: the ids of the runtime are of a class that this package does not know
   get(id: any): {
-    fetch(url: string, init: { method: string }): Promise<Pick<Response, "ok" | "status" | "text">>;
+    fetch(url: string, init: { method: string }): Promise<ObjectResponse>;
   };
 }
 
@@ -109,7 +116,7 @@ export class UsedToken {
     this.#storage = state.storage as Storage;
   }
 
-  async fetch(request: { readonly method: string; readonly url: string }): Promise<Response> {
+  async fetch(request: { readonly method: string; readonly url: string }): Promise<ObjectResponse> {
     const { pathname, searchParams } = new URL(request.url);
     if (request.method !== "POST") return new Response("only POST", { status: 405 });
     if (pathname === "/release") return this.#release();

@@ -16,8 +16,8 @@ import {
   readOptions,
   StoreUnavailableError,
   TokenExpiredError,
-  type TokenStore,
 } from "../store.js";
+import type { TokenStore } from "../token_store.js";
 import attemptStatement from "./postgres/attempt.sql";
 import consumeStatement from "./postgres/consume.sql";
 import releaseStatement from "./postgres/release.sql";

@@ -15,8 +15,8 @@ import {
   StoreFullError,
   StoreUnavailableError,
   TokenExpiredError,
-  type TokenStore,
 } from "../store.js";
+import type { TokenStore } from "../token_store.js";
 import attemptScript from "./redis/attempt.lua";
 import consumeScript from "./redis/consume.lua";
 

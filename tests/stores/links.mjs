@@ -16,7 +16,8 @@ export function freshLinks() {
   };
 }
 
-function sign(key, action, secret, code) {
+/** Signs an activation (1), or a recovery (2) with its code. */
+export function sign(key, action, secret, code) {
   const derived = (info, length) => Buffer.from(hkdfSync("sha256", key, "", info, length));
   const expiresAt = Buffer.alloc(8);
   expiresAt.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 1000) + LIFETIME));

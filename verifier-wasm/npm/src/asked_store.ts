@@ -22,24 +22,27 @@ export function readStore(store: unknown, timeout: number): AskedStore {
   const release = readMethod(store, "release");
   if (!consume) throw new InvalidArgumentError("the option store is an object with the method consume");
   const releaseNow: AskedStore["release"] = (id) =>
-    ask(
-      () => release?.(id.slice()),
-      timeout,
-      () => true,
-    );
+    release ? ask(() => release(id.slice()), timeout, isAnything) : DONE;
   return {
-    consume: (id, rememberUntil) =>
-      ask(
-        () => consume(id.slice(), rememberUntil),
-        timeout,
-        (answer) => answer === true || answer === false,
-        // Nobody got this first use, and nobody will: the token may be tried again.
-        (late) => void (late === true && releaseNow(id)),
-      ),
+    consume(id, rememberUntil) {
+      // Nobody got a first use that comes too late, and nobody will: the token may be tried again.
+      const tooLate = (answer: unknown): void => void (answer === true && releaseNow(id));
+      return ask(() => consume(id.slice(), rememberUntil), timeout, isVerdict, tooLate);
+    },
     attempt:
       attempt && ((id, rememberUntil) => ask(() => attempt(id.slice(), rememberUntil), timeout, isOrdinal)),
     release: releaseNow,
   };
+}
+
+const DONE: Answer<unknown> = { ok: true, answer: undefined };
+
+function isAnything(): boolean {
+  return true;
+}
+
+function isVerdict(answer: unknown): boolean {
+  return answer === true || answer === false;
 }
 
 function isOrdinal(answer: unknown): boolean {
@@ -53,17 +56,20 @@ function ask<Value>(
   isAnswer: (answer: unknown) => boolean,
   tooLate?: (answer: unknown) => void,
 ): Asked<Value> {
-  const judge = (answer: unknown): Answer<Value> =>
-    isAnswer(answer)
-      ? { ok: true, answer: answer as Value }
-      : denied(StoreUnavailableError, "the store of used tokens answered what is no answer");
   let said: unknown;
   try {
     said = call();
   } catch (error) {
     return failed(error);
   }
-  return isObject(said) ? wait(said, timeout, tooLate).then(judge, failed) : judge(said);
+  if (!isObject(said)) return judge(said, isAnswer);
+  return wait(said, timeout, tooLate).then((answer) => judge<Value>(answer, isAnswer), failed);
+}
+
+function judge<Value>(answer: unknown, isAnswer: (answer: unknown) => boolean): Answer<Value> {
+  return isAnswer(answer)
+    ? { ok: true, answer: answer as Value }
+    : denied(StoreUnavailableError, "the store of used tokens answered what is no answer");
 }
 
 function isObject(value: unknown): value is object {

@@ -16,7 +16,7 @@ import type { VerifiedLink } from "./link.js";
 import { readOptions } from "./options.js";
 import { readTime } from "./seconds.js";
 import type { VerifiedToken } from "./token.js";
-import type { Action } from "./types.js";
+import type { Action, Verification } from "./types.js";
 
 /** By how many seconds the clocks of those who share a store may differ. */
 const CLOCK_MARGIN = 300;
@@ -88,25 +88,30 @@ interface Genuine {
   readonly rememberUntil: number;
 }
 
+type Judged = Genuine | RefusedRedemption;
+
+function remembered(proven: Verification, rememberUntil: number): Judged {
+  return proven.ok ? { ok: true, token: proven.token, rememberUntil } : proven;
+}
+
 /** @internal What every entry calls `createGuard`. */
 export function makeGuard(given: GuardOptions): Guard {
   const { verifier, store, maxCodeAttempts, checkCode, v1RememberFor } = readGuardOptions(given);
 
   /** Every check but the last one, the use. */
-  async function judge(
+  function judge(
     token: string,
     action: Action,
     code: string | undefined,
     expiresAt: number | undefined,
-  ) {
+  ): Judged | Promise<Judged> {
     const found = verifier.tryVerifyLink(token, { action });
     if (!found.ok)
       return found.code === "ERR_LINK_UNCHECKABLE" ? judgeV1(token, action, code, expiresAt) : found;
     const { link } = found;
     const rememberUntil = link.acceptedUntil + CLOCK_MARGIN;
-    const proven =
-      action === "activate" ? link.tryWithCode(code) : await judgeCode(link, code, rememberUntil);
-    return proven.ok ? { ok: true as const, token: proven.token, rememberUntil } : proven;
+    if (action === "recover") return judgeCode(link, code, rememberUntil);
+    return remembered(link.tryWithCode(code), rememberUntil);
   }
 
   function judgeV1(
@@ -114,7 +119,7 @@ export function makeGuard(given: GuardOptions): Guard {
     action: Action,
     code: string | undefined,
     expiresAt: number | undefined,
-  ): Genuine | RefusedRedemption {
+  ): Judged {
     // A v1 verdict on a code tells whoever asks whether the code was right, and nothing can count the tries.
     if (action === "recover") {
       return denied(
@@ -141,7 +146,11 @@ export function makeGuard(given: GuardOptions): Guard {
   }
 
   /** Proves the code of a recovery, once a number was taken for this try. */
-  async function judgeCode(link: VerifiedLink, code: string | undefined, rememberUntil: number) {
+  async function judgeCode(
+    link: VerifiedLink,
+    code: string | undefined,
+    rememberUntil: number,
+  ): Promise<Judged> {
     if (code === undefined)
       return denied(CodeRequiredError, "a recovery needs the five-digit code that belongs to it");
     if (!/^[0-9]{5}$/.test(code))
@@ -164,9 +173,9 @@ export function makeGuard(given: GuardOptions): Guard {
     if (taken.answer > maxCodeAttempts) {
       return denied(TooManyAttemptsError, "too many codes were tried on this link; ask for a new one");
     }
-    if (link.version !== 3 || !checkCode) return link.tryWithCode(code);
+    if (link.version !== 3 || !checkCode) return remembered(link.tryWithCode(code), rememberUntil);
     const right: unknown = await checkCode(link, code);
-    if (right === true) return link.tryWithCode(undefined);
+    if (right === true) return remembered(link.tryWithCode(undefined), rememberUntil);
     if (right === false)
       return denied(CodeMismatchError, "the code is not the one that belongs to this link");
     throw new InvalidArgumentError("checkCode answers true or false");
@@ -190,9 +199,12 @@ export function makeGuard(given: GuardOptions): Guard {
       throw new InvalidArgumentError("the effect is a function");
     }
 
-    const genuine = await judge(token, action, code, until);
+    // Where an answer is there at once, nothing waits for it.
+    const judged = judge(token, action, code, until);
+    const genuine = judged instanceof Promise ? await judged : judged;
     if (!genuine.ok) return genuine;
-    const used = await store.consume(genuine.token.id, genuine.rememberUntil);
+    const asked = store.consume(genuine.token.id, genuine.rememberUntil);
+    const used = asked instanceof Promise ? await asked : asked;
     if (!used.ok) return used;
     if (!used.answer) return denied(TokenUsedError, "the token was used before");
     if (effect === undefined) return { ok: true, token: genuine.token, result: undefined };

@@ -64,7 +64,11 @@ pub(crate) fn judge(
 }
 
 /// The moment that JavaScript has judged to be one: whole seconds, none of them negative.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "out of range it is the nearest in range")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "out of range it is the nearest in range"
+)]
 pub(crate) fn moment(now: f64, tolerance: f64) -> Moment {
     Moment::at(now as u64).tolerating(tolerance as u64)
 }

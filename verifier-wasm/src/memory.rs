@@ -31,7 +31,10 @@ pub fn open_store(capacity: u32) -> bool {
         return false;
     }
     let start = ptr::with_exposed_provenance_mut::<Slot>(pages * PAGE);
-    #[expect(unsafe_code, reason = "without an allocator nothing else gives out memory whose size is known late")]
+    #[expect(
+        unsafe_code,
+        reason = "without an allocator nothing else gives out memory whose size is known late"
+    )]
     // SAFETY: these pages were just added and nobody else knows of them: there is no allocator. They are zeros, which
     // every field of a slot may be, aligned by far, and stay for as long as the instance.
     let slots = unsafe { slice::from_raw_parts_mut(start, bytes / size_of::<Slot>()) };
@@ -77,7 +80,11 @@ fn id() -> ConsumedId {
     ConsumedId::from(TEXT.load())
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "out of range it is the nearest in range")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "out of range it is the nearest in range"
+)]
 const fn seconds(number: f64) -> u64 {
     number as u64
 }

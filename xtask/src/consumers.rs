@@ -52,7 +52,10 @@ pub(crate) fn stores(steps: &mut Steps, versions: &[Wanted]) {
         let major = server.installation().major;
         steps.command(&format!("store of used tokens in PostgreSQL {major}"), || {
             let mut command = command("stores", &format!("stores-postgres-{major}"))?;
-            command.arg("postgres").env("PGHOST", server.socket_dir()).env("PGPORT", server.port().to_string());
+            command
+                .arg("postgres")
+                .env("PGHOST", server.socket_dir())
+                .env("PGPORT", server.port().to_string());
             command.env("PGUSER", "postgres").env("PGDATABASE", "postgres");
             Ok(command)
         });

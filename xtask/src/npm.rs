@@ -154,8 +154,8 @@ fn build_modules(folder: &Path) -> Result<()> {
             command.arg(built.join("verifier_bg.wasm")).arg("-o").arg(&module),
             &format!("optimise the module of {feature} keys"),
         )?;
-        let bytes: String = fs::read(&module)?.iter().map(|byte| format!("{byte:02x}")).collect();
-        let inlined = format!("const wasm: string = \"{bytes}\";\nexport default wasm;\n");
+        let inlined =
+            format!("const wasm: string = \"{}\";\nexport default wasm;\n", hexadecimal(&fs::read(&module)?));
         fs::write(generated.join(source), inlined)?;
         // The module of public keys has some of the exports of the other one, and none besides.
         if feature == "shared" {
@@ -189,6 +189,11 @@ fn build_module(folder: &Path, feature: &str) -> Result<PathBuf> {
     command.env("PATH", tools::path_with(wasm_bindgen.parent().unwrap_or(folder))?);
     quiet(&mut command, &format!("compile the verifier of {feature} keys to WebAssembly"))?;
     Ok(built)
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(value.into(), 16).expect("half a byte is below 16");
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// Checks the types, writes the declarations, and bundles each entry into one file: Node takes a third of a millisecond

@@ -7,8 +7,6 @@
 //!   it is at most what was taken within [`SETTLE_PAUSE`] and the time of a commit.
 //! - Settled: the database has it, and the reader had it before.
 
-use std::future::{Future, pending};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,16 +18,11 @@ use crate::batcher::Batcher;
 use crate::config::CollectSettings;
 use crate::connection::Connection;
 use crate::line::Line;
+use crate::outbox::{Attended, Outbox, SETTLE_PAUSE, STALE};
 use crate::prefetch::Prefetch;
 use crate::queue::{BatchId, Claim, Queue, QueueError, Want};
 use crate::shutdown::{Stop, stopped};
 use crate::sink::{Sink, SinkError};
-
-/// The shortest time between two settlements, each of which is a commit.
-const SETTLE_PAUSE: Duration = Duration::from_millis(20);
-
-/// A line that could not be begun for this long is taken back, so that its tokens are judged again.
-const STALE: Duration = Duration::from_secs(1);
 
 /// At the end, how long the reader gets to take what is on its way, and the database to record it. Together they stay
 /// below the ten seconds after which container runtimes kill.
@@ -51,30 +44,20 @@ pub enum CollectError {
 #[derive(Debug)]
 pub struct Collector<Q, S> {
     queue: Q,
-    sink: S,
+    outbox: Outbox<S>,
     signer: watch::Receiver<Arc<Signer>>,
     hints: watch::Receiver<u64>,
     stop: Stop,
     limit: usize,
     poll_interval: Duration,
     batcher: Batcher,
-    prefetch: Prefetch,
     connection: Connection,
-    /// Batches that the reader has and the queue was not told of.
-    unsettled: Vec<BatchId>,
-    settled_at: Option<Instant>,
     /// Whether the last claim brought all that was wanted, or none could be made for lack of room.
     more: bool,
     hints_seen: u64,
     polled: Instant,
     /// No claim before this time.
     paused_until: Option<Instant>,
-}
-
-/// What came first.
-enum Attended<T> {
-    Done(T),
-    Stopped,
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
@@ -90,17 +73,14 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let now = Instant::now();
         Self {
             queue,
-            sink,
+            outbox: Outbox::new(sink, Prefetch::new(settings.prefetch, settings.batch_limit)),
             signer,
             hints,
             stop,
             limit: settings.batch_limit,
             poll_interval: settings.poll_interval,
             batcher: Batcher::new(settings.batch_limit, settings.batch_timeout),
-            prefetch: Prefetch::new(settings.prefetch, settings.batch_limit),
             connection: Connection::new(now),
-            unsettled: Vec::new(),
-            settled_at: None,
             more: false,
             hints_seen: 0,
             polled: now,
@@ -132,12 +112,9 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                         return Ok(());
                     }
                 }
-                changed = self.sink.changed() => {
-                    if note_taken(&mut self.sink, &mut self.prefetch, &mut self.unsettled) {
-                        self.paused_until = None;
-                    }
-                    changed?;
-                }
+                taken = self.outbox.changed() => if taken? {
+                    self.paused_until = None;
+                },
                 Ok(()) = self.hints.changed() => self.note_hints(),
             }
         }
@@ -148,29 +125,20 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if !self.connection.is_open() {
             return self.connection.next_attempt();
         }
-        let next = [self.settle_at(now), self.look_at(now), self.stale_at()].into_iter().flatten().min();
+        let next = [self.outbox.settle_at(now), self.look_at(now), self.outbox.stale_at()]
+            .into_iter()
+            .flatten()
+            .min();
         next.unwrap_or(now + self.poll_interval)
     }
 
-    fn settle_at(&self, now: Instant) -> Option<Instant> {
-        let next = self.settled_at.map_or(now, |settled| settled + SETTLE_PAUSE);
-        (!self.unsettled.is_empty()).then_some(next)
-    }
-
     fn look_at(&self, now: Instant) -> Option<Instant> {
-        if self.prefetch.wanted(self.sink.in_flight()) == 0 {
+        if self.outbox.wanted() == 0 {
             return None;
         }
         let poll = self.polled + self.poll_interval;
         let look = if self.more { now } else { self.batcher.next_look().map_or(poll, |look| look.min(poll)) };
         Some(self.paused_until.map_or(look, |until| look.max(until)))
-    }
-
-    fn stale_at(&self) -> Option<Instant> {
-        if self.prefetch.is_fixed() {
-            return None;
-        }
-        self.sink.waiting_since().map(|since| since + STALE)
     }
 
     /// Does what is due; answers whether to go on.
@@ -179,12 +147,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if !self.connection.is_open() {
             return self.open().await;
         }
-        if is_due(self.stale_at()) {
-            self.recall();
-            self.prefetch.recalled(self.sink.in_flight());
+        if is_due(self.outbox.stale_at()) {
+            let batches = self.outbox.recall_from_slow_reader();
+            self.release(&batches);
             self.paused_until = Some(now + STALE);
         }
-        if is_due(self.settle_at(now)) {
+        if is_due(self.outbox.settle_at(now)) {
             self.settle().await?;
         }
         if self.connection.is_open() && is_due(self.look_at(now)) {
@@ -194,14 +162,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     async fn open(&mut self) -> Result<bool, CollectError> {
-        let attended = attend(
-            &mut self.sink,
-            &mut self.prefetch,
-            &mut self.unsettled,
-            Some(&mut self.stop),
-            self.queue.open(),
-        );
-        match attended.await? {
+        match self.outbox.attend(Some(&mut self.stop), self.queue.open()).await? {
             Attended::Stopped => return Ok(false),
             Attended::Done(Ok(())) => {
                 self.connection.opened();
@@ -217,16 +178,14 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     async fn settle(&mut self) -> Result<(), CollectError> {
-        let batches = self.unsettled.clone();
-        let work = self.queue.settle(&batches);
+        let batches = self.outbox.unsettled().to_vec();
         // Not broken off by a stop: it is short, and what it records need not go out again.
-        let attended = attend(&mut self.sink, &mut self.prefetch, &mut self.unsettled, None, work);
+        let attended = self.outbox.attend(None, self.queue.settle(&batches));
         if let Attended::Done(Err(error)) = attended.await? {
             self.lost(&error);
         }
         // If that failed, the queue itself knows them as settled.
-        self.unsettled.drain(..batches.len());
-        self.settled_at = Some(Instant::now());
+        self.outbox.settled(batches.len(), Instant::now());
         Ok(())
     }
 
@@ -235,17 +194,14 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let now = Instant::now();
         let again = now >= self.polled + self.poll_interval;
         let want = Want {
-            batches: self.prefetch.wanted(self.sink.in_flight()),
+            batches: self.outbox.wanted(),
             limit: self.limit,
             partial: self.batcher.is_due(now),
             again,
         };
         // Hints from here on may tell of tokens that this look does not see.
         self.hints_seen = *self.hints.borrow_and_update();
-        let work = self.queue.claim(want);
-        let attended =
-            attend(&mut self.sink, &mut self.prefetch, &mut self.unsettled, Some(&mut self.stop), work);
-        match attended.await? {
+        match self.outbox.attend(Some(&mut self.stop), self.queue.claim(want)).await? {
             Attended::Stopped => return Ok(false),
             Attended::Done(Err(error)) => self.lost(&error),
             Attended::Done(Ok(claim)) => {
@@ -267,23 +223,23 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let signer = Arc::clone(&self.signer.borrow());
         for batch in claim.batches {
             let line = Line::of(&batch, &signer);
-            for (id, reason) in line.passed {
+            for (id, reason) in &line.passed {
                 tracing::warn!(token = id, "this token is passed and gets no mail: {reason}");
             }
-            if line.tokens == 0 {
-                self.unsettled.push(batch.id);
-            } else {
-                self.sink.send(batch.id, line.bytes);
-            }
+            self.outbox.send(batch.id, line);
         }
     }
 
     /// Takes back what was sent and not begun, so that it is judged again or left to another collector.
     fn recall(&mut self) {
-        let batches = self.sink.recall();
+        let batches = self.outbox.recall();
+        self.release(&batches);
+    }
+
+    fn release(&mut self, batches: &[BatchId]) {
         if !batches.is_empty() {
             tracing::debug!("{} lines were taken back before they were written", batches.len());
-            self.queue.release(&batches);
+            self.queue.release(batches);
             self.more = true;
         }
     }
@@ -306,14 +262,13 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     async fn finish(&mut self, sink_works: bool) {
         self.recall();
         let end = Instant::now() + GRACE;
-        while sink_works && self.sink.in_flight() > 0 {
-            let changed = timeout_at(end.into(), self.sink.changed()).await;
-            note_taken(&mut self.sink, &mut self.prefetch, &mut self.unsettled);
-            if !matches!(changed, Ok(Ok(()))) {
+        while sink_works && self.outbox.in_flight() > 0 {
+            let changed = timeout_at(end.into(), self.outbox.changed()).await;
+            if !matches!(changed, Ok(Ok(_))) {
                 break;
             }
         }
-        note_taken(&mut self.sink, &mut self.prefetch, &mut self.unsettled);
+        self.outbox.note_taken();
         if self.connection.was_open() {
             let recorded = timeout(LAST_SETTLEMENT, self.settle_finally()).await.is_ok_and(|settled| settled);
             if !recorded {
@@ -322,7 +277,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                 );
             }
         }
-        let left = self.sink.in_flight();
+        let left = self.outbox.in_flight();
         if left > 0 {
             tracing::warn!("the reader has not taken {left} lines; their tokens go out again");
         }
@@ -331,7 +286,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Settles what the reader has, over a new connection if need be.
     async fn settle_finally(&mut self) -> bool {
         loop {
-            let batches = std::mem::take(&mut self.unsettled);
+            let batches = self.outbox.unsettled().to_vec();
+            self.outbox.settled(batches.len(), Instant::now());
             match self.queue.settle(&batches).await {
                 Ok(()) => return true,
                 Err(QueueError::Unavailable(_)) => sleep(SETTLE_PAUSE).await,
@@ -345,43 +301,4 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             }
         }
     }
-}
-
-/// Waits for `work` on the queue while the sink is served, unless the collector is to stop first.
-async fn attend<T>(
-    sink: &mut impl Sink,
-    prefetch: &mut Prefetch,
-    unsettled: &mut Vec<BatchId>,
-    mut stop: Option<&mut Stop>,
-    work: impl Future<Output = T>,
-) -> Result<Attended<T>, SinkError> {
-    let mut work = pin!(work);
-    loop {
-        tokio::select! {
-            biased;
-            () = stopped_if_asked(stop.as_deref_mut()) => return Ok(Attended::Stopped),
-            done = &mut work => return Ok(Attended::Done(done)),
-            changed = sink.changed() => {
-                note_taken(sink, prefetch, unsettled);
-                changed?;
-            }
-        }
-    }
-}
-
-async fn stopped_if_asked(stop: Option<&mut Stop>) {
-    match stop {
-        Some(stop) => stopped(stop).await,
-        None => pending().await,
-    }
-}
-
-/// Notes what the reader took since the last time; answers whether it took anything.
-fn note_taken(sink: &mut impl Sink, prefetch: &mut Prefetch, unsettled: &mut Vec<BatchId>) -> bool {
-    let before = unsettled.len();
-    for taken in sink.taken() {
-        prefetch.taken(taken.after);
-        unsettled.push(taken.batch);
-    }
-    unsettled.len() > before
 }

@@ -101,7 +101,7 @@ mod tests {
             connection.lost(&error(), start);
         }
         connection.opened();
-        assert_eq!(connection.worked(start), Some("collecting again, after 0".to_owned()));
+        assert_eq!(connection.worked(start), Some("collecting again, after less than a second".to_owned()));
         assert_eq!(connection.worked(start), None);
         connection.lost(&error(), start);
         assert!(connection.next_attempt() <= start + Duration::from_millis(200));

@@ -14,6 +14,7 @@ pub mod line;
 pub mod listener;
 pub mod migrate;
 pub mod outage;
+pub mod outbox;
 pub mod postgres;
 pub mod prefetch;
 pub mod queue;

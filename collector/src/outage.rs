@@ -52,8 +52,12 @@ impl Outage {
 
     /// An attempt succeeded. Returns a sentence if there was an outage.
     pub fn over(&mut self, now: Instant) -> Option<String> {
-        let lasting = whole_seconds(now.duration_since(self.standing.take()?.since));
-        Some(format!("{} again, after {lasting}", self.activity))
+        let lasting = now.duration_since(self.standing.take()?.since);
+        Some(if lasting < Duration::from_secs(1) {
+            format!("{} again, after less than a second", self.activity)
+        } else {
+            format!("{} again, after {}", self.activity, whole_seconds(lasting))
+        })
     }
 }
 
@@ -84,6 +88,8 @@ mod tests {
         assert_eq!(outage.over(start + seconds(131)).as_deref(), Some("listening again, after 131s"));
         assert_eq!(outage.over(start + seconds(132)), None);
         assert!(outage.failed("refused", start + seconds(133)).is_some());
+        let over = outage.over(start + seconds(133) + Duration::from_millis(999));
+        assert_eq!(over.as_deref(), Some("listening again, after less than a second"));
     }
 
     #[test]

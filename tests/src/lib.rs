@@ -20,6 +20,8 @@
 //! | `MAILROOM_TOOLS` | where downloaded tools are kept, `tools` in cargo's target folder otherwise |
 
 #[cfg(feature = "client")]
+pub mod application;
+#[cfg(feature = "client")]
 pub mod collector;
 pub mod corpus;
 pub mod postgres;

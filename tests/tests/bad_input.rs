@@ -260,34 +260,3 @@ async fn a_batch_of_bad_rows_is_no_line_and_does_not_stop_the_queue() -> Result<
     assert_eq!(cursor(&client).await?, 51);
     Ok(())
 }
-
-#[tokio::test]
-async fn a_text_that_is_not_utf8_is_passed_in_a_database_without_an_encoding() -> Result<()> {
-    let server = Database::create()?;
-    let client = server.connect().await?;
-    let name = format!("{}_ascii", server.name());
-    let create = format!("CREATE DATABASE {name} ENCODING SQL_ASCII LOCALE 'C' TEMPLATE template0");
-    client.batch_execute(&create).await?;
-    let url = server.url().replacen(server.name(), &name, 1);
-    let outcome = pass_bytes(&url).await;
-    client.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)")).await?;
-    outcome
-}
-
-async fn pass_bytes(url: &str) -> Result<()> {
-    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
-    tokio::spawn(connection);
-    let folder = mailroom_tests::tools::workspace().join("migrations");
-    client.batch_execute(&fs::read_to_string(folder.join("0_create_base_schema.up.sql"))?).await?;
-    client
-        .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('a@b.test', E'\\xff\\xfe'), ('ü@b.test', 'good')",
-        )
-        .await?;
-    let mut collector = Collector::start(collector::command(url)?.args(["--batch-timeout", "0"]))?;
-    let batch = collector.lines()?.next_batch()?;
-    assert_eq!((batch.len(), batch[0].email.as_str()), (1, "ü@b.test"));
-    collector.wait_for_log("its login contains bytes that are not UTF-8 token=1", 1)?;
-    collector.stop()?;
-    Ok(())
-}

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use mailroom_tests::postgres::{Installation, Wanted};
 use mailroom_tests::tools::{target_folder, workspace};
 
 use crate::{node, npm, tools};
@@ -11,37 +12,83 @@ use crate::{node, npm, tools};
 /// The native contestant. `tests/bench/native.mjs` starts it the same way once it is compiled.
 const NATIVE: [&str; 4] = ["bench", "--quiet", "--package=mailroom-verifier-core", "--bench=verify"];
 
+/// The program that drains queues, and `mailroom` as it is installed.
+const DRAIN: [&str; 5] =
+    ["--release", "--package=xtask", "--package=mailroom", "--bin=mailroom-drain", "--bin=mailroom"];
+
 #[derive(clap::Args)]
 pub(crate) struct Options {
     #[command(subcommand)]
     what: What,
 
-    /// Print one line of JSON instead of a table
+    /// Print one line of JSON instead of a table, where what is measured has one
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(clap::Subcommand)]
 enum What {
+    /// Each migration on a large database: how long it takes, and how long others wait for it
+    Migrations {
+        /// How many accounts, and tokens, there are
+        #[arg(long, default_value_t = 2_000_000)]
+        rows: u32,
+    },
     /// The bytes of the npm package: its module, its inlined entry minified and gzipped, the tarball
     Package,
+    /// One `mailroom_request`, for people who exist and for those who do not
+    Requests {
+        /// How often each sort of person is asked for
+        #[arg(long, default_value_t = 2_000)]
+        rounds: u32,
+    },
     /// The start of a Node process that imports the npm package and verifies a first token, beside an empty one
     Start,
+    /// The waiting tokens that `mailroom collect` signs and hands over in a second, on a throwaway PostgreSQL
+    Drain(Drain),
     /// One verification by the npm package in Node, beside other ways to do it and the native core
     Verify,
 }
 
+#[derive(clap::Args)]
+struct Drain {
+    /// How many tokens wait; a multiple of 1,000
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    tokens: usize,
+
+    /// How many rounds each batch limit gets; the limits take turns
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    rounds: usize,
+
+    /// The PostgreSQL to run: a version such as 15 or 18, or the folder of its programs
+    #[arg(long, value_name = "VERSION", value_parser = Wanted::parse)]
+    postgres: Option<Wanted>,
+}
+
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let mut command = match options.what {
+    let mut command = match &options.what {
+        What::Migrations { rows } => database("time-migrations", *rows),
         What::Package => program("package")?,
+        What::Requests { rounds } => database("time-requests", *rounds),
         What::Start => program("start")?,
+        What::Drain(settings) => drain(settings)?,
         What::Verify => verify()?,
     };
     if options.json {
+        ensure!(
+            !matches!(options.what, What::Migrations { .. } | What::Requests { .. }),
+            "this has no --json"
+        );
         command.arg("--json");
     }
-    let status = command.stdin(Stdio::null()).status().context("cannot run node")?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.stdin(Stdio::null()).status().with_context(|| format!("cannot run {program}"))?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A program of the crate of tests that starts a PostgreSQL of its own, which `MAILROOM_TEST_POSTGRES` chooses.
+fn database(name: &str, size: u32) -> Command {
+    tools::cargo(["run", "--quiet", "--package", "mailroom-tests", "--bin", name, "--", &size.to_string()])
 }
 
 /// The program `tests/bench/NAME.mjs`, which is given the packed package and a folder to install it into.
@@ -60,6 +107,19 @@ fn verify() -> Result<Command> {
     let built = tools::cargo(NATIVE).arg("--no-run").status().context("cannot run cargo")?;
     ensure!(built.success(), "the native benchmark does not compile");
     program("verify")
+}
+
+fn drain(settings: &Drain) -> Result<Command> {
+    let wanted = settings.postgres.clone().map_or_else(Wanted::from_environment, Ok)?;
+    let installation = Installation::find(&wanted)?;
+    eprintln!("building mailroom and the benchmark, optimized ...");
+    let built = tools::cargo(["build"].into_iter().chain(DRAIN)).status().context("cannot run cargo")?;
+    ensure!(built.success(), "the benchmark does not compile");
+    let mut command = Command::new(target_folder().join("release/mailroom-drain"));
+    command.arg(format!("--tokens={}", settings.tokens)).arg(format!("--rounds={}", settings.rounds));
+    command.env("MAILROOM_TEST_PROGRAM", target_folder().join("release/mailroom"));
+    command.env("MAILROOM_TEST_POSTGRES", installation.programs);
+    Ok(command)
 }
 
 fn folder(name: &str) -> PathBuf {

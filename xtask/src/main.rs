@@ -20,7 +20,7 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The automation of this repository")]
 enum Task {
-    /// Measures the npm package
+    /// Measures the npm package and the collector
     Bench(bench::Options),
     /// Registers accounts in a throwaway PostgreSQL and checks every token that comes out, twice
     Demo(demo::Options),

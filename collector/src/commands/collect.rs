@@ -15,7 +15,7 @@ use crate::config::{
 use crate::keys::{KeyError, KeySource, Use};
 use crate::listener::Listener;
 use crate::postgres::{ConnectionSettings, ProcessEnvironment, SettingsError};
-use crate::queue::CursorQueue;
+use crate::queue::{CursorQueue, Intervals};
 use crate::shutdown;
 use crate::sink::{StartError, Stdout};
 use crate::telemetry;
@@ -84,7 +84,8 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
     let sink = Stdout::start()?;
     let queue = match settings.queue_kind {
         QueueKind::Cursor => {
-            CursorQueue::new(connection.clone(), &settings.queue_name, settings.healthcheck_interval)
+            let intervals = Intervals { poll: settings.poll_interval, reread: settings.healthcheck_interval };
+            CursorQueue::new(connection.clone(), &settings.queue_name, intervals)
         }
     };
     let mut listener = Listener::start(connection, &settings.channel, settings.healthcheck_interval);

@@ -45,6 +45,13 @@ pub const MIGRATIONS: &[Migration] = migrations![
     5 insert_activation_token_after_account,
     6 pin_function_search_paths,
     7 describe_schema,
+    8 forbid_changing_tokens,
+    9 index_consumed_token_ids,
+    10 record_code_attempts,
+    11 compare_enums_as_text,
+    12 redeem_tokens,
+    13 request_tokens,
+    14 insert_activation_tokens_as_owner,
 ];
 
 impl Migration {

@@ -10,7 +10,7 @@ use std::future::Future;
 
 use mailroom_verifier_core::Action;
 
-pub use cursor::CursorQueue;
+pub use cursor::{CursorQueue, Intervals};
 
 /// A token's row with what the mail needs of its account.
 ///

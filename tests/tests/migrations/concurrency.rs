@@ -8,7 +8,7 @@ use mailroom::migrate::{LOCK_ATTEMPTS, MIGRATIONS, lock_ids};
 use mailroom_tests::postgres::Database;
 
 use super::schema::description;
-use super::{Outcome, clean, count, mailroom_migrate, recorded};
+use super::{Outcome, clean, count, mailroom_migrate, newest, recorded};
 
 /// A running command whose progress can be read.
 struct Running {
@@ -56,7 +56,7 @@ async fn of_several_at_once_each_migration_is_applied_by_one() -> Result<()> {
     }
     assert_eq!(applied, MIGRATIONS.len());
     let client = database.connect().await?;
-    assert_eq!(recorded(&client).await?, Some(clean(7)));
+    assert_eq!(recorded(&client).await?, Some(clean(newest())));
     assert_eq!(count(&client, "jobs").await?, 1);
     Ok(())
 }
@@ -69,9 +69,10 @@ async fn two_that_go_down_take_two_steps() -> Result<()> {
     for running in running {
         said.push(running.finish()?.stdout);
     }
-    said.sort_unstable();
-    assert_eq!(said, ["6_pin_function_search_paths is taken back\n", "7_describe_schema is taken back\n"]);
-    assert_eq!(recorded(&database.connect().await?).await?, Some(clean(5)));
+    let mut newest_two =
+        MIGRATIONS[MIGRATIONS.len() - 2..].iter().map(|migration| format!("{migration} is taken back\n"));
+    assert!(newest_two.all(|line| said.contains(&line)), "{said:?}");
+    assert_eq!(recorded(&database.connect().await?).await?, Some(clean(newest() - 2)));
     Ok(())
 }
 
@@ -91,7 +92,7 @@ async fn a_migration_waits_for_golang_migrate_and_says_for_whom() -> Result<()> 
         let outcome = running.finish()?;
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
-    assert_eq!(recorded(&client).await?, Some(clean(6)));
+    assert_eq!(recorded(&client).await?, Some(clean(newest() - 1)));
     Ok(())
 }
 
@@ -121,7 +122,7 @@ async fn a_migration_that_waits_for_a_reader_lets_writers_pass_and_tries_again()
 
     let outcome = running.finish()?;
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    assert_eq!(recorded(&writer).await?, Some(clean(7)));
+    assert_eq!(recorded(&writer).await?, Some(clean(newest())));
     assert_eq!(count(&writer, "tokens").await?, 3);
     Ok(())
 }

@@ -212,9 +212,9 @@ async fn times_go_on_after_2038() -> Result<()> {
     let expected = [Ok(IN_2040), Ok(IN_2040 + 900), Ok(IN_2040)];
     assert_eq!(defaults_in_2040(&client).await?, expected);
 
-    client
-        .batch_execute(&format!("UPDATE tokens SET expires_at = {IN_2040}, consumed_at = {IN_2040}"))
-        .await?;
+    let insert = "INSERT INTO tokens (account, action, expires_at) SELECT id, 'activation', $1 FROM accounts";
+    client.execute(insert, &[&IN_2040]).await?;
+    client.execute("UPDATE tokens SET consumed_at = $1", &[&IN_2040]).await?;
     client.batch_execute("UPDATE accounts SET status = 'suspended'").await?;
     let query = "SELECT status_changed_at, activated_at, suspended_at FROM accounts";
     let row = client.query_one(query, &[]).await?;

@@ -79,6 +79,11 @@ fn clean(version: i64) -> Recorded {
     Recorded { version, dirty: false }
 }
 
+/// The version of the newest schema.
+fn newest() -> i64 {
+    i64::try_from(MIGRATIONS.len()).expect("there are few") - 1
+}
+
 async fn count(client: &Client, table: &str) -> Result<i64> {
     Ok(client.query_one(&format!("SELECT count(*) FROM {table}"), &[]).await?.get(0))
 }

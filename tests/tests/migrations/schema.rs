@@ -29,7 +29,7 @@ async fn the_description_of_a_schema_tells_all_sorts_of_differences() -> Result<
     let client = database.connect().await?;
     let before = description(&client).await?;
     for change in [
-        "ALTER TABLE tokens ALTER COLUMN expires_at TYPE numeric",
+        "ALTER TABLE jobs ALTER COLUMN last_seq TYPE numeric",
         "ALTER TABLE tokens ALTER COLUMN code DROP DEFAULT",
         "ALTER TABLE accounts ALTER COLUMN created_at DROP NOT NULL",
         "ALTER TABLE tokens DROP CONSTRAINT tokens_code_five_digits",
@@ -168,13 +168,13 @@ async fn every_column_and_index_says_what_it_is_for() -> Result<()> {
     let client = database.connect().await?;
     let query = "SELECT attrelid::regclass || '.' || attname AS name, col_description(attrelid, attnum)
         FROM pg_attribute
-        WHERE attrelid IN ('accounts'::regclass, 'tokens'::regclass, 'jobs'::regclass) AND attnum > 0
+        WHERE attrelid IN ('accounts'::regclass, 'tokens'::regclass, 'jobs'::regclass, 'code_attempts'::regclass) AND attnum > 0
             AND attname <> 'id'
         UNION ALL
         SELECT indexrelid::regclass::text,
             coalesce(obj_description(indexrelid, 'pg_class'), obj_description(pg_constraint.oid, 'pg_constraint'))
         FROM pg_index LEFT JOIN pg_constraint ON conindid = indexrelid AND contype = 'u'
-        WHERE indrelid IN ('accounts'::regclass, 'tokens'::regclass, 'jobs'::regclass) AND NOT indisprimary";
+        WHERE indrelid IN ('accounts'::regclass, 'tokens'::regclass, 'jobs'::regclass, 'code_attempts'::regclass) AND NOT indisprimary";
     let rows = client.query(query, &[]).await?;
     assert!(rows.len() > 20);
     for row in rows {

@@ -1,16 +1,14 @@
 //! What was read of the queue and not claimed yet.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::session::Page;
+use super::page::Page;
+use super::remembered::Remembered;
 use crate::queue::Token;
 
 /// Tokens that were read longer ago are read again before they go out: they may be consumed or expired by now.
 const FRESH: Duration = Duration::from_secs(1);
-
-/// The most tokens with the wrong account status that are looked at again; 80 kB.
-const MOST_REMEMBERED: usize = 10_000;
 
 /// Tokens that were read and not claimed yet, and how far reading came.
 #[derive(Debug, Default)]
@@ -24,8 +22,7 @@ pub(super) struct Ahead {
     /// When the oldest of `tokens` was read.
     since: Option<Instant>,
     /// Unexpired, unconsumed tokens up to `read` with the wrong account status.
-    remembered: BTreeSet<i64>,
-    is_full: bool,
+    remembered: Remembered,
 }
 
 impl Ahead {
@@ -39,14 +36,19 @@ impl Ahead {
         self.read
     }
 
-    /// Nothing up to here needs to be read again, but for what is [`remembered`](Self::remembered).
+    /// Nothing up to here needs to be read again, but for what is remembered.
     pub(super) fn passed(&self) -> i64 {
         self.passed
     }
 
-    /// The tokens whose accounts had the wrong status.
-    pub(super) fn remembered(&self) -> Vec<i64> {
-        self.remembered.iter().copied().collect()
+    /// The next tokens after `id` whose accounts had the wrong status, at most `count`.
+    pub(super) fn remembered_after(&self, id: i64, count: usize) -> Vec<i64> {
+        self.remembered.after(id, count)
+    }
+
+    /// Whether remembered tokens must be looked at before anything is claimed: some may be eligible.
+    pub(super) fn is_look_due(&self) -> bool {
+        self.remembered.is_look_due()
     }
 
     /// Whether some of the tokens were read too long ago to be sent.
@@ -54,9 +56,9 @@ impl Ahead {
         self.since.is_some_and(|since| now.duration_since(since) > FRESH)
     }
 
-    /// Whether there are tokens that reading on from [`passed`](Self::passed) would not meet.
-    pub(super) fn has_late_tokens(&self) -> bool {
-        self.tokens.front().is_some_and(|token| token.id <= self.passed)
+    /// The number of tokens that reading on from [`passed`](Self::passed) would not meet.
+    pub(super) fn late_len(&self) -> usize {
+        self.tokens.partition_point(|token| token.id <= self.passed)
     }
 
     /// Reads on after `id`.
@@ -66,32 +68,20 @@ impl Ahead {
         self.read_back_to(id);
     }
 
-    /// Looks at these tokens again, too.
-    pub(super) fn remember(&mut self, ids: impl IntoIterator<Item = i64>) {
-        self.remembered.extend(ids);
-        let is_full = self.remembered.len() > MOST_REMEMBERED;
-        if is_full && !self.is_full {
-            tracing::warn!(
-                "more than {MOST_REMEMBERED} tokens wait for their account to get the status they need; only as many \
-                 are looked at again"
-            );
-        }
-        self.is_full = is_full;
-        while self.remembered.len() > MOST_REMEMBERED {
-            // The oldest expires first.
-            self.remembered.pop_first();
-        }
+    /// Looks at these tokens before anything is claimed: they have been passed, and may be eligible.
+    pub(super) fn put_back(&mut self, ids: impl IntoIterator<Item = i64>) {
+        self.remembered.put_back(ids);
     }
 
-    /// Looks at no token again.
-    pub(super) fn forget_remembered(&mut self) {
-        self.remembered.clear();
+    /// Remembers nothing up to `id`.
+    pub(super) fn forget_through(&mut self, id: i64) {
+        self.remembered.forget_through(id);
     }
 
     /// Takes what a page brought.
     pub(super) fn add(&mut self, page: Page, now: Instant) {
         self.read = page.through;
-        self.remember(page.ineligible);
+        self.remembered.insert(page.ineligible);
         if !page.tokens.is_empty() {
             self.since.get_or_insert(now);
         }
@@ -99,18 +89,21 @@ impl Ahead {
         self.pass();
     }
 
-    /// Takes what a second look at `remembered` brought.
-    pub(super) fn recall(&mut self, page: Page, remembered: &[i64], now: Instant) {
-        for id in remembered {
-            self.remembered.remove(id);
-        }
-        self.remember(page.ineligible);
+    /// Takes what a second look at some remembered tokens brought.
+    pub(super) fn recall(&mut self, page: Page, looked_at: &[i64], now: Instant) {
+        self.remembered.remove(looked_at);
+        self.remembered.insert(page.ineligible);
         if !page.tokens.is_empty() {
             self.since.get_or_insert(now);
         }
-        for token in page.tokens.into_iter().rev() {
-            self.tokens.push_front(token);
-        }
+        let beyond = self.tokens.split_off(self.late_len());
+        self.tokens.extend(page.tokens);
+        self.tokens.extend(beyond);
+    }
+
+    /// Some remembered tokens were looked at, or all.
+    pub(super) fn looked(&mut self, at_all: bool) {
+        self.remembered.looked(at_all);
     }
 
     /// Takes `limit` tokens, or fewer if a partial batch is wanted.
@@ -131,7 +124,7 @@ impl Ahead {
     /// Forgets the tokens that were read and not claimed; they are read again.
     pub(super) fn forget_tokens(&mut self) {
         let late = self.tokens.drain(..).map(|token| token.id).filter(|id| *id <= self.passed);
-        self.remembered.extend(late);
+        self.remembered.put_back(late);
         self.since = None;
         self.read_back_to(self.passed);
     }
@@ -139,7 +132,7 @@ impl Ahead {
     fn read_back_to(&mut self, id: i64) {
         self.read = id;
         // What lies beyond is met again.
-        self.remembered.split_off(&id.saturating_add(1));
+        self.remembered.forget_after(id);
     }
 
     /// Once every token that was read is claimed, nothing up to there needs to be read again.
@@ -170,6 +163,10 @@ mod tests {
     fn page(through: i64, tokens: &[i64], ineligible: &[i64]) -> Page {
         let tokens = tokens.iter().map(|id| token(*id)).collect();
         Page { tokens, ineligible: ineligible.to_vec(), through, rows: 0 }
+    }
+
+    fn remembered(ahead: &Ahead) -> Vec<i64> {
+        ahead.remembered_after(i64::MIN, usize::MAX)
     }
 
     fn cut(ahead: &mut Ahead, limit: usize) -> Vec<i64> {
@@ -217,13 +214,23 @@ mod tests {
         let mut ahead = Ahead::default();
         ahead.add(page(50, &[], &[20, 30]), Instant::now());
         ahead.add(page(60, &[55], &[]), Instant::now());
-        let remembered = ahead.remembered();
-        assert_eq!(remembered, [20, 30]);
-        ahead.recall(page(50, &[20], &[30]), &remembered, Instant::now());
-        assert!(ahead.has_late_tokens());
-        assert_eq!(ahead.remembered(), [30]);
+        assert_eq!(remembered(&ahead), [20, 30]);
+        ahead.recall(page(50, &[20], &[30]), &[20, 30], Instant::now());
+        assert_eq!(ahead.late_len(), 1);
+        assert_eq!(remembered(&ahead), [30]);
         assert_eq!(cut(&mut ahead, 2), [20, 55]);
-        assert!(!ahead.has_late_tokens());
+        assert_eq!(ahead.late_len(), 0);
+    }
+
+    #[test]
+    fn parts_of_what_is_remembered_keep_their_order_before_the_tokens_beyond() {
+        let mut ahead = Ahead::default();
+        ahead.add(page(50, &[], &[20, 30, 40]), Instant::now());
+        ahead.add(page(60, &[55], &[]), Instant::now());
+        ahead.recall(page(50, &[20], &[30]), &[20, 30], Instant::now());
+        ahead.recall(page(50, &[40], &[]), &[40], Instant::now());
+        assert_eq!(cut(&mut ahead, 4), [20, 40, 55]);
+        assert_eq!(remembered(&ahead), [30]);
     }
 
     #[test]
@@ -231,9 +238,11 @@ mod tests {
         let mut ahead = Ahead::default();
         ahead.add(page(50, &[], &[20]), Instant::now());
         ahead.recall(page(50, &[20], &[]), &[20], Instant::now());
-        assert_eq!(ahead.remembered(), [0_i64; 0]);
+        assert_eq!(remembered(&ahead), [0_i64; 0]);
+        assert!(!ahead.is_look_due());
         ahead.forget_tokens();
-        assert_eq!(ahead.remembered(), [20]);
+        assert_eq!(remembered(&ahead), [20]);
+        assert!(ahead.is_look_due());
     }
 
     #[test]
@@ -241,9 +250,9 @@ mod tests {
         let mut ahead = Ahead::default();
         ahead.add(page(50, &[], &[20, 40]), Instant::now());
         ahead.start_at(30);
-        assert_eq!(ahead.remembered(), [20]);
+        assert_eq!(remembered(&ahead), [20]);
         ahead.add(page(50, &[], &[40]), Instant::now());
-        assert_eq!(ahead.remembered(), [20, 40]);
+        assert_eq!(remembered(&ahead), [20, 40]);
     }
 
     #[test]
@@ -257,13 +266,5 @@ mod tests {
         assert!(ahead.is_stale(start + FRESH + Duration::from_millis(1)));
         cut(&mut ahead, 2);
         assert!(!ahead.is_stale(start + 2 * FRESH));
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let mut ahead = Ahead::default();
-        let most = i64::try_from(MOST_REMEMBERED).unwrap();
-        ahead.add(page(most + 5, &[], &(1..=most + 5).collect::<Vec<_>>()), Instant::now());
-        assert_eq!(ahead.remembered(), (6..=most + 5).collect::<Vec<_>>());
     }
 }

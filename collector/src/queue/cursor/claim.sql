@@ -1,5 +1,7 @@
 -- Reads a page of tokens after id $1, at most $2 rows, and the single rows $3, and says which can be sent now.
 -- Answers at least one row; the first two columns are the same in all. Locks nothing.
+-- The columns $4 are answered as a byte that is never UTF-8: for rows with a character that has no UTF-8 form, at which the
+-- server refuses the whole statement.
 WITH
 -- What texts are sent in, as bytes. A database without an encoding may hold any bytes, and the server would refuse the
 -- whole answer for one row that is not UTF-8.
@@ -63,10 +65,19 @@ SELECT
     judged.id,
     judged.eligible,
     CASE WHEN judged.eligible THEN judged.action END,
-    CASE WHEN judged.eligible THEN convert_to(judged.email, wire.encoding) END,
-    CASE WHEN judged.eligible THEN convert_to(judged.login, wire.encoding) END,
+    CASE
+        WHEN judged.eligible AND 'email' = ANY ($4::text[]) THEN '\xff'::bytea
+        WHEN judged.eligible THEN convert_to(judged.email, wire.encoding)
+    END,
+    CASE
+        WHEN judged.eligible AND 'login' = ANY ($4::text[]) THEN '\xff'::bytea
+        WHEN judged.eligible THEN convert_to(judged.login, wire.encoding)
+    END,
     CASE WHEN judged.eligible THEN judged.secret END,
-    CASE WHEN judged.eligible THEN convert_to(judged.code, wire.encoding) END,
+    CASE
+        WHEN judged.eligible AND 'code' = ANY ($4::text[]) THEN '\xff'::bytea
+        WHEN judged.eligible THEN convert_to(judged.code, wire.encoding)
+    END,
     CASE WHEN judged.eligible THEN judged.expires_at::bigint END
 FROM reach
 CROSS JOIN wire

@@ -11,21 +11,40 @@
 //! A token is eligible while it is unexpired by the database's clock and unconsumed, and its account has the status
 //! that its action needs. Reading only ever goes forward in id order, and never twice over what cannot change:
 //! - expired and consumed tokens are passed for good, in memory;
-//! - tokens whose account has the wrong status just now are remembered, the newest 10,000 of them, and looked at again
-//!   one by one at every poll until they expire. This memory ends with the process: what the cursor has passed by then is
-//!   not sent, as with every collector on this schema;
+//! - tokens whose account has the wrong status just now are remembered and looked at again at every poll, until they
+//!   expire. The cursor passes them, so the next process has to find them (see below);
 //! - at every poll the last page beyond the claimed tokens is read once more, and all of them once in a health-check
 //!   interval, for tokens that were committed late.
 //!
-//! # Known gap
-//! Ids are given out before commits. A transaction that commits after one with higher ids leaves its tokens below a
-//! cursor that has passed them already, and nothing on this schema tells. The `deliveries` queue has no such gap.
+//! # What the next process finds
+//! The schema records for all tokens together what was sent, one number, and nothing for a single one. So a process that
+//! gets the queue cannot ask which tokens before the cursor were passed unsent; it infers it (`survey.sql`):
+//! - A token whose account still has the wrong status is remembered as if this process had passed it.
+//! - A token whose account has the right one and had it since before the token was made was eligible whenever it was read,
+//!   so the cursor passed it because it was sent. It is left alone: this holds for almost all of them.
+//! - A token whose account got the right status after the token was made may have been passed before and not been sent
+//!   since. Remembered tokens are claimed before any other, no claim is made without a look at them in the last poll
+//!   interval, and the cursor moves in the order of claims. So if the cursor has passed a token that was made a poll
+//!   interval after the change, this one was sent, too. Otherwise it is sent, perhaps for the second time: a mail too
+//!   many is better than none.
+//!
+//! Times are those at which transactions began, hence [`SLOWEST_TRANSACTION`].
+//!
+//! # Known gaps
+//! - Ids are given out before commits. A transaction that commits after one with higher ids leaves its tokens below a
+//!   cursor that has passed them already, and nothing on this schema tells. The `deliveries` queue has no such gap.
+//! - A status that was changed by a longer transaction than [`SLOWEST_TRANSACTION`] can look as if it had been there when
+//!   the token was read.
+//! - An earlier collector of another make does not look again at what it has passed, while the survey believes it did.
 
 mod ahead;
 #[cfg(test)]
 mod model;
+mod page;
 mod position;
+mod remembered;
 mod session;
+mod survey;
 
 use std::time::{Duration, Instant};
 
@@ -40,12 +59,24 @@ use session::{PastSession, Session};
 const LARGEST_PAGE: usize = 4_096;
 const SMALLEST_PAGE: usize = 64;
 
+/// The longest that a transaction which changes a status, or makes a token, is believed to take.
+const SLOWEST_TRANSACTION: Duration = Duration::from_secs(60);
+
+/// How often the queue is asked to look again.
+#[derive(Clone, Copy, Debug)]
+pub struct Intervals {
+    /// The longest time between two claims with [`Want::again`]; the same in every collector of the queue.
+    pub poll: Duration,
+    /// How often all tokens beyond the cursor are read again.
+    pub reread: Duration,
+}
+
 /// The cursor queue.
 #[derive(Debug)]
 pub struct CursorQueue {
     connection: ConnectionSettings,
     name: String,
-    reread_interval: Duration,
+    intervals: Intervals,
     session: Option<Session>,
     /// A session that waits for the lock, which another collector has.
     waiting_session: Option<Session>,
@@ -55,17 +86,19 @@ pub struct CursorQueue {
     ahead: Ahead,
     next_batch: u64,
     last_reread: Instant,
+    /// Where the cursor was found, if another process may have passed tokens before it that are still to be sent.
+    survey_due: Option<i64>,
     /// The rows read by one statement.
     page: usize,
 }
 
 impl CursorQueue {
-    /// The queue `name`, a label of `jobs.job_type`. All tokens beyond the cursor are read once in `reread_interval`.
-    pub fn new(connection: ConnectionSettings, name: &str, reread_interval: Duration) -> Self {
+    /// The queue `name`, a label of `jobs.job_type`.
+    pub fn new(connection: ConnectionSettings, name: &str, intervals: Intervals) -> Self {
         Self {
             connection,
             name: name.to_owned(),
-            reread_interval,
+            intervals,
             session: None,
             waiting_session: None,
             past_session: None,
@@ -73,6 +106,7 @@ impl CursorQueue {
             ahead: Ahead::default(),
             next_batch: 1,
             last_reread: Instant::now(),
+            survey_due: None,
             page: LARGEST_PAGE,
         }
     }
@@ -101,23 +135,26 @@ impl CursorQueue {
         let Some(position) = &mut self.position else {
             self.position = Some(Position::at(found));
             self.ahead.start_at(found);
+            self.survey_due = Some(found);
             tracing::info!("collecting the tokens after id {found}");
             return;
         };
-        match position.resume(found) {
-            Found::AsLeft => {}
+        let resumed = position.resume(found);
+        self.ahead.start_at(position.claimed_through());
+        match resumed {
+            Found::AsLeft => return,
             Found::MovedOn { from, to } => {
-                self.ahead.forget_remembered();
                 tracing::warn!("another collector moved the cursor from {from} to {to}; going on from there");
             }
             Found::SetBack { from, to } => {
-                self.ahead.forget_remembered();
                 tracing::warn!(
                     "the cursor was set back from {from} to {to}; the tokens after it go out again"
                 );
             }
         }
-        self.ahead.start_at(position.claimed_through());
+        // What this process remembers of them may have been sent since.
+        self.ahead.forget_through(found);
+        self.survey_due = Some(found);
     }
 
     /// Reads until `count` tokens are there or no more can be, at least `first_page` rows.
@@ -128,14 +165,8 @@ impl CursorQueue {
             // Where many rows cannot be sent, the next page is a larger one.
             least = rows.saturating_mul(4);
             let after = self.ahead.read_through();
-            let page = match self.on_session(async |session| session.read(after, rows, &[]).await).await {
-                Ok(page) => page,
-                Err(error) => {
-                    self.page = (self.page / 2).max(SMALLEST_PAGE);
-                    return Err(error);
-                }
-            };
-            self.page = (self.page * 2).min(LARGEST_PAGE);
+            let page = self.on_session(async |session| session.read(after, rows, &[]).await).await;
+            let page = self.sized(page)?;
             let is_last = page.rows < rows;
             self.ahead.add(page, Instant::now());
             if is_last {
@@ -145,18 +176,36 @@ impl CursorQueue {
         Ok(())
     }
 
-    /// Looks once more at what was passed: remembered tokens, and those that were committed late.
-    async fn read_again(&mut self, claimed_through: i64) -> Result<(), QueueError> {
+    /// Asks for smaller pages if the server could not read one in time, and for larger ones if it could.
+    fn sized<T>(&mut self, page: Result<T, QueueError>) -> Result<T, QueueError> {
+        self.page = match page {
+            Ok(_) => (self.page * 2).min(LARGEST_PAGE),
+            Err(_) => (self.page / 2).max(SMALLEST_PAGE),
+        };
+        page
+    }
+
+    /// Looks once more at what was passed, until `enough` tokens are there: at remembered tokens, and for those that were
+    /// committed late.
+    async fn read_again(&mut self, claimed_through: i64, enough: usize) -> Result<(), QueueError> {
         self.ahead.forget_tokens();
-        let everything = self.last_reread.elapsed() >= self.reread_interval;
+        let everything = self.last_reread.elapsed() >= self.intervals.reread;
         let page = i64::try_from(LARGEST_PAGE).expect("a page is small");
         let restart =
             if everything { claimed_through } else { claimed_through.max(self.ahead.passed() - page) };
         self.ahead.start_at(restart);
-        let remembered = self.ahead.remembered();
-        if !remembered.is_empty() {
-            let page = self.on_session(async |session| session.read(restart, 0, &remembered).await).await?;
-            self.ahead.recall(page, &remembered, Instant::now());
+        let mut looked_through = i64::MIN;
+        loop {
+            let part = self.ahead.remembered_after(looked_through, self.page);
+            let is_over = part.is_empty();
+            if is_over || self.ahead.len() >= enough {
+                self.ahead.looked(is_over);
+                break;
+            }
+            let page = self.on_session(async |session| session.read(restart, 0, &part).await).await;
+            let page = self.sized(page)?;
+            self.ahead.recall(page, &part, Instant::now());
+            looked_through = part.last().copied().unwrap_or(looked_through);
         }
         if everything {
             self.last_reread = Instant::now();
@@ -202,16 +251,21 @@ impl Queue for CursorQueue {
     }
 
     async fn claim(&mut self, want: Want) -> Result<Claim, QueueError> {
+        if let Some(cursor) = self.survey_due {
+            self.survey(cursor).await?;
+        }
         let claimed_through = self.position.as_ref().ok_or_else(not_open)?.claimed_through();
+        let count = want.batches * want.limit;
         let is_stale = self.ahead.is_stale(Instant::now());
-        let again = want.again || is_stale && self.ahead.has_late_tokens();
+        let late = self.ahead.late_len();
+        let again = want.again || late < count && self.ahead.is_look_due() || late > 0 && is_stale;
         if again {
-            self.read_again(claimed_through).await?;
+            self.read_again(claimed_through, count).await?;
         } else if is_stale {
             self.ahead.forget_tokens();
         }
         let first_page = if again { LARGEST_PAGE } else { SMALLEST_PAGE };
-        self.read(want.batches * want.limit, first_page).await?;
+        self.read(count, first_page).await?;
 
         // Nothing below waits, so a dropped call has claimed nothing.
         let position = self.position.as_mut().ok_or_else(not_open)?;
@@ -236,7 +290,7 @@ impl Queue for CursorQueue {
         if let Some(position) = &mut self.position {
             let late = position.release(batches);
             self.ahead.start_at(position.claimed_through());
-            self.ahead.remember(late);
+            self.ahead.put_back(late);
         }
     }
 }

@@ -1,4 +1,7 @@
-//! Random histories of position and reading against one rule: the cursor passes nothing that nobody remembers.
+//! Random histories of position and reading against one rule: every token that the cursor has passed was sent, or can be
+//! found by the next process.
+//!
+//! Time is the number of the step. Token n is made at step n, and every step is one transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -7,18 +10,20 @@ use mailroom_verifier_core::Action;
 use proptest::prelude::*;
 
 use super::ahead::Ahead;
+use super::page::Page;
 use super::position::Position;
-use super::session::Page;
 use crate::queue::{BatchId, Token};
 
-const TOKENS: i64 = 40;
+/// As many as the steps of the longest history, so that there is something new to claim at every step.
+const TOKENS: i64 = 80;
+
+/// The longest time without a look at what is remembered.
+const POLL: i64 = 8;
 
 #[derive(Clone, Debug)]
 enum Step {
     /// Read some rows and claim a batch of some of them.
     Claim { rows: usize, limit: usize },
-    /// Look again at what is remembered.
-    LookAgain,
     /// The reader takes the oldest line.
     Take,
     /// A batch without a line is settled while earlier ones wait.
@@ -27,31 +32,41 @@ enum Step {
     Recall { kept: usize },
     /// The cursor is written, and the answer comes or not.
     Record { is_answered: bool, is_executed: bool },
-    /// An account gets the right status.
-    MakeEligible { id: i64 },
+    /// An account gets the wrong status.
+    Suspend { id: i64 },
+    /// Some of the accounts with the wrong status get the right one.
+    Restore { first: usize, count: usize },
+    /// The process is killed, and another one begins.
+    Kill,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (1..9_usize, 1..6_usize).prop_map(|(rows, limit)| Step::Claim { rows, limit }),
-        1 => Just(Step::LookAgain),
-        2 => Just(Step::Take),
-        2 => (0..3_usize).prop_map(|newest| Step::SettleUnfit { newest }),
+        8 => (1..9_usize, 1..5_usize).prop_map(|(rows, limit)| Step::Claim { rows, limit }),
+        6 => Just(Step::Take),
+        1 => (0..3_usize).prop_map(|newest| Step::SettleUnfit { newest }),
         2 => (0..3_usize).prop_map(|kept| Step::Recall { kept }),
-        2 => (any::<bool>(), any::<bool>())
+        6 => (any::<bool>(), any::<bool>())
             .prop_map(|(is_answered, is_executed)| Step::Record { is_answered, is_executed }),
-        2 => (1..=TOKENS).prop_map(|id| Step::MakeEligible { id }),
+        1 => (1..=TOKENS).prop_map(|id| Step::Suspend { id }),
+        3 => (0..12_usize, 1..9_usize).prop_map(|(first, count)| Step::Restore { first, count }),
+        1 => Just(Step::Kill),
     ]
 }
 
 /// A collector without a server: what the database holds, and what the reader has.
 #[derive(Debug)]
 struct Model {
+    now: i64,
     position: Position,
     ahead: Ahead,
+    looked: i64,
     /// What `jobs.last_seq` holds.
     cursor: i64,
+    /// Accounts with the wrong status.
     ineligible: BTreeSet<i64>,
+    /// When accounts changed their status last.
+    changed: BTreeMap<i64, i64>,
     /// Lines on their way, and batches without a line.
     in_flight: BTreeMap<BatchId, Vec<i64>>,
     next_batch: u64,
@@ -62,10 +77,13 @@ struct Model {
 impl Model {
     fn new(ineligible: BTreeSet<i64>) -> Self {
         Self {
+            now: 0,
             position: Position::at(0),
             ahead: Ahead::default(),
+            looked: 0,
             cursor: 0,
             ineligible,
+            changed: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             next_batch: 1,
             done: BTreeSet::new(),
@@ -86,12 +104,19 @@ impl Model {
         Page { rows: 0, tokens: eligible.into_iter().map(token).collect(), ineligible, through }
     }
 
+    /// As `CursorQueue::claim` does it; answers whether there may be more to claim.
     fn claim(&mut self, rows: usize, limit: usize) -> bool {
+        if self.ahead.late_len() < limit && self.ahead.is_look_due() || self.now - self.looked >= POLL {
+            self.look_again(limit);
+        }
+        let newest = self.now.min(TOKENS);
         let first = self.ahead.read_through() + 1;
-        let last = (first + i64::try_from(rows).unwrap() - 1).min(TOKENS);
-        let page = self.page(first..=last, last.max(first - 1));
-        self.ahead.add(page, Instant::now());
-        let Some(tokens) = self.ahead.cut(limit, true) else { return last < TOKENS };
+        let last = (first + i64::try_from(rows).unwrap() - 1).min(newest);
+        if self.ahead.len() < limit {
+            let page = self.page(first..=last, last.max(first - 1));
+            self.ahead.add(page, Instant::now());
+        }
+        let Some(tokens) = self.ahead.cut(limit, true) else { return last < newest };
         let ids: Vec<_> = tokens.iter().map(|token| token.id).collect();
         let batch = BatchId(self.next_batch);
         self.next_batch += 1;
@@ -100,12 +125,30 @@ impl Model {
         true
     }
 
-    fn look_again(&mut self) {
+    /// As `CursorQueue::read_again` does it, two tokens at a time.
+    fn look_again(&mut self, enough: usize) {
         self.ahead.forget_tokens();
         self.ahead.start_at(self.position.claimed_through());
-        let remembered = self.ahead.remembered();
-        let page = self.page(remembered.iter().copied(), 0);
-        self.ahead.recall(page, &remembered, Instant::now());
+        let mut looked_through = i64::MIN;
+        loop {
+            let part = self.ahead.remembered_after(looked_through, 2);
+            let is_over = part.is_empty();
+            if is_over || self.ahead.len() >= enough {
+                self.ahead.looked(is_over);
+                break;
+            }
+            let page = self.page(part.iter().copied(), 0);
+            self.ahead.recall(page, &part, Instant::now());
+            looked_through = *part.last().unwrap();
+        }
+        self.looked = self.now;
+    }
+
+    /// What `survey.sql` finds before the cursor.
+    fn owes(&self, id: i64) -> bool {
+        let changed = self.changed.get(&id);
+        self.ineligible.contains(&id)
+            || changed.is_some_and(|changed| *changed >= id && *changed >= self.cursor - POLL)
     }
 
     fn settle(&mut self, batch: Option<BatchId>) {
@@ -119,7 +162,7 @@ impl Model {
         self.in_flight.retain(|batch, _| !released.contains(batch));
         let late = self.position.release(&released);
         self.ahead.start_at(self.position.claimed_through());
-        self.ahead.remember(late);
+        self.ahead.put_back(late);
     }
 
     fn record(&mut self, is_answered: bool, is_executed: bool) {
@@ -137,44 +180,69 @@ impl Model {
         }
     }
 
+    fn suspend(&mut self, id: i64) {
+        if self.ineligible.insert(id) {
+            self.changed.insert(id, self.now);
+        }
+    }
+
+    fn restore(&mut self, first: usize, count: usize) {
+        let restored: Vec<_> = self.ineligible.iter().copied().skip(first).take(count).collect();
+        for id in restored {
+            self.ineligible.remove(&id);
+            self.changed.insert(id, self.now);
+        }
+    }
+
+    fn begin_anew(&mut self) {
+        self.in_flight.clear();
+        self.looked = self.now;
+        self.position = Position::at(self.cursor);
+        self.ahead = Ahead::default();
+        self.ahead.start_at(self.cursor);
+        let owed: Vec<_> = (1..=self.cursor).filter(|id| self.owes(*id)).collect();
+        self.ahead.put_back(owed);
+    }
+
     fn act(&mut self, step: &Step) {
+        self.now += 1;
         match *step {
             Step::Claim { rows, limit } => {
                 self.claim(rows, limit);
             }
-            Step::LookAgain => self.look_again(),
             Step::Take => self.settle(self.in_flight.keys().next().copied()),
             Step::SettleUnfit { newest } => self.settle(self.in_flight.keys().rev().nth(newest).copied()),
             Step::Recall { kept } => self.recall(kept),
             Step::Record { is_answered, is_executed } => self.record(is_answered, is_executed),
-            Step::MakeEligible { id } => {
-                self.ineligible.remove(&id);
-            }
+            Step::Suspend { id } => self.suspend(id),
+            Step::Restore { first, count } => self.restore(first, count),
+            Step::Kill => self.begin_anew(),
         }
     }
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
     #[test]
     fn no_history_loses_a_token(
-        ineligible in proptest::collection::btree_set(1..=TOKENS, 0..12),
-        steps in proptest::collection::vec(step(), 0..60),
+        ineligible in proptest::collection::btree_set(1..=TOKENS, 0..40),
+        steps in proptest::collection::vec(step(), 0..80),
     ) {
-        let mut model = Model::new(ineligible.clone());
+        let mut model = Model::new(ineligible);
         for step in &steps {
             model.act(step);
-            // What a kill at this point leaves to the next process: everything after the cursor, and tokens whose
-            // account had the wrong status, which the next process looks up.
+            // What a kill at this point leaves to the next process: everything after the cursor, and what it looks up.
             for id in 1..=model.cursor {
                 prop_assert!(
-                    model.done.contains(&id) || ineligible.contains(&id),
-                    "the cursor passed {id} in {model:?}"
+                    model.done.contains(&id) || model.owes(id),
+                    "the cursor passed {} in {:?}", id, model
                 );
             }
         }
-        // Without a kill nothing at all is left out.
+        // In the end every token has the right status and goes out.
+        model.now += TOKENS + POLL;
         model.ineligible.clear();
-        model.look_again();
         while model.claim(8, 5) {}
         while !model.in_flight.is_empty() {
             model.act(&Step::Take);

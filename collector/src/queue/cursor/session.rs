@@ -4,21 +4,21 @@ use std::error::Error as _;
 use std::future::Future;
 use std::time::Duration;
 
-use mailroom_verifier_core::Action;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::FromSql;
 use tokio_postgres::{Client, Row, Statement};
 
+use super::page::CLAIM;
+use super::survey::SURVEY;
 use crate::postgres::{self, ConnectionSettings, SessionOptions};
-use crate::queue::{QueueError, Token};
+use crate::queue::QueueError;
 
 const SETTINGS: &str = include_str!("settings.sql");
 const INSPECT: &str = include_str!("inspect.sql");
 const HOLDER: &str = include_str!("holder.sql");
 const BEGIN: &str = include_str!("begin.sql");
-const CLAIM: &str = include_str!("claim.sql");
 const ADVANCE: &str = include_str!("advance.sql");
 
 /// The longest that any answer is waited for. A connection that died without a word is found by it.
@@ -30,10 +30,11 @@ const PARTING: Duration = Duration::from_secs(2);
 /// A session on the queue, which holds its lock once it was taken.
 #[derive(Debug)]
 pub(super) struct Session {
-    client: Client,
+    pub(super) client: Client,
     driver: JoinHandle<()>,
     queue: String,
-    claim: Statement,
+    pub(super) claim: Statement,
+    pub(super) survey: Statement,
     advance: Statement,
     lock: i64,
     process: i32,
@@ -45,19 +46,6 @@ pub(super) struct Session {
 pub(super) struct PastSession {
     process: i32,
     started: String,
-}
-
-/// Rows that were read together.
-#[derive(Debug)]
-pub(super) struct Page {
-    /// The tokens that can be sent now, in id order.
-    pub(super) tokens: Vec<Token>,
-    /// Tokens that are neither expired nor consumed, but whose account has the wrong status.
-    pub(super) ineligible: Vec<i64>,
-    /// The highest id that was read, or where reading began if there was no row.
-    pub(super) through: i64,
-    /// How many rows were read, whatever their state.
-    pub(super) rows: usize,
 }
 
 impl Session {
@@ -116,28 +104,6 @@ impl Session {
         column(row, 0)
     }
 
-    /// Reads the `count` rows after the id `after`, and the rows with the ids `again`.
-    pub(super) async fn read(&mut self, after: i64, count: usize, again: &[i64]) -> Result<Page, QueueError> {
-        let limit = i64::try_from(count).unwrap_or(i64::MAX);
-        let rows = answer(self.client.query(&self.claim, &[&after, &limit, &again])).await?;
-        let first = rows.first().ok_or_else(|| unexpected("a page without a row"))?;
-        let mut page = Page {
-            tokens: Vec::with_capacity(rows.len()),
-            ineligible: Vec::new(),
-            through: column(first, 0)?,
-            rows: usize::try_from(column::<i64>(first, 1)?).map_err(|_| unexpected("a negative count"))?,
-        };
-        for row in &rows {
-            let Some(id) = column::<Option<i64>>(row, 2)? else { continue };
-            if column(row, 3)? {
-                page.tokens.push(token(row, id)?);
-            } else {
-                page.ineligible.push(id);
-            }
-        }
-        Ok(page)
-    }
-
     /// Moves the cursor, if it still is at `from` and this session still has the lock.
     pub(super) async fn advance(&mut self, from: i64, to: i64) -> Result<(), QueueError> {
         let moved =
@@ -173,6 +139,7 @@ impl Session {
         Ok(Self {
             queue: queue.to_owned(),
             claim: answer(client.prepare(CLAIM)).await?,
+            survey: answer(client.prepare(SURVEY)).await?,
             advance: answer(client.prepare(ADVANCE)).await?,
             lock: column(&row, 2)?,
             process: column(&row, 3)?,
@@ -195,9 +162,20 @@ impl Drop for Session {
 }
 
 /// Waits for the server, but not for ever.
-async fn answer<T>(work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, QueueError> {
+pub(super) async fn answer<T>(
+    work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, QueueError> {
+    answer_unless(&[], work).await?.ok_or_else(|| unexpected("nothing"))
+}
+
+/// Waits for the server, but not for ever; `None` for an error with one of these codes, which leaves the session usable.
+pub(super) async fn answer_unless<T>(
+    codes: &[SqlState],
+    work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<Option<T>, QueueError> {
     match timeout(ANSWER, work).await {
-        Ok(Ok(value)) => Ok(value),
+        Ok(Ok(value)) => Ok(Some(value)),
+        Ok(Err(error)) if error.code().is_some_and(|code| codes.contains(code)) => Ok(None),
         Ok(Err(error)) => Err(explain(&error)),
         Err(_) => Err(QueueError::Unavailable(format!("no answer within {} s", ANSWER.as_secs()))),
     }
@@ -240,24 +218,15 @@ fn unknown_queue(queue: &str, others: &str) -> QueueError {
     ))
 }
 
-fn unexpected(what: &str) -> QueueError {
+pub(super) fn unexpected(what: &str) -> QueueError {
     QueueError::Unavailable(format!("the server answered {what}"))
 }
 
-fn token(row: &Row, id: i64) -> Result<Token, QueueError> {
-    let action: &str = column(row, 4)?;
-    Ok(Token {
-        id,
-        action: Action::from_database_value(action).map_err(|_| unexpected("an unknown action"))?,
-        email: column(row, 5)?,
-        login: column(row, 6)?,
-        secret: column(row, 7)?,
-        code: column(row, 8)?,
-        expires_at: column(row, 9)?,
-    })
+pub(super) fn count(row: &Row, index: usize) -> Result<usize, QueueError> {
+    usize::try_from(column::<i64>(row, index)?).map_err(|_| unexpected("a negative count"))
 }
 
-fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, QueueError> {
+pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, QueueError> {
     row.try_get(index).map_err(|_| {
         QueueError::Unusable(format!(
             "the database's schema has another type in column {index} of a query than this queue expects; run `mailroom \

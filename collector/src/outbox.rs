@@ -1,0 +1,147 @@
+//! Lines on their way to the reader, and the batches that the reader has and the queue was not told of.
+
+use std::future::{Future, pending};
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use crate::line::Line;
+use crate::prefetch::Prefetch;
+use crate::queue::BatchId;
+use crate::shutdown::{Stop, stopped};
+use crate::sink::{Sink, SinkError};
+
+/// The shortest time between two settlements, each of which is a commit.
+pub const SETTLE_PAUSE: Duration = Duration::from_millis(20);
+
+/// A line that could not be begun for this long is taken back, so that its tokens are judged again.
+pub const STALE: Duration = Duration::from_secs(1);
+
+/// A sink with what is known of its reader.
+#[derive(Debug)]
+pub struct Outbox<S> {
+    sink: S,
+    prefetch: Prefetch,
+    unsettled: Vec<BatchId>,
+    settled_at: Option<Instant>,
+}
+
+/// What came first.
+#[derive(Debug)]
+pub enum Attended<T> {
+    /// The work is done.
+    Done(T),
+    /// The collector is to stop.
+    Stopped,
+}
+
+impl<S: Sink> Outbox<S> {
+    /// Nothing sent yet.
+    pub fn new(sink: S, prefetch: Prefetch) -> Self {
+        Self { sink, prefetch, unsettled: Vec::new(), settled_at: None }
+    }
+
+    /// How many batches there is room for now.
+    pub fn wanted(&self) -> usize {
+        self.prefetch.wanted(self.sink.in_flight())
+    }
+
+    /// How many lines are on their way.
+    pub fn in_flight(&self) -> usize {
+        self.sink.in_flight()
+    }
+
+    /// Sends the line of a batch. One without tokens has nothing to wait for.
+    pub fn send(&mut self, batch: BatchId, line: Line) {
+        if line.tokens == 0 {
+            self.unsettled.push(batch);
+        } else {
+            self.sink.send(batch, line.bytes);
+        }
+    }
+
+    /// Waits until something happens to the lines; answers whether the reader took any. Can be dropped at any point.
+    ///
+    /// # Errors
+    /// Nothing more will be taken.
+    pub async fn changed(&mut self) -> Result<bool, SinkError> {
+        let changed = self.sink.changed().await;
+        let is_taken = self.note_taken();
+        changed.map(|()| is_taken)
+    }
+
+    /// Waits for `work` on the queue while the sink is served, unless the collector is to stop first.
+    ///
+    /// # Errors
+    /// Nothing more will be taken; the work is broken off.
+    pub async fn attend<T>(
+        &mut self,
+        mut stop: Option<&mut Stop>,
+        work: impl Future<Output = T>,
+    ) -> Result<Attended<T>, SinkError> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                () = stopped_if_asked(stop.as_deref_mut()) => return Ok(Attended::Stopped),
+                done = &mut work => return Ok(Attended::Done(done)),
+                changed = self.changed() => {
+                    changed?;
+                }
+            }
+        }
+    }
+
+    /// When to tell the queue what the reader has, if there is something to tell.
+    pub fn settle_at(&self, now: Instant) -> Option<Instant> {
+        let next = self.settled_at.map_or(now, |settled| settled + SETTLE_PAUSE);
+        (!self.unsettled.is_empty()).then_some(next)
+    }
+
+    /// The batches that the reader has and the queue was not told of, in the order of taking.
+    pub fn unsettled(&self) -> &[BatchId] {
+        &self.unsettled
+    }
+
+    /// The queue knows the first `count` of them.
+    pub fn settled(&mut self, count: usize, now: Instant) {
+        self.unsettled.drain(..count);
+        self.settled_at = Some(now);
+    }
+
+    /// When lines wait too long to be begun, if any wait and their number follows the reader.
+    pub fn stale_at(&self) -> Option<Instant> {
+        if self.prefetch.is_fixed() {
+            return None;
+        }
+        self.sink.waiting_since().map(|since| since + STALE)
+    }
+
+    /// Takes back what was not begun.
+    pub fn recall(&mut self) -> Vec<BatchId> {
+        self.sink.recall()
+    }
+
+    /// [`Outbox::recall`] because the reader is slow: less is sent from now on.
+    pub fn recall_from_slow_reader(&mut self) -> Vec<BatchId> {
+        let batches = self.sink.recall();
+        self.prefetch.recalled(self.sink.in_flight());
+        batches
+    }
+
+    /// Notes what the reader took since the last time; answers whether it took anything.
+    pub fn note_taken(&mut self) -> bool {
+        let before = self.unsettled.len();
+        for taken in self.sink.taken() {
+            self.prefetch.taken(taken.after);
+            self.unsettled.push(taken.batch);
+        }
+        self.unsettled.len() > before
+    }
+}
+
+async fn stopped_if_asked(stop: Option<&mut Stop>) {
+    match stop {
+        Some(stop) => stopped(stop).await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,33 @@
+//! The cursor queue: what moves the cursor, what does not, and who may.
+
+mod cost;
+mod eligibility;
+mod handing_over;
+mod passed;
+mod succession;
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+use mailroom_tests::collector;
+use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::cursor;
+use tokio_postgres::Client;
+
+/// A collector that sends what there is at once and looks again five times a second.
+fn eager(database: &Database) -> Result<Command> {
+    let mut command = collector::command(database.url())?;
+    command.args(["--batch-timeout", "0", "--poll-interval", "200ms"]);
+    Ok(command)
+}
+
+async fn wait_for_cursor(client: &Client, wanted: i64) -> Result<()> {
+    for _ in 0..3_000 {
+        if cursor(client).await? == wanted {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the cursor is at {} instead of {wanted}", cursor(client).await?);
+}

@@ -1,0 +1,261 @@
+//! Who may call the application's functions, and what they make of what callers bring along.
+
+use anyhow::{Context, Result};
+use mailroom::migrate::{self, MIGRATIONS};
+use mailroom_tests::application::{Application, Redemption};
+use mailroom_tests::postgres::Database;
+use tokio_postgres::error::SqlState;
+
+const ACTIVATION: &str = "activation";
+const RECOVERY: &str = "password_recovery";
+
+/// A role of the whole server that lives as long as a test.
+struct Role<'a> {
+    name: String,
+    owner: &'a Application,
+}
+
+impl<'a> Role<'a> {
+    async fn create(database: &Database, owner: &'a Application, rights: &[&str]) -> Result<Self> {
+        let name = format!("{}_application", database.name());
+        owner.client.batch_execute(&format!("CREATE ROLE {name}")).await?;
+        for right in rights {
+            owner.client.batch_execute(&format!("GRANT {right} TO {name}")).await?;
+        }
+        Ok(Self { name, owner })
+    }
+
+    /// Another connection, with the rights of this role alone.
+    async fn connect(&self, database: &Database) -> Result<Application> {
+        let application = Application::connect(database).await?;
+        application.client.batch_execute(&format!("SET ROLE {}", self.name)).await?;
+        Ok(application)
+    }
+
+    async fn drop(self) -> Result<()> {
+        let name = &self.name;
+        Ok(self.owner.client.batch_execute(&format!("DROP OWNED BY {name}; DROP ROLE {name}")).await?)
+    }
+}
+
+const REDEEM: &str = "EXECUTE ON FUNCTION mailroom_redeem";
+const REQUEST: &str = "EXECUTE ON FUNCTION mailroom_request";
+
+#[tokio::test]
+async fn two_functions_are_all_an_application_needs_of_the_tokens() -> Result<()> {
+    let database = Database::migrated()?;
+    let owner = Application::connect(&database).await?;
+    let account = owner.register("a").await?;
+    let role = Role::create(&database, &owner, &[REDEEM, REQUEST]).await?;
+    let application = role.connect(&database).await?;
+
+    let token = owner.newest_token(account, ACTIVATION).await?;
+    assert_eq!(application.redeem(&token.secret, ACTIVATION, None).await?, Redemption::ok(account));
+    application.request("a", RECOVERY).await?;
+    let token = owner.newest_token(account, RECOVERY).await?;
+    let code = token.code.as_deref();
+    assert_eq!(
+        application.redeem(&token.secret, RECOVERY, Some("")).await?,
+        Redemption::refused("wrong_code")
+    );
+    assert_eq!(application.redeem(&token.secret, RECOVERY, code).await?, Redemption::ok(account));
+
+    for statement in [
+        "SELECT secret FROM tokens",
+        "SELECT code FROM tokens",
+        "UPDATE tokens SET consumed_at = NULL",
+        "DELETE FROM code_attempts",
+        "SELECT count(*) FROM code_attempts",
+    ] {
+        let error = application.client.batch_execute(statement).await.expect_err(statement);
+        assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{statement}");
+    }
+    drop(application);
+    role.drop().await
+}
+
+#[tokio::test]
+async fn nobody_calls_the_functions_who_was_not_allowed_to() -> Result<()> {
+    let database = Database::migrated()?;
+    let owner = Application::connect(&database).await?;
+    let account = owner.register("a").await?;
+    let token = owner.newest_token(account, ACTIVATION).await?;
+    let role = Role::create(&database, &owner, &["SELECT ON accounts"]).await?;
+    let stranger = role.connect(&database).await?;
+    let errors = [
+        stranger.redeem(&token.secret, ACTIVATION, None).await.map(|_| ()),
+        stranger.request("a", ACTIVATION).await,
+    ];
+    for error in errors {
+        let error = error.expect_err("it was not granted");
+        let error = error.as_db_error().context("by the server")?;
+        assert_eq!(error.code(), &SqlState::INSUFFICIENT_PRIVILEGE, "{error}");
+        assert!(error.message().contains("permission denied for function mailroom_re"), "{error}");
+    }
+    assert!(!owner.is_used(token.id).await?);
+    drop(stranger);
+    role.drop().await
+}
+
+#[tokio::test]
+async fn tables_and_paths_of_the_caller_change_nothing() -> Result<()> {
+    let database = Database::migrated()?;
+    let owner = Application::connect(&database).await?;
+    let application = Application::connect(&database).await?;
+    application
+        .client
+        .batch_execute(
+            "CREATE TEMPORARY TABLE tokens (LIKE public.tokens INCLUDING DEFAULTS);
+            CREATE TEMPORARY TABLE accounts (LIKE public.accounts INCLUDING DEFAULTS);
+            CREATE TEMPORARY TABLE code_attempts (LIKE public.code_attempts)",
+        )
+        .await?;
+    for path in ["pg_temp, public", "public, pg_temp, pg_catalog"] {
+        let account = owner.register_and_activate(path).await?;
+        application.client.batch_execute(&format!("SET search_path = {path}")).await?;
+        application.request(path, RECOVERY).await?;
+        let token = owner.newest_token(account, RECOVERY).await?;
+        let answer = application.redeem(&token.secret, RECOVERY, Some("")).await?;
+        assert_eq!(answer, Redemption::refused("wrong_code"), "{path}");
+        let answer = application.redeem(&token.secret, RECOVERY, token.code.as_deref()).await?;
+        assert_eq!(answer, Redemption::ok(account), "{path}");
+        assert_eq!(owner.attempts(token.id).await?, 2, "{path}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_registration_needs_no_right_on_tokens() -> Result<()> {
+    let database = Database::migrated()?;
+    let owner = Application::connect(&database).await?;
+    let rights = ["INSERT (email, login), SELECT (id) ON accounts", "USAGE ON SEQUENCE accounts_id_seq"];
+    let role = Role::create(&database, &owner, &rights).await?;
+    let application = role.connect(&database).await?;
+    let account = application.register("a").await?;
+    assert_eq!(owner.newest_token(account, ACTIVATION).await?.secret.len(), 32);
+    let insert = "INSERT INTO tokens (account, action, secret) VALUES (1, 'activation', 'known')";
+    let error = application.client.batch_execute(insert).await.expect_err("it was not granted");
+    assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
+    drop(application);
+    role.drop().await
+}
+
+#[tokio::test]
+async fn a_trigger_on_a_table_of_somebody_elses_makes_no_tokens() -> Result<()> {
+    let database = Database::migrated()?;
+    let owner = Application::connect(&database).await?;
+    owner.register("a").await?;
+    let role = Role::create(&database, &owner, &["CREATE ON SCHEMA public"]).await?;
+    let stranger = role.connect(&database).await?;
+    let error = stranger
+        .client
+        .batch_execute(
+            "CREATE TABLE own (id bigint);
+            CREATE TRIGGER own AFTER INSERT ON own FOR EACH ROW EXECUTE FUNCTION trg_after_account_insert()",
+        )
+        .await
+        .expect_err("the function is not everybody's");
+    assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{error}");
+    drop(stranger);
+    role.drop().await
+}
+
+/// Puts functions and operators beside the tables, each of which takes exactly the types that columns and parameters
+/// have. That would make it a better match than a built-in one for other types, and it raises an error.
+async fn put_impostors(owner: &Application) -> Result<()> {
+    let operators = [
+        ("=", "token_action", "token_action"),
+        ("=", "account_status", "account_status"),
+        ("=", "varchar", "varchar"),
+        ("=", "varchar", "text"),
+        ("=", "text", "varchar"),
+        ("=", "bigint", "integer"),
+        ("=", "integer", "bigint"),
+        ("<>", "token_action", "token_action"),
+        ("<=", "bigint", "numeric"),
+        ("<=", "numeric", "bigint"),
+        (">", "bigint", "numeric"),
+        (">=", "numeric", "bigint"),
+        (">=", "numeric", "integer"),
+        ("-", "bigint", "numeric"),
+        ("-", "numeric", "bigint"),
+        ("||", "varchar", "bigint"),
+        ("||", "text", "bigint"),
+    ];
+    for (operator, left, right) in operators {
+        owner
+            .client
+            .batch_execute(&format!(
+                "CREATE OR REPLACE FUNCTION impostor({left}, {right}) RETURNS boolean LANGUAGE plpgsql
+                    AS $$ BEGIN RAISE EXCEPTION 'an impostor was called'; END; $$;
+                CREATE OPERATOR public.{operator} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = impostor)"
+            ))
+            .await?;
+    }
+    for function in [
+        "format(text, oid, token_action, text)",
+        "format(text, regclass, token_action, text)",
+        "pg_logical_emit_message(boolean, text, text)",
+        "hashtextextended(varchar, bigint)",
+        "left(varchar, integer)",
+        "octet_length(text)",
+        "floor(bigint)",
+        "mailroom_consumed_id(text)",
+        "status_needed_by(text)",
+        "clock_timestamp()",
+        "count(bigint)",
+        "max(integer)",
+        "current_setting(varchar)",
+        "pg_try_advisory_xact_lock(integer)",
+    ] {
+        owner
+            .client
+            .batch_execute(&format!(
+                "CREATE FUNCTION public.{function} RETURNS boolean LANGUAGE plpgsql
+                    AS $$ BEGIN RAISE EXCEPTION 'an impostor was called'; END; $$"
+            ))
+            .await?;
+    }
+    Ok(())
+}
+
+/// Does whatever Mailroom's functions and triggers take part in.
+async fn live_a_life(owner: &Application) -> Result<()> {
+    let (account, fresh) = (owner.register_and_activate("a").await?, owner.register("b").await?);
+    owner.request("a", RECOVERY).await?;
+    owner.request("nobody", RECOVERY).await?;
+    let token = owner.newest_token(account, RECOVERY).await?;
+    assert_eq!(owner.redeem(&token.secret, ACTIVATION, None).await?, Redemption::refused("unknown"));
+    assert_eq!(owner.redeem(&token.secret, RECOVERY, Some("x")).await?, Redemption::refused("wrong_code"));
+    let code = token.code.as_deref();
+    assert_eq!(owner.redeem(&token.secret, RECOVERY, code).await?, Redemption::ok(account));
+
+    let token = owner.newest_token(fresh, ACTIVATION).await?;
+    assert_eq!(owner.redeem(&token.secret, ACTIVATION, None).await?, Redemption::ok(fresh));
+    owner.set_status(fresh, "suspended").await?;
+    owner.set_status(fresh, "active").await?;
+    for (column, value) in [("code", "'00000'"), ("action", "'activation'"), ("expires_at", "0")] {
+        let update = format!("UPDATE tokens SET {column} = {value}");
+        let error = owner.client.batch_execute(&update).await.expect_err("it is immutable");
+        assert_eq!(error.as_db_error().context("by the server")?.column(), Some(column));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn functions_and_operators_put_beside_the_tables_are_not_called() -> Result<()> {
+    let database = Database::migrated()?;
+    let owner = Application::connect(&database).await?;
+    put_impostors(&owner).await?;
+    live_a_life(&owner).await
+}
+
+#[tokio::test]
+async fn those_that_were_there_before_the_migrations_are_not_bound_by_them() -> Result<()> {
+    let database = Database::create()?;
+    let mut owner = Application::connect(&database).await?;
+    migrate::up(&mut owner.client, &MIGRATIONS[..8], &mut |_| {}).await?;
+    put_impostors(&owner).await?;
+    migrate::up(&mut owner.client, MIGRATIONS, &mut |_| {}).await?;
+    live_a_life(&owner).await
+}

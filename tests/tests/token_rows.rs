@@ -1,0 +1,240 @@
+//! Rows of `tokens` stay as their mail was signed, and are found by their consumed ids.
+
+use anyhow::{Context, Result, ensure};
+use mailroom::migrate::{self, MIGRATIONS};
+use mailroom_tests::application::Application;
+use mailroom_tests::postgres::Database;
+use mailroom_verifier_core::{ConsumedId, Secret};
+use tokio_postgres::Client;
+use tokio_postgres::error::{DbError, SqlState};
+
+/// The migration that indexes consumed ids.
+const INDEXING: usize = 9;
+
+async fn rows(client: &Client) -> Result<Vec<String>> {
+    let query = "SELECT to_jsonb(tokens)::text FROM tokens ORDER BY 1";
+    Ok(client.query(query, &[]).await?.iter().map(|row| row.get(0)).collect())
+}
+
+async fn refusal(client: &Client, statement: &str) -> Result<DbError> {
+    let error = client.batch_execute(statement).await.expect_err(statement);
+    Ok(error.as_db_error().context("the server did not answer")?.clone())
+}
+
+#[tokio::test]
+async fn nothing_of_a_token_can_be_changed_but_its_use() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let (account, _other) = (application.register("a").await?, application.register("b").await?);
+    let token = application.newest_token(account, "activation").await?;
+    let before = rows(&application.client).await?;
+    for (column, value) in [
+        ("id", "id + 1000"),
+        ("action", "'password_recovery'"),
+        ("secret", "gen_random_bytes(32)"),
+        ("secret", "secret || '\\x00'"),
+        ("code", "lpad(((code::int + 1) % 100000)::text, 5, '0')"),
+        ("code", "NULL"),
+        ("account", "3 - account"),
+        ("expires_at", "expires_at + 1"),
+        ("expires_at", "expires_at - 1"),
+        ("created_at", "created_at - 60"),
+    ] {
+        // A use besides makes it no better.
+        for use_too in ["", ", consumed_at = 1"] {
+            let update = format!("UPDATE tokens SET {column} = {value}{use_too} WHERE id = {}", token.id);
+            let refusal = refusal(&application.client, &update).await?;
+            assert_eq!(refusal.code(), &SqlState::INTEGRITY_CONSTRAINT_VIOLATION, "{update}");
+            assert_eq!((refusal.table(), refusal.column()), (Some("tokens"), Some(column)), "{update}");
+            assert_eq!(refusal.message(), format!("the {column} of token {} cannot be changed", token.id));
+            assert_eq!(rows(&application.client).await?, before, "{update}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_refusal_quotes_neither_secret_nor_code() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let account = application.register("a").await?;
+    let token = application.newest_token(account, "activation").await?;
+    let error =
+        refusal(&application.client, "UPDATE tokens SET secret = '\\xabcdef', code = '98765'").await?;
+    let said = format!("{error:?}");
+    let secret: String = token.secret.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    for part in [&secret, token.code.as_deref().context("it has a code")?, "abcdef", "98765"] {
+        assert!(!said.contains(part), "{said}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_is_used_once_and_for_good() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    application.register("a").await?;
+    application.client.batch_execute("UPDATE tokens SET consumed_at = 1700000000").await?;
+    let before = rows(&application.client).await?;
+    for value in ["NULL", "consumed_at + 1", "0"] {
+        let refusal =
+            refusal(&application.client, &format!("UPDATE tokens SET consumed_at = {value}")).await?;
+        assert_eq!(refusal.column(), Some("consumed_at"));
+        assert_eq!(rows(&application.client).await?, before);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn writing_what_is_there_already_is_no_change() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    application.register("a").await?;
+    application.client.batch_execute("UPDATE tokens SET consumed_at = 1").await?;
+    let before = rows(&application.client).await?;
+    let update =
+        "UPDATE tokens SET id = id, action = action, secret = secret, code = code, account = account,
+        expires_at = expires_at, created_at = created_at, consumed_at = consumed_at";
+    assert_eq!(application.client.execute(update, &[]).await?, 1);
+    assert_eq!(rows(&application.client).await?, before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_refused_row_refuses_the_whole_statement() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    for login in ["a", "b", "c"] {
+        application.register(login).await?;
+    }
+    let before = rows(&application.client).await?;
+    let mixed = "UPDATE tokens SET consumed_at = 1, expires_at = CASE id WHEN 2 THEN 0 ELSE expires_at END";
+    assert_eq!(refusal(&application.client, mixed).await?.column(), Some("expires_at"));
+    let upsert = "INSERT INTO tokens (id, account, action) VALUES (1, 1, 'activation')
+        ON CONFLICT (id) DO UPDATE SET secret = excluded.secret";
+    assert_eq!(refusal(&application.client, upsert).await?.column(), Some("secret"));
+    assert_eq!(rows(&application.client).await?, before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_trigger_of_somebody_else_cannot_change_a_row_on_the_way() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    application.register("a").await?;
+    application
+        .client
+        .batch_execute(
+            "CREATE FUNCTION prolong() RETURNS trigger LANGUAGE plpgsql
+                AS $$ BEGIN NEW.expires_at := NEW.expires_at + 900; RETURN NEW; END; $$;
+            CREATE TRIGGER zzz BEFORE UPDATE ON tokens FOR EACH ROW EXECUTE FUNCTION prolong()",
+        )
+        .await?;
+    let refusal = refusal(&application.client, "UPDATE tokens SET consumed_at = 1").await?;
+    assert_eq!(refusal.column(), Some("expires_at"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn tokens_are_still_deleted_with_their_tries() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let account = application.register_and_activate("a").await?;
+    let token = application.insert_token(account, "password_recovery").await?;
+    application.redeem(&token.secret, "password_recovery", Some("wrong")).await?;
+    assert_eq!(application.attempts(token.id).await?, 1);
+    application.client.execute("DELETE FROM tokens WHERE id = $1", &[&token.id]).await?;
+    assert_eq!(application.attempts(token.id).await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn consumed_ids_are_those_of_the_verifiers() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    for login in 0..50 {
+        application.register(&login.to_string()).await?;
+    }
+    let rows =
+        application.client.query("SELECT secret, mailroom_consumed_id(secret) FROM tokens", &[]).await?;
+    for row in &rows {
+        let secret: [u8; 32] = row.get::<_, &[u8]>(0).try_into()?;
+        assert_eq!(row.get::<_, &[u8]>(1), ConsumedId::of(&Secret::from(secret)).as_bytes());
+    }
+    assert_eq!(rows.len(), 50);
+    let of_nothing = application.client.query_one("SELECT mailroom_consumed_id(NULL)", &[]).await?;
+    assert_eq!(of_nothing.get::<_, Option<Vec<u8>>>(0), None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_is_found_by_its_consumed_id_through_the_index() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    application
+        .client
+        .batch_execute(
+            "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 2000) n; ANALYZE tokens",
+        )
+        .await?;
+    let id = "SELECT mailroom_consumed_id(secret) FROM tokens WHERE id = 1234";
+    let id: Vec<u8> = application.client.query_one(id, &[]).await?.get(0);
+    let query = "SELECT id FROM tokens WHERE mailroom_consumed_id(secret) = $1";
+    let found = application.client.query(query, &[&id]).await?;
+    assert_eq!(found.iter().map(|row| row.get(0)).collect::<Vec<i64>>(), [1234]);
+    let plan = application.client.query(&format!("EXPLAIN {}", query.replace("$1", "'\\x00'")), &[]).await?;
+    let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
+    assert!(plan[0].contains("Index Scan using tokens_consumed_id_key"), "{plan:?}");
+    Ok(())
+}
+
+/// The statement that the migration offers to those who cannot wait.
+fn statement_of_the_migration() -> Result<String> {
+    let lines = MIGRATIONS[INDEXING].up.lines().filter_map(|line| line.strip_prefix("--     "));
+    let statement = lines.collect::<Vec<&str>>().join("\n");
+    ensure!(statement.starts_with("CREATE UNIQUE INDEX CONCURRENTLY"), "it offers none");
+    Ok(statement)
+}
+
+async fn oid_of_index(client: &Client) -> Result<u32> {
+    Ok(client.query_one("SELECT 'tokens_consumed_id_key'::regclass::oid", &[]).await?.get(0))
+}
+
+#[tokio::test]
+async fn an_index_that_was_built_beforehand_is_taken_over() -> Result<()> {
+    let database = Database::create()?;
+    let mut client = database.connect().await?;
+    migrate::up(&mut client, &MIGRATIONS[..INDEXING], &mut |_| {}).await?;
+    client.batch_execute(&statement_of_the_migration()?).await?;
+    let before = oid_of_index(&client).await?;
+    migrate::up(&mut client, MIGRATIONS, &mut |_| {}).await?;
+    assert_eq!(oid_of_index(&client).await?, before);
+
+    let definition = "SELECT pg_get_indexdef('tokens_consumed_id_key'::regclass)";
+    let fresh = Database::migrated()?;
+    let built_by_the_migration: String = fresh.connect().await?.query_one(definition, &[]).await?.get(0);
+    assert_eq!(client.query_one(definition, &[]).await?.get::<_, String>(0), built_by_the_migration);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_index_that_is_of_no_use_stops_the_migration() -> Result<()> {
+    for index in [
+        // As an interrupted CREATE INDEX CONCURRENTLY leaves it.
+        "; UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'tokens_consumed_id_key'::regclass",
+        "; DROP INDEX tokens_consumed_id_key; CREATE UNIQUE INDEX tokens_consumed_id_key ON tokens (secret)",
+        "; DROP INDEX tokens_consumed_id_key; CREATE INDEX tokens_consumed_id_key ON tokens (md5(secret))",
+    ] {
+        let database = Database::create()?;
+        let mut client = database.connect().await?;
+        migrate::up(&mut client, &MIGRATIONS[..INDEXING], &mut |_| {}).await?;
+        let statement = statement_of_the_migration()?.replace("CONCURRENTLY", "");
+        client.batch_execute(&format!("{}{index}", statement.trim_end_matches(';'))).await?;
+        let error = migrate::up(&mut client, MIGRATIONS, &mut |_| {}).await.expect_err(index).to_string();
+        assert!(error.contains("tokens_consumed_id_key is not a valid unique index"), "{error}");
+
+        client.batch_execute("DROP INDEX tokens_consumed_id_key").await?;
+        migrate::up(&mut client, MIGRATIONS, &mut |_| {}).await?;
+    }
+    Ok(())
+}

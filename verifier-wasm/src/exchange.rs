@@ -1,12 +1,10 @@
 //! What both modules do: read what JavaScript has left, and show what a token consists of.
 
-use mailroom_verifier_core::{
-    Action, ConsumedId, Expected, Expiry, KeyId, KeyRing, Moment, UntrustedToken, VerifyError, VerifyingKey,
-};
+use mailroom_verifier_core::{ConsumedId, KeyId, Moment, UntrustedToken, VerifyError};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
-    buffers::{CODE, CODE_LENGTH, OUTPUT, TEXT, TEXT_LENGTH},
+    buffers::{CODE, OUTPUT, TEXT, TEXT_LENGTH},
     status,
 };
 
@@ -38,31 +36,6 @@ pub fn identify(length: usize) -> u32 {
     }))
 }
 
-/// The length of the code where none is asked for: only the link is judged.
-const LINK_ONLY: i32 = -2;
-
-/// Judges the token in the text buffer by `ring`, as `verify` says.
-pub(crate) fn judge(
-    ring: &KeyRing<[VerifyingKey; 1]>,
-    length: usize,
-    action: u8,
-    code: i32,
-    moment: Moment,
-) -> u32 {
-    let Some(action) = Action::from_number(action) else { return status::UNKNOWN };
-    let digits: [u8; CODE_LENGTH] = CODE.load();
-    let given = usize::try_from(code).ok().map(|length| first(&digits, length));
-    status::of(token(length).and_then(|token| {
-        let expiry = if code == LINK_ONLY {
-            Some(token.verify_link(ring, action, moment)?.expires_at())
-        } else {
-            token.verify(ring, Expected { action, code: given }, moment)?.expires_at()
-        };
-        OUTPUT.store(&expiry.map_or(0, Expiry::seconds).to_le_bytes());
-        Ok(())
-    }))
-}
-
 /// The moment that JavaScript has judged to be one: whole seconds, none of them negative.
 #[expect(
     clippy::cast_possible_truncation,
@@ -73,7 +46,8 @@ pub(crate) fn moment(now: f64, tolerance: f64) -> Moment {
     Moment::at(now as u64).tolerating(tolerance as u64)
 }
 
-fn token(length: usize) -> Result<UntrustedToken, VerifyError> {
+/// The token in the text buffer.
+pub(crate) fn token(length: usize) -> Result<UntrustedToken, VerifyError> {
     let text: [u8; TEXT_LENGTH] = TEXT.load();
     UntrustedToken::parse(first(&text, length))
 }

@@ -1,11 +1,11 @@
 //! Public keys: v3.
 
-use mailroom_verifier_core::{InvalidKey, KeyRing, PublicKey, VerifyingKey};
+use mailroom_verifier_core::{Action, KeyRing, PublicKey, VerifyError, Version};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
     buffers::{KEY, KEY_LENGTH, OUTPUT, TEXT, TEXT_LENGTH},
-    exchange::{first, judge, moment, word},
+    exchange::{first, moment, token, word},
     status,
 };
 
@@ -44,10 +44,21 @@ pub fn prepare_key(length: i32) -> u32 {
 /// are seconds. Lengths beyond the buffers stand for whatever is too long. Returns a number of `status.rs` for tokens.
 #[wasm_bindgen]
 pub fn verify(length: usize, action: u8, code: i32, now: f64, tolerance: f64) -> u32 {
-    ring().map_or(status::UNKNOWN, |ring| judge(&ring, length, action, code, moment(now, tolerance)))
-}
-
-fn ring() -> Result<KeyRing<[VerifyingKey; 1]>, InvalidKey> {
     let bytes: [u8; KEY_LENGTH] = KEY.load();
-    PublicKey::from_bytes(&bytes).map(KeyRing::of)
+    let (Some(action), Ok(key)) = (Action::from_number(action), PublicKey::from_bytes(&bytes)) else {
+        return status::UNKNOWN;
+    };
+    status::of(token(length).and_then(|token| {
+        // Said first, it keeps the code of the other formats out of the module.
+        if token.version() != Version::V3 {
+            return Err(VerifyError::Signature);
+        }
+        let ring = KeyRing::of(key);
+        let link = token.verify_link(&ring, action, moment(now, tolerance))?;
+        if code >= 0 {
+            return Err(VerifyError::CodeUncheckable);
+        }
+        OUTPUT.store(&link.expires_at().seconds().to_le_bytes());
+        Ok(())
+    }))
 }

@@ -1,11 +1,11 @@
 //! Shared keys: v1 and v2.
 
-use mailroom_verifier_core::{KeyRing, SharedKey};
+use mailroom_verifier_core::{Action, Expected, KeyRing, SharedKey, VerifyError, Version};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
-    buffers::{KEY, KEY_LENGTH, OUTPUT, TEXT, TEXT_LENGTH},
-    exchange::{first, judge, moment, word},
+    buffers::{CODE, CODE_LENGTH, KEY, KEY_LENGTH, OUTPUT, TEXT, TEXT_LENGTH},
+    exchange::{first, moment, token, word},
     status,
 };
 
@@ -49,5 +49,31 @@ pub fn prepare_key(hex: i32) -> u32 {
 /// are seconds. Lengths beyond the buffers stand for whatever is too long. Returns a number of `status.rs` for tokens.
 #[wasm_bindgen]
 pub fn verify(length: usize, action: u8, code: i32, now: f64, tolerance: f64) -> u32 {
-    judge(&KeyRing::of(SharedKey::from_prepared(&KEY.load())), length, action, code, moment(now, tolerance))
+    let Some(action) = Action::from_number(action) else { return status::UNKNOWN };
+    let ring = KeyRing::of(SharedKey::from_prepared(&KEY.load()));
+    let moment = moment(now, tolerance);
+    let digits: [u8; CODE_LENGTH] = CODE.load();
+    let given = usize::try_from(code).ok().map(|length| first(&digits, length));
+    status::of(token(length).and_then(|token| {
+        // Said first, it keeps a second copy of everything out of the module.
+        let expiry = if token.version() == Version::V1 {
+            if code == LINK_ONLY {
+                return Err(VerifyError::LinkUncheckable);
+            }
+            token.verify(&ring, Expected { action, code: given }, moment)?;
+            0
+        } else {
+            let link = token.verify_link(&ring, action, moment)?;
+            let expiry = link.expires_at().seconds();
+            if code != LINK_ONLY {
+                link.with_code(given)?;
+            }
+            expiry
+        };
+        OUTPUT.store(&expiry.to_le_bytes());
+        Ok(())
+    }))
 }
+
+/// The length of the code where none is asked for: only the link is judged.
+const LINK_ONLY: i32 = -2;

@@ -66,8 +66,8 @@ test("the module has one page of memory, and grows only by a store", () => {
 });
 
 for (const [file, most] of [
-  ["verifier.wasm", 20_000],
-  ["public.wasm", 30_000],
+  ["verifier.wasm", 15_000],
+  ["public.wasm", 27_000],
 ]) {
   test(`${file} has at most ${most} bytes and imports nothing`, () => {
     const content = readFileSync(join(installed, "dist", file));
@@ -78,7 +78,7 @@ for (const [file, most] of [
 
 for (const [entry, most] of [
   ["mailroom-verifier", 14_500],
-  ["mailroom-verifier/public", 22_500],
+  ["mailroom-verifier/public", 20_000],
   ["mailroom-verifier/stores/redis", 2_500],
   ["mailroom-verifier/stores/postgres", 2_500],
   ["mailroom-verifier/stores/durable-object", 2_000],

@@ -78,7 +78,7 @@ class CheckThenSet extends Correct {
   async consume(id, rememberUntil) {
     this.refuseThePast(rememberUntil);
     const found = this.entries.get(this.name(id));
-    const used = found !== undefined && found.used && !this.isOver(found);
+    const used = Boolean(found?.used) && !this.isOver(found);
     await sleep(1);
     await super.consume(id, rememberUntil);
     return !used;

@@ -1,11 +1,15 @@
 // The store in memory, in real time.
 
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+
+import { write } from "../runtimes/consumer.mjs";
 import { same } from "../runtimes/suite/expect.mjs";
 import { freshLinks } from "./links.mjs";
 import { ofChecks, outcomes } from "./outcomes.mjs";
 import { redeeming } from "./redeeming.mjs";
 
-export async function memory({ report, load }) {
+export async function memory({ report, load, folder }) {
   const verifierPackage = load(".");
   const { checkStore } = load("conformance");
   const { createMemoryStore } = verifierPackage;
@@ -22,6 +26,31 @@ export async function memory({ report, load }) {
   const store = createMemoryStore({ capacity: 10_000 });
   await report.run("memory, redeeming", () => outcomes(redeeming(verifierPackage, freshLinks(), () => store)));
   await report.run("memory, against a map", () => outcomes(againstAMap(createMemoryStore)));
+  await report.run("a store that hangs", () => outcomes(hanging(folder)));
+}
+
+const HANGING = `
+import { createGuard, createVerifier } from "mailroom-verifier";
+const [key, token] = process.argv.slice(2);
+const store = { consume: () => new Promise(() => {}) };
+const { tryRedeem } = createGuard({ verifier: createVerifier({ keys: key }), store, storeTimeout: 60 });
+tryRedeem(token, { action: "activate" });
+console.log("asked");
+`;
+
+function* hanging(folder) {
+  yield [
+    "a guard that waits for its store keeps no program running",
+    async () => {
+      write(folder, "hanging.mjs", HANGING);
+      const { key, activation } = freshLinks();
+      const { stdout } = await promisify(execFile)(process.execPath, ["hanging.mjs", key, activation], {
+        cwd: folder,
+        timeout: 20_000,
+      });
+      same(stdout, "asked\n", "what it printed");
+    },
+  ];
 }
 
 /** Random operations at random times give the answers of a map. */

@@ -11,11 +11,14 @@ use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 use mailroom_tests::rows::{cursor, register};
 use rustix::process::Signal;
+use tokio::sync::watch;
 
 const ACCOUNTS: i32 = 6_000;
 const AT_ONCE: i32 = 50;
 /// How many tokens the reader has when the key changes for the first time, the second time, …
 const CHANGES: [usize; 3] = [1_000, 2_500, 4_000];
+/// How many more accounts register meanwhile; the rest waits for the change, so that each key has something to sign.
+const AHEAD: usize = 1_000;
 
 fn output(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output()?;
@@ -52,7 +55,12 @@ fn accepted(tokens: &[&str], keys: &[&str], folder: &Path) -> Result<usize> {
 }
 
 /// Reads all tokens; each time that enough have come, the collector gets a new first key and keeps the one before.
-fn change_keys(collector: &mut Collector, keys: &[[String; 2]], file: &Path) -> Result<Vec<Item>> {
+fn change_keys(
+    collector: &mut Collector,
+    keys: &[[String; 2]],
+    file: &Path,
+    changed: &watch::Sender<usize>,
+) -> Result<Vec<Item>> {
     let lines = collector.lines()?;
     let mut items = Vec::new();
     for (change, (count, pair)) in CHANGES.into_iter().zip(keys.windows(2)).enumerate() {
@@ -60,6 +68,7 @@ fn change_keys(collector: &mut Collector, keys: &[[String; 2]], file: &Path) -> 
         fs::write(file, format!("# change {change}\n{}\n{}\n", pair[1][0], pair[0][0]))?;
         collector.signal(Signal::HUP)?;
         collector.wait_for_log("read 2 keys", change + 1)?;
+        changed.send_replace(change + 1);
     }
     let expected = usize::try_from(ACCOUNTS)?;
     items.extend(lines.next_items(expected - items.len())?);
@@ -79,13 +88,21 @@ async fn no_token_is_lost_while_keys_change(format: &str) -> Result<()> {
     command.env_remove("MAILROOM_SECRET_KEY").env("MAILROOM_KEY_FILE", &file);
     let mut collector = Collector::start(&mut command)?;
     let changing = keys.clone();
+    let (sender, mut changed) = watch::channel(0);
     let reading = tokio::task::spawn_blocking(move || {
-        let items = change_keys(&mut collector, &changing, &file)?;
+        let items = change_keys(&mut collector, &changing, &file, &sender)?;
         collector.stop()?;
         anyhow::Ok(items)
     });
     for first in (1..=ACCOUNTS).step_by(AT_ONCE.try_into()?) {
-        register(&client, first..=first + AT_ONCE - 1).await?;
+        let last = first + AT_ONCE - 1;
+        let due = usize::try_from(last)?;
+        let may_register = |changes: &usize| CHANGES.get(*changes).is_none_or(|change| due <= change + AHEAD);
+        if changed.wait_for(may_register).await.is_err() {
+            // The reader has failed, and says why below.
+            break;
+        }
+        register(&client, first..=last).await?;
     }
     let items = reading.await??;
 

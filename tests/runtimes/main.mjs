@@ -80,24 +80,29 @@ async function onWorkerd() {
     ]),
   );
   // FinalizationRegistry came on 2025-05-05, compiling bytes while a Worker is loaded on 2025-06-01. Before and after
-  // each, with the modules of Node and without.
+  // each, with the modules of Node and without; since 2026-08-04 they are there unless two flags say otherwise.
   const unfinalized = "2025-05-04";
   const before = "2025-05-31";
   const now = version;
-  for (const [date, flags] of [
-    [unfinalized, []],
-    [unfinalized, ["nodejs_compat"]],
-    [before, []],
-    [before, ["nodejs_compat"]],
-    [now, ["no_nodejs_compat"]],
-    [now, []],
+  const withNode = ["nodejs_compat"];
+  const withoutNode = ["no_nodejs_compat", "no_nodejs_compat_v2"];
+  for (const [date, node, flags] of [
+    [unfinalized, false, []],
+    [unfinalized, true, withNode],
+    [before, false, []],
+    [before, true, withNode],
+    [now, false, withoutNode],
+    [now, true, []],
   ]) {
     const title = ["workerd", version, "of", date, ...flags].join(" ");
     for (const main of ["worker.mjs", "worker-slim.mjs"]) {
       const worker = { program, folder, main, date, flags, aliases };
       await report.run(`${title}, ${main}`, async () => {
-        const finalizers = date === unfinalized ? "undefined" : "function";
-        return withWorker(worker, (url) => resultsOfWorker(`${url}/?finalizers=${finalizers}`));
+        const expected = new URLSearchParams({
+          FinalizationRegistry: date === unfinalized ? "undefined" : "function",
+          process: node ? "object" : "undefined",
+        });
+        return withWorker(worker, (url) => resultsOfWorker(`${url}/?${expected}`));
       });
     }
   }

@@ -78,6 +78,18 @@ fn a_missing_or_wrong_key_is_named_and_not_shown() -> Result<()> {
 }
 
 #[test]
+fn a_key_in_the_place_of_something_else_is_not_shown() -> Result<()> {
+    let sentence = "what MAILROOM_KEY_FILE or --key-file says looks like a key and is no file; it must be the path of a file \
+        that holds the key";
+    let mut command = collect()?;
+    assert_refused(command.env_remove("MAILROOM_SECRET_KEY").env("MAILROOM_KEY_FILE", KEY), sentence)?;
+    assert_refused(
+        collect()?.env("MAILROOM_QUEUE_NAME", KEY),
+        "MAILROOM_QUEUE_NAME is a text that looks like a key, but must be a name of 1 to 63 bytes without a NUL character",
+    )
+}
+
+#[test]
 fn a_key_file_that_everybody_can_read_is_warned_of() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("keys");

@@ -119,25 +119,35 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value in an error: quoted, control characters escaped, cut after 40 characters.
+/// A value in an error: quoted, control characters escaped, cut after 40 characters. A key in the wrong place is not shown.
 #[derive(Debug)]
 pub struct Shown(String);
 
 impl Shown {
     fn new(value: &str) -> Self {
         const LONGEST: usize = 40;
+        if looks_like_a_key(value) {
+            return Self("a text that looks like a key".to_owned());
+        }
         let mut text: String = value.chars().take(LONGEST).flat_map(char::escape_debug).collect();
         if value.chars().nth(LONGEST).is_some() {
             text.push('…');
         }
-        Self(text)
+        Self(format!("`{text}`"))
     }
 }
 
 impl fmt::Display for Shown {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "`{}`", self.0)
+        formatter.write_str(&self.0)
     }
+}
+
+/// Whether a text that should be something else may be a secret key, or most of one.
+pub(crate) fn looks_like_a_key(text: &str) -> bool {
+    let is_hexadecimal = text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    // Digits alone are a number that is too large.
+    text.contains("mrsk_") || is_hexadecimal && text.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
 /// Looks up an environment variable; tests give their own, because a process has only one environment.
@@ -201,5 +211,17 @@ mod tests {
     fn a_shown_value_is_escaped_and_cut() {
         assert_eq!(Shown::new("a\nb\u{1b}[1m").to_string(), "`a\\nb\\u{1b}[1m`");
         assert_eq!(Shown::new(&"9".repeat(41)).to_string(), format!("`{}…`", "9".repeat(40)));
+    }
+
+    #[test]
+    fn a_key_in_the_wrong_place_is_not_shown() {
+        let hexadecimal = "F0862c4759ca9b15561201f52e295c592b2a985d6459589ae61d3e68eb137814";
+        let cut = &hexadecimal[..33];
+        for key in [hexadecimal, cut, "mrsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8", " mrsk_AAEC"] {
+            assert_eq!(Shown::new(key).to_string(), "a text that looks like a key");
+        }
+        for text in ["deadbeef", "mailroom_of_the_department_of_letters", &"1".repeat(64)] {
+            assert!(!looks_like_a_key(text), "{text}");
+        }
     }
 }

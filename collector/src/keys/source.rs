@@ -10,7 +10,9 @@ use mailroom_verifier_core::{InvalidKey, PrivateKey, PublicKey, SharedKey, Versi
 use zeroize::Zeroizing;
 
 use super::{Key, Keys, Wanted};
-use crate::config::{KEY_FILE, PUBLIC_KEY, SECRET_KEY, SIGNING_KEY, SettingError, Variables, set_variable};
+use crate::config::{
+    KEY_FILE, PUBLIC_KEY, SECRET_KEY, SIGNING_KEY, SettingError, Variables, looks_like_a_key, set_variable,
+};
 
 /// Longer files are refused: a thousand keys fit.
 const LONGEST_FILE: u64 = 65_536;
@@ -100,6 +102,12 @@ pub enum KeyError {
         /// What the operating system says.
         source: io::Error,
     },
+    /// There is no such file, and its name may be the key itself.
+    #[error(
+        "what MAILROOM_KEY_FILE or --key-file says looks like a key and is no file; it must be the path of a file that holds \
+         the key"
+    )]
+    KeyForPath,
     /// The file is too long to be one.
     #[error(
         "the key file {path} is longer than {LONGEST_FILE} bytes; it must hold one key a line and nothing else"
@@ -207,7 +215,10 @@ fn load_file(path: &Path) -> Result<Keys, KeyError> {
 
 /// What a file holds, and whether every user of this machine can read it.
 fn read_file(path: &Path) -> Result<(Zeroizing<Vec<u8>>, bool), KeyError> {
-    let unreadable = |source| KeyError::Unreadable { path: path.to_owned(), source };
+    let unreadable = |source| match path.to_str() {
+        Some(text) if looks_like_a_key(text) => KeyError::KeyForPath,
+        _ => KeyError::Unreadable { path: path.to_owned(), source },
+    };
     let file = File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     let is_exposed = metadata.is_file() && metadata.permissions().mode() & 0o007 != 0;

@@ -18,14 +18,14 @@ export default {
     if (verifier.verify(activation.token, { action: "activate" }).action !== "activate") {
       fromTopLevel.error = "another action";
     }
-    return Response.json([...results, fromTopLevel, finalizers(request.url)]);
+    return Response.json([...results, fromTopLevel, ...globals(request.url)]);
   },
 };
 
-/** Whoever asks may say whether this Worker is one of those that have FinalizationRegistry. */
-function finalizers(url) {
-  const has = typeof globalThis.FinalizationRegistry;
-  const expected = new URL(url).searchParams.get("finalizers") ?? has;
-  const result = { name: `worker: FinalizationRegistry is ${expected}` };
-  return has === expected ? result : { ...result, error: `it is ${has}` };
+/** Whoever asks may say which kinds of globals this Worker should have, so that no run is another one in disguise. */
+function globals(url) {
+  return [...new URL(url).searchParams].map(([name, expected]) => {
+    const has = typeof globalThis[name];
+    return { name: `worker: ${name} is ${expected}`, error: has === expected ? undefined : `it is ${has}` };
+  });
 }

@@ -106,6 +106,18 @@ pub enum Error {
         found: Option<String>,
     },
 
+    /// A baseline was asked for that the schema does not look like.
+    #[error(
+        "the schema has what the migrations up to {found} make, and not what those up to {baseline} make; run `mailroom \
+        migrate up --baseline {found}`"
+    )]
+    OtherBaseline {
+        /// What was asked for.
+        baseline: u64,
+        /// What the schema looks like.
+        found: i64,
+    },
+
     /// A baseline below or beyond what this program knows.
     #[error("there is no migration {version}; --baseline takes one of 0 to {newest}")]
     UnknownBaseline {

@@ -64,8 +64,8 @@ pub async fn down<'a>(
 ///
 /// # Errors
 ///
-/// If `version` is unknown, an earlier version is recorded, or the schema has not the tables of Mailroom. Whether
-/// it really has all that the migrations up to `version` make is not checked.
+/// If `version` is unknown, an earlier version is recorded, the schema has not the tables of Mailroom, or it bears
+/// the traces of fewer or of more migrations.
 pub async fn baseline(
     client: &mut Client,
     migrations: &[Migration],
@@ -138,6 +138,13 @@ async fn record_baseline(
     }
     if let Some(row) = client.query_opt(include_str!("base_columns.sql"), &[&ledger.schema]).await? {
         return Err(Error::ForeignColumn { column: row.get(0), expected: row.get(1), found: row.get(2) });
+    }
+    let traces = client.query_one(include_str!("traces.sql"), &[&ledger.schema]).await?;
+    let (found, newest): (i64, i64) = (traces.get("version"), traces.get("newest"));
+    // Migrations of another list than Mailroom's leave no traces that are known.
+    let is_traced = migrations.len() == usize::try_from(newest + 1).unwrap_or_default();
+    if is_traced && i64::try_from(version) != Ok(found) {
+        return Err(Error::OtherBaseline { baseline: version, found });
     }
     let transaction = client.transaction().await?;
     ledger.write(&transaction, Some(version)).await?;

@@ -152,6 +152,23 @@ async fn a_baseline_beyond_what_is_recorded_is_refused() -> Result<()> {
 }
 
 #[tokio::test]
+async fn only_the_baseline_that_the_schema_looks_like_is_recorded() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    for version in (0..MIGRATIONS.len()).rev() {
+        client.batch_execute("DROP TABLE schema_migrations").await?;
+        for wrong in (0..MIGRATIONS.len()).filter(|wrong| *wrong != version) {
+            let said = fail(&database, &["up", "--baseline", &wrong.to_string()])?;
+            assert!(said.contains(&format!("run `mailroom migrate up --baseline {version}`")), "{said}");
+        }
+        assert_eq!(recorded(&client).await?, None);
+        record_as_golang_migrate(&client, i64::try_from(version)?, false).await?;
+        succeed(&database, &["down", "--yes"])?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_baseline_of_an_empty_database_is_refused() -> Result<()> {
     let database = Database::create()?;
     let said = fail(&database, &["up", "--baseline", "0"])?;

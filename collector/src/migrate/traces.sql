@@ -1,0 +1,55 @@
+-- Up to which version a schema has, without a gap, what the migrations make. Each leaves a trace that neither the base schema
+-- nor another migration has; one that is missing ends the count.
+WITH
+home AS (
+    SELECT oid FROM pg_namespace WHERE nspname = $1
+),
+relations AS (
+    SELECT relname, pg_class.oid FROM pg_class JOIN home ON relnamespace = home.oid
+),
+functions AS (
+    SELECT proname, prosrc, prosecdef, proconfig FROM pg_proc JOIN home ON pronamespace = home.oid
+),
+columns AS (
+    SELECT relname, attname, format_type(atttypid, atttypmod) AS type_name
+    FROM pg_attribute JOIN relations ON attrelid = relations.oid
+),
+triggers AS (
+    SELECT relname, tgname FROM pg_trigger JOIN relations ON tgrelid = relations.oid
+),
+traces (version, is_there) AS (
+    VALUES
+        (1, EXISTS (SELECT FROM functions WHERE proname = 'generate_token_code')),
+        (2, EXISTS (
+            SELECT FROM pg_constraint JOIN relations ON conrelid = relations.oid
+            WHERE relname = 'tokens' AND conname = 'tokens_code_five_digits' AND convalidated
+        )),
+        (3, EXISTS (
+            SELECT FROM columns WHERE relname = 'tokens' AND attname = 'expires_at' AND type_name = 'bigint'
+        )),
+        (4, EXISTS (
+            SELECT FROM columns WHERE relname = 'accounts' AND attname = 'created_at' AND type_name = 'bigint'
+        )),
+        (5, EXISTS (SELECT FROM triggers WHERE relname = 'accounts' AND tgname = 'after_account_insert')),
+        (6, EXISTS (
+            SELECT FROM functions WHERE proname = 'trg_before_account_status_change' AND proconfig IS NOT NULL
+        )),
+        (7, EXISTS (
+            SELECT FROM relations
+            WHERE relname = 'jobs' AND obj_description(oid, 'pg_class') = 'How far collectors have read.'
+        )),
+        (8, EXISTS (SELECT FROM triggers WHERE relname = 'tokens' AND tgname = 'after_token_changed')),
+        (9, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_consumed_id')),
+        (10, EXISTS (SELECT FROM relations WHERE relname = 'code_attempts')),
+        (11, EXISTS (
+            SELECT FROM functions
+            WHERE proname = 'trg_before_account_status_change' AND prosrc LIKE '%NEW.status::text%'
+        )),
+        (12, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_redeem')),
+        (13, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_request')),
+        (14, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_insert' AND prosecdef))
+)
+SELECT
+    coalesce(min(version) FILTER (WHERE NOT is_there) - 1, max(version))::bigint AS version,
+    max(version)::bigint AS newest
+FROM traces

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::tools::{target_folder, workspace};
 
-use crate::step::Steps;
+use crate::step::{Steps, watch};
 use crate::{node, tools};
 
 /// The same version as the crate `wasm-bindgen` in Cargo.toml.
@@ -144,7 +144,7 @@ fn build_module(folder: &Path) -> Result<()> {
     // Flags for the machine's own programs would replace those of .cargo/config.toml.
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     command.env("PATH", tools::path_with(wasm_bindgen.parent().unwrap_or(folder))?);
-    quiet(&mut command, "compile the verifier to WebAssembly")?;
+    watch(&mut command, "compile the verifier to WebAssembly")?;
 
     let (generated, dist) = (package().join("src/generated"), package().join("dist"));
     for made in [&generated, &dist] {
@@ -163,7 +163,7 @@ fn build_module(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Two letters from a to p for each byte, as `npm/src/inline.ts` reads them. A tenth less of the entry than base64, once it is gzipped.
+/// Two letters from a to p for each byte, as `npm/src/inline.ts` reads them. Gzipped, a tenth less of the entry than base64.
 fn letters(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|half| char::from(b'a' + half)).collect()
 }

@@ -15,8 +15,21 @@ import { resolveExport } from "../runtimes/exports.mjs";
  */
 export async function sizes(tarball, consumer) {
   const installed = join(consumer, "node_modules", PACKAGE);
+  const publicModule = readFileSync(join(installed, "dist/public.wasm"));
+  return {
+    wasm_bytes: statSync(join(installed, resolveExport(installed, "./verifier.wasm", ["import"]))).size,
+    inline_min_gzip_bytes: await bundled(PACKAGE, consumer),
+    public_wasm_bytes: publicModule.length,
+    public_wasm_gzip_bytes: gzipped(publicModule),
+    public_min_gzip_bytes: await bundled(`${PACKAGE}/public`, consumer),
+    tarball_bytes: readFileSync(tarball).length,
+  };
+}
+
+/** The bytes of an entry in a bundle, minified and gzipped. */
+async function bundled(entry, consumer) {
   const { outputFiles } = await build({
-    stdin: { contents: `export * from "${PACKAGE}";`, resolveDir: consumer },
+    stdin: { contents: `export * from "${entry}";`, resolveDir: consumer },
     bundle: true,
     minify: true,
     write: false,
@@ -24,10 +37,9 @@ export async function sizes(tarball, consumer) {
     platform: "browser",
     logLevel: "error",
   });
-  const inline = outputFiles[0].contents;
-  return {
-    wasm_bytes: statSync(join(installed, resolveExport(installed, "./verifier.wasm", ["import"]))).size,
-    inline_min_gzip_bytes: gzipSync(inline, { level: constants.Z_BEST_COMPRESSION }).length,
-    tarball_bytes: readFileSync(tarball).length,
-  };
+  return gzipped(outputFiles[0].contents);
+}
+
+function gzipped(bytes) {
+  return gzipSync(bytes, { level: constants.Z_BEST_COMPRESSION }).length;
 }

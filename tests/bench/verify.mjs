@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { prepare } from "./command_line.mjs";
 import { ALTERED_EVERY, contestants } from "./contestants.mjs";
 import { median } from "./median.mjs";
+import { redeeming } from "./redeeming.mjs";
 
 const ROUNDS = 1000;
 /** Verifications in a round: about a millisecond, so that most rounds are not interrupted on a busy machine either. */
@@ -41,14 +42,32 @@ const ns = Object.fromEntries(medians.map(([name, time]) => [name, rounded(time)
 const ratio = Object.fromEntries(
   ["node_crypto", "webcrypto", "jose"].map((name) => [name, rounded(median(samples[name]) / median(samples.mailroom))]),
 );
+const { v1, v2, v2_recover, consume, redeem } = await redeeming(verifierPackage);
+const more = {
+  v2_ns: rounded(v2),
+  v2_recover_ns: rounded(v2_recover),
+  v2_ratio: { activate: hundredths(v2 / v1), recover: hundredths(v2_recover / v1) },
+  consume_per_s: Math.round(1e9 / consume),
+  redeem_ns: rounded(redeem),
+};
 if (json) {
-  console.log(JSON.stringify({ ns, ratio }));
+  console.log(JSON.stringify({ ns, ratio, ...more }));
 } else {
   console.log(`one verification, median of ${ROUNDS} rounds on Node ${process.versions.node}`);
   for (const [name, time] of Object.entries(ns)) {
     const times = ratio[name] === undefined ? "" : `${ratio[name].toFixed(1)} times as long as mailroom`;
     console.log(`  ${name.padEnd(12)} ${time.toFixed(1).padStart(10)} ns   ${times}`.trimEnd());
   }
+  const line = (what, ns, note = "") =>
+    console.log(`  ${what.padEnd(12)} ${ns.toFixed(1).padStart(10)} ns   ${note}`.trimEnd());
+  line("v2", v2, `${more.v2_ratio.activate} times as long as v1`);
+  line("v2, code", v2_recover, `${more.v2_ratio.recover} times as long as v1`);
+  line("consume", consume, `${more.consume_per_s.toLocaleString("en")} a second in memory`);
+  line("redeem", redeem, "verify, consume in memory, answer");
+}
+
+function hundredths(value) {
+  return Math.round(value * 100) / 100;
 }
 
 /** Every contestant takes all tokens in turns, over the rounds as well. */

@@ -29,7 +29,7 @@ report.end();
 async function everyPage(browser, site, installed) {
   const title = `Chromium ${version(program)}`;
   const paths = Object.fromEntries(
-    [".", "./errors", "./slim", "./verifier.wasm"].map((subpath) => [
+    [".", "./errors", "./public", "./slim", "./verifier.wasm"].map((subpath) => [
       posix.join(PACKAGE, subpath),
       `/${posix.join("node_modules", PACKAGE, resolveExport(installed, subpath, CONDITIONS))}`,
     ]),

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 export const PACKAGE = "mailroom-verifier";
 
 const SUITE = fileURLToPath(new URL("suite", import.meta.url));
-const VECTORS = fileURLToPath(new URL("../vectors/v1.json", import.meta.url));
+const VECTORS = fileURLToPath(new URL("../vectors", import.meta.url));
 
 /**
  * Makes `folder` anew with nothing in it but a `package.json` and what `npm install <tarball>` puts there.
@@ -33,7 +33,10 @@ export function install(folder, tarball) {
 /** Copies the suite into the consumer, beside its vectors as a module that every runtime can import. */
 export function addSuite(folder) {
   cpSync(SUITE, join(folder, "suite"), { recursive: true });
-  write(folder, "suite/v1.mjs", `export default ${readFileSync(VECTORS, "utf8")};\n`);
+  for (const version of ["v1", "v2", "v3"]) {
+    const vectors = readFileSync(join(VECTORS, `${version}.json`), "utf8");
+    write(folder, `suite/${version}.mjs`, `export default ${vectors};\n`);
+  }
 }
 
 export function write(folder, name, text) {

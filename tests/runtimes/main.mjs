@@ -74,7 +74,7 @@ async function onWorkerd() {
   }
   const version = programs.version(program);
   const aliases = Object.fromEntries(
-    [".", "./errors", "./slim", "./verifier.wasm"].map((subpath) => [
+    [".", "./errors", "./public", "./slim", "./verifier.wasm"].map((subpath) => [
       posix.join(PACKAGE, subpath),
       posix.join("node_modules", PACKAGE, resolveExport(installed, subpath, ["workerd", "worker", "import"])),
     ]),

@@ -2,29 +2,23 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync } from "node:fs";
+import { mkdirSync, readdirSync } from "node:fs";
 import { join, posix, relative } from "node:path";
 import { createInterface } from "node:readline";
 
 import { write } from "./consumer.mjs";
+import { SUPERVISE } from "./supervise.mjs";
 
 const START_TIMEOUT = 20_000;
 const ANSWER_TIMEOUT = 120_000;
 
-// The server ends with the process that started it, however that one ends: its end of the pipe closes.
-const SUPERVISE = `
-exec 4<&0
-"$@" </dev/null 4<&- & server=$!
-{ cat <&4 >/dev/null; kill "$server"; } 3>&- 2>/dev/null & 
-exec 3>&- 4<&-
-wait "$server"`;
-
 /**
  * Serves `main` of `folder` while `use` asks it, then stops.
  *
- * @param {{ program: string, folder: string, main: string, date: string, flags?: string[], aliases?: object, bindings?: object }} worker
+ * @param {{ program: string, folder: string, main: string, date: string, flags?: string[], aliases?: object, bindings?: object, objects?: string[] }} worker
  *   aliases: names under which files can be imported, such as `{ "mailroom-verifier": "node_modules/…/index.js" }`;
- *   bindings: what the Worker finds in its environment: `texts`, and `servers` by their address
+ *   bindings: what the Worker finds in its environment: `texts`, and `servers` by their address;
+ *   objects: classes of Durable Objects that `main` exports, each bound under its name, kept in files
  * @param {(url: string) => Promise<T>} use
  * @returns {Promise<T>}
  */
@@ -81,7 +75,8 @@ async function listening(server) {
   }
 }
 
-function configuration(folder, { main, date, flags = [], aliases = {}, bindings: { texts = {}, servers = {} } = {} }) {
+function configuration(folder, { main, date, flags = [], aliases = {}, bindings = {}, objects = [] }) {
+  const { texts = {}, servers = {} } = bindings;
   const modules = [...files(folder)]
     .map((path) => ({ path, kind: KINDS[path.slice(path.lastIndexOf("."))] }))
     .filter(({ kind }) => kind !== undefined)
@@ -97,10 +92,17 @@ function configuration(folder, { main, date, flags = [], aliases = {}, bindings:
   const services = Object.entries(servers).map(
     ([name, address]) => `(name = ${text(name)}, external = (address = ${text(address)}, http = ()))`,
   );
-  const bindings = [
+  if (objects.length > 0) {
+    const disk = join(folder, "objects");
+    mkdirSync(disk, { recursive: true });
+    services.push(`(name = "disk", disk = (path = ${text(disk)}, writable = true))`);
+  }
+  const bound = [
     ...Object.entries(texts).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`),
     ...Object.keys(servers).map((name) => `(name = ${text(name)}, service = ${text(name)})`),
+    ...objects.map((name) => `(name = ${text(name)}, durableObjectNamespace = ${text(name)})`),
   ];
+  const classes = objects.map((name) => `(className = ${text(name)}, uniqueKey = ${text(name)}, enableSql = true)`);
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [
@@ -114,7 +116,9 @@ const worker :Workerd.Worker = (
   ],
   compatibilityDate = ${text(date)},
   compatibilityFlags = [${flags.map(text).join(", ")}],
-  bindings = [${bindings.join(", ")}],
+  bindings = [${bound.join(", ")}],
+  durableObjectNamespaces = [${classes.join(", ")}],
+  durableObjectStorage = ${objects.length > 0 ? '(localDisk = "disk")' : "(none = void)"},
 );
 `;
 }

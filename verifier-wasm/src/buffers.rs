@@ -10,12 +10,15 @@ use core::{
 
 /// Longer than any token and any key, so that a text that fills it is neither.
 pub(crate) const TEXT_LENGTH: usize = 160;
-/// As long as the two states of SHA-256 that a key of v1 is prepared to.
-pub(crate) const KEY_LENGTH: usize = 64;
 /// Longer than any code.
 pub(crate) const CODE_LENGTH: usize = 8;
-/// As long as secret and tag together.
-pub(crate) const OUTPUT_LENGTH: usize = 64;
+/// As long as a consumed-token id.
+pub(crate) const OUTPUT_LENGTH: usize = 16;
+/// As long as a prepared key, in whole words.
+#[cfg(feature = "shared")]
+pub(crate) const KEY_LENGTH: usize = 200;
+#[cfg(not(feature = "shared"))]
+pub(crate) const KEY_LENGTH: usize = 32;
 
 /// The prepared key of the next call.
 pub(crate) static KEY: Buffer<{ KEY_LENGTH / 8 }> = Buffer::new();

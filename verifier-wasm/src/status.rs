@@ -17,6 +17,13 @@ pub(crate) fn of(verdict: Result<(), VerifyError>) -> u32 {
         Err(VerifyError::CodeUncheckable) => 4,
         Err(VerifyError::CodeRequired) => 5,
         Err(VerifyError::CodeMalformed) => 6,
+        Err(VerifyError::Malformed(Malformed::Version { .. })) => 7,
+        Err(VerifyError::Malformed(Malformed::Action { .. })) => 8,
+        Err(VerifyError::Malformed(Malformed::Expiry)) => 9,
+        Err(VerifyError::Action { .. }) => 10,
+        Err(VerifyError::Expired { .. }) => 11,
+        Err(VerifyError::CodeMismatch) => 12,
+        Err(VerifyError::LinkUncheckable) => 13,
         Err(_) => UNKNOWN,
     }
 }
@@ -25,7 +32,11 @@ pub(crate) fn of(verdict: Result<(), VerifyError>) -> u32 {
 pub(crate) fn of_key(error: InvalidKey) -> u32 {
     match error {
         InvalidKey::Length { .. } => 1,
-        InvalidKey::NotHexadecimal | InvalidKey::Kind => 2,
+        InvalidKey::NotHexadecimal => 2,
+        InvalidKey::Kind => 3,
+        InvalidKey::NotBase64 => 4,
+        InvalidKey::NotAPoint => 5,
+        InvalidKey::SmallOrder => 6,
         _ => UNKNOWN,
     }
 }
@@ -33,6 +44,7 @@ pub(crate) fn of_key(error: InvalidKey) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mailroom_verifier_core::{Action, Expiry};
 
     /// What stands between `start` and the next `end`.
     fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
@@ -56,6 +68,13 @@ mod tests {
             VerifyError::CodeUncheckable,
             VerifyError::CodeRequired,
             VerifyError::CodeMalformed,
+            Malformed::Version { found: 0 }.into(),
+            Malformed::Action { found: 0 }.into(),
+            Malformed::Expiry.into(),
+            VerifyError::Action { found: Action::Activate },
+            VerifyError::Expired { now: 0, expires_at: Expiry::MAX },
+            VerifyError::CodeMismatch,
+            VerifyError::LinkUncheckable,
         ];
         assert_eq!(codes, refused.map(VerifyError::code));
         for (number, error) in (1..).zip(refused) {

@@ -1,5 +1,9 @@
 //! The steps that use the packed npm package as its users do, none of them from the source tree.
 
+use std::process::Command;
+
+use anyhow::Result;
+use mailroom_tests::postgres::{Cluster, Wanted};
 use mailroom_tests::tools::{target_folder, workspace};
 
 use crate::step::Steps;
@@ -32,13 +36,42 @@ pub(crate) fn readme(steps: &mut Steps) {
     run(steps, "README of the package, followed", "readme");
 }
 
-fn run(steps: &mut Steps, title: &str, name: &str) {
-    steps.command(title, || {
-        let tarball = npm::tarball()?;
-        node::install_test_tools()?;
-        let mut command = node::command()?;
-        command.arg(workspace().join("tests").join(name).join("main.mjs"));
-        command.arg(tarball).arg(target_folder().join("consumers").join(name));
+/// The stores of used tokens, each against the real thing: servers of Redis and PostgreSQL of their own, workerd.
+pub(crate) fn stores(steps: &mut Steps, versions: &[Wanted]) {
+    steps.command("stores of used tokens", || {
+        let mut command = command("stores", "stores")?;
+        command.args(["kit", "memory", "redis", "durable-objects"]);
         Ok(command)
     });
+    for wanted in versions {
+        let Some(server) =
+            steps.task(&format!("start {wanted}"), || Cluster::builder().version(wanted.clone()).start())
+        else {
+            continue;
+        };
+        let major = server.installation().major;
+        steps.command(&format!("store of used tokens in PostgreSQL {major}"), || {
+            let mut command = command("stores", &format!("stores-postgres-{major}"))?;
+            command
+                .arg("postgres")
+                .env("PGHOST", server.socket_dir())
+                .env("PGPORT", server.port().to_string());
+            command.env("PGUSER", "postgres").env("PGDATABASE", "postgres");
+            Ok(command)
+        });
+    }
+}
+
+fn run(steps: &mut Steps, title: &str, name: &str) {
+    steps.command(title, || command(name, name));
+}
+
+/// The program `tests/NAME/main.mjs`, which is given the packed package and a folder to install it into.
+fn command(name: &str, folder: &str) -> Result<Command> {
+    let tarball = npm::tarball()?;
+    node::install_test_tools()?;
+    let mut command = node::command()?;
+    command.arg(workspace().join("tests").join(name).join("main.mjs"));
+    command.arg(tarball).arg(target_folder().join("consumers").join(folder));
+    Ok(command)
 }

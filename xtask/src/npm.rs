@@ -29,8 +29,24 @@ const WASM_OPT: [&str; 6] = [
     "--strip-target-features",
 ];
 
-/// The files of `npm/src` that package.json names.
-const ENTRIES: [&str; 5] = ["inline", "workerd", "slim", "errors", "cli"];
+/// The files of `npm/src` that package.json names. All bundles lie in one folder.
+const ENTRIES: [&str; 11] = [
+    "inline",
+    "workerd",
+    "slim",
+    "public",
+    "public_workerd",
+    "stores/redis",
+    "stores/postgres",
+    "stores/durable_object",
+    "conformance",
+    "errors",
+    "cli",
+];
+
+/// The modules: the feature of `verifier-wasm` that makes one, the file in the package, the source that inlines it.
+const MODULES: [(&str, &str, &str); 2] =
+    [("shared", "verifier.wasm", "wasm.ts"), ("public", "public.wasm", "public_wasm.ts")];
 
 /// What the tarball is made of; of folders, all that is in them, except for [`MADE`].
 const SOURCES: [&str; 7] = [
@@ -64,7 +80,7 @@ pub(crate) fn tarball() -> Result<PathBuf> {
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     node::install(&package())?;
-    build_module(&folder)?;
+    build_modules(&folder)?;
     compile()?;
     let name = pack(&folder)?;
     fs::write(&made_of, format!("{sources} {name}"))?;
@@ -122,12 +138,39 @@ fn collect(path: &Path, files: &mut BTreeSet<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Compiles the module, and puts it and what TypeScript needs to know of it into the package.
-fn build_module(folder: &Path) -> Result<()> {
+/// Compiles the modules, and puts them and what TypeScript needs to know of them into the package.
+fn build_modules(folder: &Path) -> Result<()> {
+    let (generated, dist) = (package().join("src/generated"), package().join("dist"));
+    for made in [&generated, &dist] {
+        fs::remove_dir_all(made).ok();
+        fs::create_dir_all(made).with_context(|| format!("cannot make {}", made.display()))?;
+    }
+    for (feature, file, source) in MODULES {
+        let built = build_module(folder, feature)?;
+        let module = dist.join(file);
+        let mut command = Command::new(package().join("node_modules/.bin/wasm-opt"));
+        command.args(WASM_OPT);
+        quiet(
+            command.arg(built.join("verifier_bg.wasm")).arg("-o").arg(&module),
+            &format!("optimise the module of {feature} keys"),
+        )?;
+        let inlined =
+            format!("const wasm: string = \"{}\";\nexport default wasm;\n", letters(&fs::read(&module)?));
+        fs::write(generated.join(source), inlined)?;
+        // The module of public keys has some of the exports of the other one, and none besides.
+        if feature == "shared" {
+            fs::copy(built.join("verifier_bg.wasm.d.ts"), generated.join("verifier_bg.wasm.d.ts"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Compiles one module, and returns the folder in which it lies.
+fn build_module(folder: &Path, feature: &str) -> Result<PathBuf> {
     let wasm_bindgen = tools::install("wasm-bindgen-cli", "wasm-bindgen", WASM_BINDGEN)?;
     let wasm_pack = tools::install("wasm-pack", "wasm-pack", WASM_PACK)?;
     tools::add_targets(&["wasm32-unknown-unknown"])?;
-    let built = folder.join("wasm-pack");
+    let built = folder.join("wasm-pack").join(feature);
     let mut command = Command::new(wasm_pack);
     command.args([
         "build",
@@ -140,30 +183,16 @@ fn build_module(folder: &Path) -> Result<()> {
         "verifier",
     ]);
     command.args(["--profile", "wasm", "--no-opt", "--no-pack", "--out-dir"]).arg(&built);
-    command.args(["--", "--locked"]).current_dir(workspace());
+    command.args(["--", "--locked", "--no-default-features", "--features", feature]).current_dir(workspace());
     // Flags for the machine's own programs would replace those of .cargo/config.toml.
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     command.env("PATH", tools::path_with(wasm_bindgen.parent().unwrap_or(folder))?);
-    watch(&mut command, "compile the verifier to WebAssembly")?;
-
-    let (generated, dist) = (package().join("src/generated"), package().join("dist"));
-    for made in [&generated, &dist] {
-        fs::remove_dir_all(made).ok();
-        fs::create_dir_all(made).with_context(|| format!("cannot make {}", made.display()))?;
-    }
-    let module = dist.join("verifier.wasm");
-    let mut command = Command::new(package().join("node_modules/.bin/wasm-opt"));
-    command.args(WASM_OPT);
-    quiet(command.arg(built.join("verifier_bg.wasm")).arg("-o").arg(&module), "optimise the module")?;
-
-    fs::copy(built.join("verifier_bg.wasm.d.ts"), generated.join("verifier_bg.wasm.d.ts"))?;
-    let inlined =
-        format!("const wasm: string = \"{}\";\nexport default wasm;\n", letters(&fs::read(&module)?));
-    fs::write(generated.join("wasm.ts"), inlined)?;
-    Ok(())
+    watch(&mut command, &format!("compile the verifier of {feature} keys to WebAssembly"))?;
+    Ok(built)
 }
 
-/// Two letters from a to p for each byte, as `npm/src/inline.ts` reads them. Gzipped, a tenth less of the entry than base64.
+/// Two letters from a to p for each byte, as `npm/src/start.ts` reads them. A tenth less of the entry than base64, once it is
+/// gzipped.
 fn letters(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|half| char::from(b'a' + half)).collect()
 }
@@ -179,9 +208,12 @@ fn compile() -> Result<()> {
     let mut command = Command::new(package.join("node_modules/.bin/esbuild"));
     command.args(ENTRIES.map(|entry| format!("src/{entry}.ts")));
     command.args(["--bundle", "--format=esm", "--target=es2022", "--platform=neutral", "--outdir=dist"]);
-    command.args(["--external:./errors.js", "--external:./verifier.wasm", "--external:node:*"]);
+    command.args(["--entry-names=[name]", "--loader:.lua=text", "--loader:.sql=text"]);
+    command.args(["--external:./errors.js", "--external:./*.wasm", "--external:node:*"]);
     quiet(command.args(["--log-level=warning"]).current_dir(&package), "bundle the entries")?;
-    fs::copy(package.join("src/verifier.d.wasm.ts"), package.join("dist/verifier.d.wasm.ts"))?;
+    for declared in ["verifier.d.wasm.ts", "public.d.wasm.ts"] {
+        fs::copy(package.join("src").join(declared), package.join("dist").join(declared))?;
+    }
     fs::copy(workspace().join("LICENSE"), package.join("LICENSE"))?;
     Ok(())
 }

@@ -18,7 +18,7 @@ struct Part {
 }
 
 /// In the order in which they run: what fails fastest first.
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     Part { name: "fmt", about: "the formatting of the Rust code", run: |steps, _| lint::formatting(steps) },
     Part { name: "clippy", about: "the lints, warnings being errors", run: |steps, _| lint::clippy(steps) },
     Part {
@@ -53,6 +53,11 @@ const PARTS: [Part; 10] = [
         name: "bundlers",
         about: "the packed npm package through Vite, webpack, esbuild and Rollup",
         run: |steps, _| consumers::bundlers(steps),
+    },
+    Part {
+        name: "stores",
+        about: "the stores of used tokens, against Redis, PostgreSQL and workerd",
+        run: consumers::stores,
     },
     Part {
         name: "database",

@@ -3,12 +3,13 @@
 import { memories } from "./suite/memories.mjs";
 import * as verifierPackage from "mailroom-verifier";
 import * as errors from "mailroom-verifier/errors";
+import * as publicEntry from "mailroom-verifier/public";
 import { run } from "./suite/index.mjs";
 import vectors from "./suite/v1.mjs";
 
 const frame = document.body.appendChild(document.createElement("iframe"));
 
-run({ verifierPackage, errors, vectors, memories, otherRealm: frame.contentWindow, inWindow: true }).then(
+run({ verifierPackage, publicEntry, errors, vectors, memories, otherRealm: frame.contentWindow, inWindow: true }).then(
   (results) => (globalThis.results = results),
   (error) => (globalThis.results = [{ name: "the suite", error: String(error?.stack ?? error) }]),
 );

@@ -5,6 +5,7 @@ import { runInNewContext } from "node:vm";
 import { memories } from "./suite/memories.mjs";
 import * as verifierPackage from "mailroom-verifier";
 import * as errors from "mailroom-verifier/errors";
+import * as publicEntry from "mailroom-verifier/public";
 import { heapUsed } from "./heap.mjs";
 import { run } from "./suite/index.mjs";
 import vectors from "./suite/v1.mjs";
@@ -12,5 +13,7 @@ import vectors from "./suite/v1.mjs";
 const otherRealm = runInNewContext("globalThis");
 
 console.log(
-  JSON.stringify(await run({ verifierPackage, errors, vectors, memories, heapUsed, otherRealm, inWindow: false })),
+  JSON.stringify(
+    await run({ verifierPackage, publicEntry, errors, vectors, memories, heapUsed, otherRealm, inWindow: false }),
+  ),
 );

@@ -3,6 +3,7 @@
 async function main() {
   const { memories } = await import("./suite/memories.mjs");
   const verifierPackage = require("mailroom-verifier");
+  const publicEntry = require("mailroom-verifier/public");
   const errors = require("mailroom-verifier/errors");
   const { heapUsed } = await import("./heap.mjs");
   const { run } = await import("./suite/index.mjs");
@@ -12,7 +13,9 @@ async function main() {
     "the imported ./errors": await import("mailroom-verifier/errors"),
   };
   console.log(
-    JSON.stringify(await run({ verifierPackage, errors, vectors, memories, heapUsed, others, inWindow: false })),
+    JSON.stringify(
+      await run({ verifierPackage, publicEntry, errors, vectors, memories, heapUsed, others, inWindow: false }),
+    ),
   );
 }
 

@@ -3,6 +3,7 @@
 import { memories } from "./suite/memories.mjs";
 import * as verifierPackage from "mailroom-verifier";
 import * as errors from "mailroom-verifier/errors";
+import * as publicEntry from "mailroom-verifier/public";
 import { run } from "./suite/index.mjs";
 import { pair } from "./suite/tokens.mjs";
 import vectors from "./suite/v1.mjs";
@@ -12,7 +13,7 @@ const verifier = verifierPackage.createVerifier({ keys: activation.key });
 
 export default {
   async fetch(request) {
-    const results = await run({ verifierPackage, errors, vectors, memories, inWindow: false });
+    const results = await run({ verifierPackage, publicEntry, errors, vectors, memories, inWindow: false });
     const fromTopLevel = { name: "worker: a verifier made outside of any request verifies in one" };
     if (verifier.verify(activation.token, { action: "activate" }).action !== "activate") {
       fromTopLevel.error = "another action";

@@ -35,6 +35,19 @@ export function refusal({ errors }, code, what, action) {
   return error;
 }
 
+/** The same for an action that returns a promise. */
+export async function rejection(subject, code, what, action) {
+  let thrown;
+  try {
+    await action();
+  } catch (error) {
+    thrown = { error };
+  }
+  return refusal(subject, code, what, () => {
+    if (thrown) throw thrown.error;
+  });
+}
+
 function shown(value) {
   try {
     return typeof value === "string" ? JSON.stringify(value.slice(0, 100)) : String(value);

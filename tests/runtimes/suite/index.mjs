@@ -2,14 +2,35 @@
 
 import { endurance } from "./endurance.mjs";
 import { errors } from "./errors.mjs";
+import { v2, v3 } from "./formats.mjs";
+import { guard } from "./guard.mjs";
+import { hostileStores } from "./hostile_stores.mjs";
+import { links, publicKeys } from "./links.mjs";
 import { realm } from "./realm.mjs";
 import { ring } from "./ring.mjs";
 import { slim } from "./slim.mjs";
 import { strictness } from "./strictness.mjs";
+import vectors2 from "./v2.mjs";
+import vectors3 from "./v3.mjs";
 import { vectors } from "./vectors.mjs";
 import { browserWindow } from "./window.mjs";
 
-const TOPICS = { vectors, strictness, ring, realm, errors, slim, window: browserWindow, endurance };
+const TOPICS = {
+  vectors,
+  v2,
+  v3,
+  links,
+  publicKeys,
+  strictness,
+  ring,
+  realm,
+  errors,
+  slim,
+  window: browserWindow,
+  guard,
+  hostileStores,
+  endurance,
+};
 
 /**
  * @param {object} loaded
@@ -17,6 +38,7 @@ const TOPICS = { vectors, strictness, ring, realm, errors, slim, window: browser
  * @param {object} loaded.errors the namespace of `./errors`
  * @param {object} [loaded.slimEntry] the namespace of `./slim`
  * @param {WebAssembly.Module} [loaded.module] the module in `./verifier.wasm`
+ * @param {object} [loaded.publicEntry] the namespace of `./public`
  * @param {object} loaded.vectors what `tests/vectors/v1.json` holds
  * @param {Record<string, object>} [loaded.others] the same things loaded in another way; their classes are the same
  * @param {WebAssembly.Memory[]} loaded.memories the list of `memories.mjs`, imported before the package
@@ -27,7 +49,8 @@ const TOPICS = { vectors, strictness, ring, realm, errors, slim, window: browser
  */
 export async function run({ verifierPackage, inWindow, ...loaded }) {
   const options = inWindow ? { dangerouslyAllowSecretInBrowser: true } : {};
-  const subject = { ...loaded, ...verifierPackage, errors: loaded.errors, inWindow, options };
+  const all = { ...loaded, ...verifierPackage, vectors2, vectors3 };
+  const subject = { ...all, errors: loaded.errors, inWindow, options };
   const results = [];
   for (const [topic, tests] of Object.entries(TOPICS)) {
     for (const [name, test] of tests(subject)) {

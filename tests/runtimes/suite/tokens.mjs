@@ -18,6 +18,35 @@ export function pair(vectors) {
   return { activation, recovery };
 }
 
+/** A genuine link of v2 of each action under the same key, with the moment of its case. */
+export function v2Pair(vectors2) {
+  return expiring(vectors2, "key");
+}
+
+/** The same of v3. */
+export function v3Pair(vectors3) {
+  return expiring(vectors3, "public_key");
+}
+
+function expiring(vectors, keyName) {
+  const [first] = vectors.groups;
+  const one = (wanted) => {
+    const group = vectors.groups.find((group) => group.action === wanted && group[keyName] === first[keyName]);
+    const {
+      token,
+      code,
+      now,
+      secret,
+      id,
+      expires_at: expiresAt,
+    } = group.tests.find(({ result, comment }) => result === "valid" && comment === "genuine");
+    const wrongCode = code === "00000" ? "11111" : "00000";
+    const key = { key: group.key, publicKey: group.public_key };
+    return { ...key, action: wanted, token, code: code ?? undefined, wrongCode, now, secret, id, expiresAt };
+  };
+  return { activation: one("activate"), recovery: one("recover") };
+}
+
 /** The same link with one character replaced by another of the alphabet; `at` must not be the last. */
 export function altered(token, at = 70) {
   const next = ALPHABET[(ALPHABET.indexOf(token[at]) + 1) % ALPHABET.length];

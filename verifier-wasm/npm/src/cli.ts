@@ -40,7 +40,7 @@ async function main(): Promise<0 | 1 | 2> {
 function startEngine(): Engine {
   const bytes = packaged("./verifier.wasm");
   try {
-    return new Engine(new WebAssembly.Instance(new WebAssembly.Module(bytes)));
+    return new Engine(new WebAssembly.Instance(new WebAssembly.Module(bytes)), "shared");
   } catch {
     throw new UsageError("WebAssembly cannot be started; call Node without flags that switch it off");
   }

@@ -23,9 +23,13 @@ export abstract class VerifierError extends Error {
 export type VerificationErrorCode =
   | "ERR_TOKEN_MALFORMED"
   | "ERR_TOKEN_SIGNATURE"
+  | "ERR_TOKEN_ACTION"
+  | "ERR_TOKEN_EXPIRED"
   | "ERR_CODE_UNCHECKABLE"
   | "ERR_CODE_REQUIRED"
-  | "ERR_CODE_MALFORMED";
+  | "ERR_CODE_MALFORMED"
+  | "ERR_CODE_MISMATCH"
+  | "ERR_LINK_UNCHECKABLE";
 
 /** The token, or the code typed beside it, is not good for what was expected. The visitor's fault, not the program's. */
 export abstract class VerificationError extends VerifierError {
@@ -55,7 +59,30 @@ export class TokenSignatureError extends VerificationError {
   }
 }
 
-/** A code was given with an activation, where nothing covers one, so it could not have been checked. */
+/** A genuine link of v2 or v3, for the other action. */
+export class TokenActionError extends VerificationError {
+  static readonly code = "ERR_TOKEN_ACTION";
+  declare readonly code: typeof TokenActionError.code;
+
+  override get name(): string {
+    return "TokenActionError";
+  }
+}
+
+/**
+ * A genuine link that is not valid any more; or, thrown by a store, one that would have to be remembered until a time
+ * that is over, so that an earlier use may be forgotten.
+ */
+export class TokenExpiredError extends VerificationError {
+  static readonly code = "ERR_TOKEN_EXPIRED";
+  declare readonly code: typeof TokenExpiredError.code;
+
+  override get name(): string {
+    return "TokenExpiredError";
+  }
+}
+
+/** A code was given where nothing that was signed covers one: with an activation, or with any v3 token. */
 export class CodeUncheckableError extends VerificationError {
   static readonly code = "ERR_CODE_UNCHECKABLE";
   declare readonly code: typeof CodeUncheckableError.code;
@@ -82,6 +109,92 @@ export class CodeMalformedError extends VerificationError {
 
   override get name(): string {
     return "CodeMalformedError";
+  }
+}
+
+/** The link is genuine and valid, the code is not the one that belongs to it. */
+export class CodeMismatchError extends VerificationError {
+  static readonly code = "ERR_CODE_MISMATCH";
+  declare readonly code: typeof CodeMismatchError.code;
+
+  override get name(): string {
+    return "CodeMismatchError";
+  }
+}
+
+/** A v1 token cannot be judged as a link: it carries no expiry, and a recovery is signed together with its code. */
+export class LinkUncheckableError extends VerificationError {
+  static readonly code = "ERR_LINK_UNCHECKABLE";
+  declare readonly code: typeof LinkUncheckableError.code;
+
+  override get name(): string {
+    return "LinkUncheckableError";
+  }
+}
+
+/** The codes of {@link RedemptionError}s. */
+export type RedemptionErrorCode =
+  | "ERR_TOKEN_USED"
+  | "ERR_TOO_MANY_ATTEMPTS"
+  | "ERR_STORE_FULL"
+  | "ERR_STORE_UNAVAILABLE"
+  | "ERR_GUARD_UNSUPPORTED";
+
+/** The guard does not let a token through, although the token itself may be good. */
+export abstract class RedemptionError extends VerifierError {
+  declare readonly code: RedemptionErrorCode;
+}
+
+/** The token was used before. */
+export class TokenUsedError extends RedemptionError {
+  static readonly code = "ERR_TOKEN_USED";
+  declare readonly code: typeof TokenUsedError.code;
+
+  override get name(): string {
+    return "TokenUsedError";
+  }
+}
+
+/** More codes were tried on this link than are allowed. Whether this one was right is not said. */
+export class TooManyAttemptsError extends RedemptionError {
+  static readonly code = "ERR_TOO_MANY_ATTEMPTS";
+  declare readonly code: typeof TooManyAttemptsError.code;
+
+  override get name(): string {
+    return "TooManyAttemptsError";
+  }
+}
+
+/** The store is full of tokens that may still be replayed. A store throws it instead of forgetting one of them. */
+export class StoreFullError extends RedemptionError {
+  static readonly code = "ERR_STORE_FULL";
+  declare readonly code: typeof StoreFullError.code;
+
+  override get name(): string {
+    return "StoreFullError";
+  }
+}
+
+/**
+ * The store threw, took too long, or answered what is no answer; `cause` is what it threw. Whether the token counts as
+ * used is not known.
+ */
+export class StoreUnavailableError extends RedemptionError {
+  static readonly code = "ERR_STORE_UNAVAILABLE";
+  declare readonly code: typeof StoreUnavailableError.code;
+
+  override get name(): string {
+    return "StoreUnavailableError";
+  }
+}
+
+/** A kind of token that this guard cannot judge as it was made; the message says what to do. */
+export class GuardUnsupportedError extends RedemptionError {
+  static readonly code = "ERR_GUARD_UNSUPPORTED";
+  declare readonly code: typeof GuardUnsupportedError.code;
+
+  override get name(): string {
+    return "GuardUnsupportedError";
   }
 }
 

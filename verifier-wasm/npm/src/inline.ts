@@ -1,29 +1,31 @@
 /**
- * Verifies the links that activate an account or recover a password, on every JavaScript runtime.
+ * Verifies the links that activate an account or recover a password with a shared key, and lets each through once, on
+ * every JavaScript runtime.
  *
  * @module
  */
 
 import wasm from "./generated/wasm.js";
-import { startNow } from "./start.js";
+import { type Guard, makeGuard } from "./guard.js";
+import type { GuardOptions } from "./guard_options.js";
+import { type MemoryStore, type MemoryStoreOptions, makeMemoryStore } from "./memory_store.js";
+import { decode, startNow } from "./start.js";
 import { inspectToken, type UnverifiedToken } from "./token.js";
 import type { VerifierOptions } from "./types.js";
 import { makeVerifier, type Verifier } from "./verifier.js";
+import { readSharedOptions } from "./verifier_options.js";
 
+export type { RefusedRedemption } from "./denial.js";
+export type { Guard, Redeemed, Redemption } from "./guard.js";
+export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
+export type { VerifiedLink } from "./link.js";
+export type { MemoryStore, MemoryStoreOptions } from "./memory_store.js";
 export type { UnverifiedToken, VerifiedToken } from "./token.js";
+export type { TokenStore } from "./token_store.js";
 export type * from "./types.js";
 export type { Verifier } from "./verifier.js";
 
-const A = 0x61;
-
-/** Half a byte is a letter from a to p: gzip finds in it what it finds in the bytes, which base64 hides from it. */
-const engine = startNow(() => {
-  const bytes = new Uint8Array(wasm.length / 2);
-  for (let at = 0; at < bytes.length; at++) {
-    bytes[at] = ((wasm.charCodeAt(2 * at) - A) << 4) | (wasm.charCodeAt(2 * at + 1) - A);
-  }
-  return new WebAssembly.Module(bytes);
-});
+const started = startNow("shared", () => decode(wasm));
 
 /**
  * Makes a verifier of the shared key, or of a ring of keys. Make it once, and use it for every token.
@@ -34,7 +36,7 @@ const engine = startNow(() => {
  * const token = verifier.verify(url.searchParams.get("token") ?? "", { action: "activate" });
  */
 export function createVerifier(options: VerifierOptions): Verifier {
-  return makeVerifier(engine(), options);
+  return makeVerifier(readSharedOptions(started().engine, options));
 }
 
 /**
@@ -43,5 +45,30 @@ export function createVerifier(options: VerifierOptions): Verifier {
  * @throws TokenMalformedError, InvalidArgumentError
  */
 export function inspect(token: string): UnverifiedToken {
-  return inspectToken(engine(), token);
+  return inspectToken(started().engine, token);
+}
+
+/**
+ * Puts a verifier and a store of used tokens together to a guard, which lets a link through once among all who share
+ * the store. It keeps no state, so it can be made for each request.
+ *
+ * @throws InvalidArgumentError
+ * @example
+ * const guard = createGuard({ verifier, store });
+ * const token = await guard.redeem(body.get("token"), { action: "activate" });
+ */
+export function createGuard(options: GuardOptions): Guard {
+  return makeGuard(options);
+}
+
+/**
+ * Makes a store of used tokens in the memory of this process. **One process only**: a second one, a restart and a second
+ * isolate of the same Worker know nothing of what it remembers.
+ *
+ * @throws InvalidArgumentError, WasmUnavailableError
+ * @example
+ * const store = createMemoryStore({ capacity: 100_000 }); // 4 MB
+ */
+export function createMemoryStore(options: MemoryStoreOptions): MemoryStore {
+  return makeMemoryStore(started().module, options);
 }

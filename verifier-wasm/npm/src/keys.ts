@@ -4,6 +4,15 @@ import { unreadable } from "./options.js";
 
 const LENGTH = 32;
 
+const FORMS = {
+  shared:
+    "a shared key is 64 hexadecimal characters or 32 bytes in a Uint8Array; " +
+    "mailroom-verifier/public takes public keys",
+  public:
+    'a public key is "mrpk_" and 43 characters of base64url, or 32 bytes in a Uint8Array, ' +
+    "and a point of the curve in its only encoding; mailroom-verifier takes shared keys",
+} as const;
+
 /** A proxy may claim to be a list without an end. */
 const MOST_KEYS = 1024;
 
@@ -37,8 +46,7 @@ function read<Value>(attempt: () => Value): Value {
 
 function prepare(engine: Engine, key: unknown): PreparedKey {
   const prepared = typeof key === "string" || isKey(key) ? engine.prepare(key) : undefined;
-  if (!prepared)
-    throw new KeyInvalidError("a shared key is 64 hexadecimal characters or 32 bytes in a Uint8Array");
+  if (!prepared) throw new KeyInvalidError(FORMS[engine.kind]);
   return prepared;
 }
 

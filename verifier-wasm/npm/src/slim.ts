@@ -4,12 +4,23 @@
  * @module
  */
 
+import { InvalidArgumentError } from "./errors.js";
+import { type Guard, makeGuard } from "./guard.js";
+import type { GuardOptions } from "./guard_options.js";
+import { type MemoryStore, type MemoryStoreOptions, makeMemoryStore } from "./memory_store.js";
 import { startLoaded } from "./start.js";
 import { inspectToken, type UnverifiedToken } from "./token.js";
 import type { VerifierOptions } from "./types.js";
 import { makeVerifier, type Verifier } from "./verifier.js";
+import { readSharedOptions } from "./verifier_options.js";
 
+export type { RefusedRedemption } from "./denial.js";
+export type { Guard, Redeemed, Redemption } from "./guard.js";
+export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
+export type { VerifiedLink } from "./link.js";
+export type { MemoryStore, MemoryStoreOptions } from "./memory_store.js";
 export type { UnverifiedToken, VerifiedToken } from "./token.js";
+export type { TokenStore } from "./token_store.js";
 export type * from "./types.js";
 export type { Verifier } from "./verifier.js";
 
@@ -17,6 +28,9 @@ export type { Verifier } from "./verifier.js";
 export interface VerifierModule {
   createVerifier(options: VerifierOptions): Verifier;
   inspect(token: string): UnverifiedToken;
+  createGuard(options: GuardOptions): Guard;
+  /** Only where the caller brought the module: a store needs an instance of its own. */
+  createMemoryStore(options: MemoryStoreOptions): MemoryStore;
 }
 
 /**
@@ -28,9 +42,18 @@ export interface VerifierModule {
  * const { createVerifier } = instantiate(await WebAssembly.compile(bytes));
  */
 export function instantiate(source: WebAssembly.Module | WebAssembly.Instance): VerifierModule {
-  const engine = startLoaded(source);
+  const { engine, module } = startLoaded("shared", source);
   return Object.freeze<VerifierModule>({
-    createVerifier: (options) => makeVerifier(engine, options),
+    createVerifier: (options) => makeVerifier(readSharedOptions(engine, options)),
     inspect: (token) => inspectToken(engine, token),
+    createGuard: (options) => makeGuard(options),
+    createMemoryStore(options) {
+      if (!module) {
+        throw new InvalidArgumentError(
+          "a store needs an instance of its own: give instantiate the module instead",
+        );
+      }
+      return makeMemoryStore(module, options);
+    },
   });
 }

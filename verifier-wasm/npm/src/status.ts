@@ -1,7 +1,11 @@
 import {
   CodeMalformedError,
+  CodeMismatchError,
   CodeRequiredError,
   CodeUncheckableError,
+  LinkUncheckableError,
+  TokenActionError,
+  TokenExpiredError,
   TokenMalformedError,
   TokenSignatureError,
   type VerificationError,
@@ -14,6 +18,20 @@ import type { Refused } from "./types.js";
 export const OK = 0;
 /** This key did not make the tag; another key of the ring may have. */
 export const SIGNATURE = 3;
+/** A code was given where nothing covers one. */
+export const CODE_UNCHECKABLE = 4;
+/** There is no code where there has to be one. */
+export const CODE_REQUIRED = 5;
+
+/** What is found out about a token before any key is asked. */
+export function isMalformed(status: number): boolean {
+  return status !== OK && meaning(status)[0] === TokenMalformedError;
+}
+
+/** What is found out about the code of a v1 token before any key is asked. */
+export function isAboutCode(status: number): boolean {
+  return status >= CODE_UNCHECKABLE && status <= 6;
+}
 
 interface Class {
   readonly code: VerificationErrorCode;
@@ -22,12 +40,19 @@ interface Class {
 
 /** What the numbers of `verifier-wasm/src/status.rs` mean, from 1 on. */
 const refusals: readonly (readonly [Class, string])[] = [
-  [TokenMalformedError, "a token of version 1 has 86 characters"],
+  [TokenMalformedError, "a token has 86, 104, 124 or 147 characters"],
   [TokenMalformedError, "the token is not base64url without padding in its only accepted spelling"],
   [TokenSignatureError, "the token was not signed by a key of this ring for this action and code"],
-  [CodeUncheckableError, "a code was given, but no signature of this token covers one"],
+  [CodeUncheckableError, "a code was given, but nothing that was signed covers one"],
   [CodeRequiredError, "a recovery needs the five-digit code that belongs to it"],
   [CodeMalformedError, "the code is not five digits from 0 to 9"],
+  [TokenMalformedError, "a token of this length is of another version"],
+  [TokenMalformedError, "a token of this length and version has another action"],
+  [TokenMalformedError, "the token's expiry is after the year 9999"],
+  [TokenActionError, "the token is for the other action"],
+  [TokenExpiredError, "the token is not valid any more"],
+  [CodeMismatchError, "the code is not the one that belongs to this link"],
+  [LinkUncheckableError, "a v1 token can be judged only together with its code, not as a link"],
 ];
 
 function meaning(status: number): readonly [Class, string] {

@@ -1,28 +1,34 @@
-import type { Engine } from "./engine.js";
+import type { Engine, Moment } from "./engine.js";
 import { InvalidArgumentError } from "./errors.js";
+import { fieldsOf } from "./fields.js";
 import type { Action, Bytes } from "./types.js";
+import { type Version, versionOf } from "./version.js";
 
 /**
- * A token that a key of the ring signed for this action and, of a recovery, for this code.
+ * A token that a key of the ring signed for this action and, of a recovery of v1 or v2, for this code.
  *
- * Of version 1 it proves neither that the link is still valid nor that it was not used before: only the database knows.
- * What it holds is read by getters and shown by no console, serialised by no `JSON.stringify`.
+ * Of v2 and v3 it also proves that the link is still valid; of v1 only the database knows. Whether the token was used
+ * before, a guard knows. What it holds is read by getters and shown by no console, serialised by no `JSON.stringify`.
  */
 export class VerifiedToken {
   readonly #engine: Engine;
   readonly #token: string;
   readonly #action: Action;
+  readonly #expiresAt: number;
+  readonly #moment: Moment;
 
   /** @internal */
-  constructor(engine: Engine, token: string, action: Action) {
+  constructor(engine: Engine, token: string, action: Action, expiresAt: number, moment: Moment) {
     this.#engine = engine;
     this.#token = token;
     this.#action = action;
+    this.#expiresAt = expiresAt;
+    this.#moment = moment;
   }
 
   /** The version of the signature format. */
-  get version(): 1 {
-    return 1;
+  get version(): Version {
+    return versionOf(this.#token);
   }
 
   /** What the token is good for. */
@@ -30,9 +36,27 @@ export class VerifiedToken {
     return this.#action;
   }
 
+  /** When the token ends, in seconds since the Unix epoch; `undefined` in v1, where only the database knows. */
+  get expiresAt(): number | undefined {
+    return this.version === 1 ? undefined : this.#expiresAt;
+  }
+
+  /** When the token was judged, by the verifier's clock, in whole seconds since the Unix epoch. */
+  get verifiedAt(): number {
+    return this.#moment.now;
+  }
+
+  /**
+   * Whether a code was proven. It is not for an activation, which has none, nor for a v3 recovery, whose code only the
+   * database can compare.
+   */
+  get codeIsProven(): boolean {
+    return this.#action === "recover" && this.version !== 3;
+  }
+
   /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
   get secret(): Bytes {
-    return this.#engine.secret(this.#token);
+    return fieldsOf(this.#token).secret;
   }
 
   /**
@@ -48,10 +72,16 @@ export class VerifiedToken {
 export interface UnverifiedToken {
   readonly verified: false;
   /** The version of the signature format, which the length tells. */
-  readonly version: 1;
+  readonly version: Version;
+  /** The action that a token of v2 or v3 claims. */
+  readonly unverifiedAction: Action | undefined;
+  /** The expiry that a token of v2 or v3 claims, in seconds since the Unix epoch. */
+  readonly unverifiedExpiresAt: number | undefined;
+  /** The four bytes by which a token of v2 or v3 names its key. */
+  readonly unverifiedKeyId: Bytes | undefined;
   /** The 32 bytes that claim to be a row's secret. */
   readonly unverifiedSecret: Bytes;
-  /** The 32 bytes that claim to be its signature. */
+  /** The 32 bytes, or 64 in v3, that claim to be its signature. */
   readonly unverifiedSignature: Bytes;
   /** The 16 bytes under which the use of such a token would be remembered. */
   readonly unverifiedId: Bytes;
@@ -60,11 +90,16 @@ export interface UnverifiedToken {
 /** @internal What every entry calls `inspect`. */
 export function inspectToken(engine: Engine, token: unknown): UnverifiedToken {
   if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
+  const id = engine.id(token);
+  const { version, action, keyId, expiresAt, secret, tag } = fieldsOf(token);
   return {
     verified: false,
-    version: 1,
-    unverifiedSecret: engine.secret(token),
-    unverifiedSignature: engine.tag(token),
-    unverifiedId: engine.id(token),
+    version,
+    unverifiedAction: action,
+    unverifiedExpiresAt: expiresAt,
+    unverifiedKeyId: keyId,
+    unverifiedSecret: secret,
+    unverifiedSignature: tag,
+    unverifiedId: id,
   };
 }

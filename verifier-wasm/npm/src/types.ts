@@ -1,4 +1,5 @@
 import type { VerificationError, VerificationErrorCode } from "./errors.js";
+import type { VerifiedLink } from "./link.js";
 import type { VerifiedToken } from "./token.js";
 
 /** What the followed link is about to do. */
@@ -10,8 +11,31 @@ export type Bytes = Uint8Array<ArrayBuffer>;
 /** A shared key: 64 hexadecimal characters of either case, or 32 bytes. */
 export type SharedKey = string | Uint8Array;
 
+/** What the verifiers of all entries take. */
+export interface CommonOptions<Format extends string> {
+  /**
+   * The formats that are accepted. A token of another one is refused like one that nobody signed.
+   *
+   * @default every format that the keys can verify
+   */
+  readonly accept?: readonly Format[] | undefined;
+  /**
+   * Tells the time in seconds since the Unix epoch; read at each call.
+   *
+   * @default the system's clock
+   */
+  readonly clock?: (() => number) | undefined;
+  /**
+   * By how many seconds this clock may be ahead of the database's: a link is accepted for so much longer. Whole seconds
+   * below 1000.
+   *
+   * @default 0
+   */
+  readonly clockTolerance?: number | undefined;
+}
+
 /** What {@link createVerifier} takes. Options of other names are refused. */
-export interface VerifierOptions {
+export interface VerifierOptions extends CommonOptions<"v1" | "v2"> {
   /**
    * The shared key, or a ring of at most 1024: the current one first, then earlier and upcoming ones. The bytes are copied.
    * Rotate in this order: give every verifier the new key, let the signer use it, wait until the last old link has
@@ -43,6 +67,11 @@ export interface ExpectedRecovery {
 /** What the caller expects a token to be good for. Options of other names are refused. */
 export type Expectation = ExpectedActivation | ExpectedRecovery;
 
+/** What the caller expects a link to be good for, before its code is typed. Options of other names are refused. */
+export interface LinkExpectation {
+  readonly action: Action;
+}
+
 /** What `tryVerify` found. */
 export type Verification = Verified | Refused;
 
@@ -50,6 +79,15 @@ export type Verification = Verified | Refused;
 export interface Verified {
   readonly ok: true;
   readonly token: VerifiedToken;
+}
+
+/** What `tryVerifyLink` found. */
+export type LinkVerification = VerifiedLinkResult | Refused;
+
+/** The link is genuine and still valid. */
+export interface VerifiedLinkResult {
+  readonly ok: true;
+  readonly link: VerifiedLink;
 }
 
 /** The token or the code is not good. */

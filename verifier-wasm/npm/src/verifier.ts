@@ -1,15 +1,19 @@
-import type { Engine, PreparedKey } from "./engine.js";
-import { InvalidArgumentError, SecretInBrowserError } from "./errors.js";
-import { prepareRing } from "./keys.js";
+import type { Engine, Moment, PreparedKey } from "./engine.js";
+import { InvalidArgumentError } from "./errors.js";
+import { VerifiedLink } from "./link.js";
 import { readOptions } from "./options.js";
-import { OK, RefusedToken, refusal, SIGNATURE } from "./status.js";
+import type { KeyRing } from "./ring.js";
+import type { Clock } from "./seconds.js";
+import { isAboutCode, isMalformed, OK, RefusedToken, refusal, SIGNATURE } from "./status.js";
 import { VerifiedToken } from "./token.js";
-import type { Expectation, Verification } from "./types.js";
+import type { Action, Expectation, LinkExpectation, LinkVerification, Verification } from "./types.js";
+import { type Version, versionOf } from "./version.js";
 
 /** Verifies tokens with the keys that it was made with. Its methods need no `this`. */
 export interface Verifier {
   /**
-   * Proves that a key of the ring signed this token for this action and, of a recovery, for this code.
+   * Proves that a key of the ring signed this token for this action and, of a recovery of v1 or v2, for this code; of v2
+   * and v3 also that it is still valid. Never that it was not used before: a guard does.
    *
    * @throws VerificationError when the token or the code is not good
    * @throws InvalidArgumentError when the call is wrong, for instance because the token is no string
@@ -27,25 +31,80 @@ export interface Verifier {
    * if (!result.ok) return new Response(result.code, { status: 403 });
    */
   tryVerify(token: string, expected: Expectation): Verification;
+
+  /**
+   * Proves that a key of the ring signed this link for this action and that it is still valid, before a code is typed.
+   * A v1 token cannot be judged so.
+   *
+   * @throws VerificationError when the link is not good
+   * @throws InvalidArgumentError when the call is wrong
+   * @example
+   * const link = verifier.verifyLink(token, { action: "recover" });
+   */
+  verifyLink(token: string, expected: LinkExpectation): VerifiedLink;
+
+  /**
+   * The same without an exception for a link that is not good.
+   *
+   * @throws InvalidArgumentError when the call is wrong
+   */
+  tryVerifyLink(token: string, expected: LinkExpectation): LinkVerification;
+
+  /** By how many seconds this verifier's clock may be ahead of the database's. */
+  readonly clockTolerance: number;
 }
 
-/** @internal What every entry calls `createVerifier`. */
-export function makeVerifier(engine: Engine, options: unknown): Verifier {
-  const ring = readRing(engine, options);
+/** @internal What a verifier is made of. */
+export interface Parts {
+  readonly engine: Engine;
+  readonly ring: KeyRing;
+  /** The versions that are accepted. */
+  readonly accepted: readonly Version[];
+  readonly clock: Clock;
+  readonly clockTolerance: number;
+}
 
-  function judge(token: unknown, expected: unknown): VerifiedToken | number {
-    const [action, code] = readOptions(expected, ["action", "code"]);
-    if (action !== "activate" && action !== "recover") {
-      throw new InvalidArgumentError('the option action is "activate" or "recover"');
-    }
-    if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
-    if (code !== undefined && typeof code !== "string") throw new InvalidArgumentError("a code is a string");
+/** @internal What every entry calls `createVerifier`, once it has read its options. */
+export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: Parts): Verifier {
+  /** The verdict of the first key that made the token's signature. */
+  function firstVerdict(token: string, judge: (key: PreparedKey) => number): number {
     let status = SIGNATURE;
-    for (const key of ring) {
-      status = engine.verify(token, action, code, key);
+    for (const key of ring.candidates(token)) {
+      status = judge(key);
       if (status !== SIGNATURE) break;
     }
-    return status === OK ? new VerifiedToken(engine, token, action) : status;
+    return status;
+  }
+
+  function moment(): Moment {
+    return { now: Math.floor(clock()), tolerance: clockTolerance };
+  }
+
+  function judge(token: unknown, expected: unknown): VerifiedToken | number {
+    const [given, code] = readOptions(expected, ["action", "code"]);
+    const action = readAction(given);
+    demandString(token);
+    if (code !== undefined && typeof code !== "string") throw new InvalidArgumentError("a code is a string");
+    const at = moment();
+    const status = firstVerdict(token, (key) => engine.verify(token, action, code, key, at));
+    const version = versionOf(token);
+    if (!accepted.includes(version)) {
+      return isMalformed(status) || (version === 1 && isAboutCode(status)) ? status : SIGNATURE;
+    }
+    return status === OK ? new VerifiedToken(engine, token, action, engine.expiresAt, at) : status;
+  }
+
+  function judgeLink(token: unknown, expected: unknown): VerifiedLink | number {
+    const action = readAction(readOptions(expected, ["action"])[0]);
+    demandString(token);
+    const at = moment();
+    const status = firstVerdict(token, (key) => engine.verifyLink(token, action, key, at));
+    if (!accepted.includes(versionOf(token))) return isMalformed(status) ? status : SIGNATURE;
+    if (status !== OK) return status;
+    // Every key is asked again: any of those with the same id may be the one.
+    return new VerifiedLink(engine, token, action, engine.expiresAt, at, (code) =>
+      firstVerdict(token, (key) => engine.verify(token, action, code, key, at)),
+    );
   }
 
   return Object.freeze<Verifier>({
@@ -58,23 +117,24 @@ export function makeVerifier(engine: Engine, options: unknown): Verifier {
       const verdict = judge(token, expected);
       return typeof verdict === "number" ? new RefusedToken(verdict) : { ok: true, token: verdict };
     },
+    verifyLink(token, expected) {
+      const verdict = judgeLink(token, expected);
+      if (typeof verdict === "number") throw refusal(verdict);
+      return verdict;
+    },
+    tryVerifyLink(token, expected) {
+      const verdict = judgeLink(token, expected);
+      return typeof verdict === "number" ? new RefusedToken(verdict) : { ok: true, link: verdict };
+    },
+    clockTolerance,
   });
 }
 
-function readRing(engine: Engine, options: unknown): readonly PreparedKey[] {
-  const [keys, allowed] = readOptions(options, ["keys", "dangerouslyAllowSecretInBrowser"]);
-  if (allowed !== undefined && typeof allowed !== "boolean") {
-    throw new InvalidArgumentError("the option dangerouslyAllowSecretInBrowser is true or false");
-  }
-  if (allowed !== true && inBrowserWindow()) {
-    throw new SecretInBrowserError(
-      "a shared key does not belong into a browser: whoever can read the page could forge links with it",
-    );
-  }
-  return prepareRing(engine, keys);
+function readAction(action: unknown): Action {
+  if (action === "activate" || action === "recover") return action;
+  throw new InvalidArgumentError('the option action is "activate" or "recover"');
 }
 
-function inBrowserWindow(): boolean {
-  const { window } = globalThis as { window?: { document?: unknown } };
-  return typeof window?.document === "object";
+function demandString(token: unknown): asserts token is string {
+  if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
 }

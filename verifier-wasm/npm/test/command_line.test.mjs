@@ -97,9 +97,9 @@ test("what is malformed about a text that is no token is said", async () => {
   const { token } = activation;
   const alphabet = "and only A to Z, a to z, 0 to 9, - and _ stand in a token";
   for (const [text, fault] of [
-    ["", "it has 0 characters, and a token of version 1 has 86"],
-    [token.slice(1), "it has 85 characters, and a token of version 1 has 86"],
-    [`${token}==`, "it has 88 characters, and a token of version 1 has 86"],
+    ["", "it has 0 characters, and a token has 86 (version 1), 104 or 124 (2), or 147 (3)"],
+    [token.slice(1), "it has 85 characters, and a token has 86 (version 1), 104 or 124 (2), or 147 (3)"],
+    [`${token}==`, "it has 88 characters, and a token has 86 (version 1), 104 or 124 (2), or 147 (3)"],
     [`${token.slice(0, 20)}+${token.slice(21)}`, `its character 21 is U+002B, ${alphabet}`],
     [`${token.slice(0, 84)}😀`, `its character 85 is U+1F600, ${alphabet}`],
     [

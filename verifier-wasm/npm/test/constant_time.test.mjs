@@ -2,23 +2,28 @@
 // touches, is the same for every key that did not sign the token, however much of its tag is right.
 
 import assert from "node:assert/strict";
-import { createHmac, randomBytes } from "node:crypto";
+import { createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { test } from "node:test";
 
 import { packaged, start } from "./traced.mjs";
 
 const OK = 0;
 const SIGNATURE = 3;
+const CODE_MISMATCH = 12;
 const { exports, trace, places } = start(packaged());
 const memory = new Uint8Array(exports.memory.buffer);
 const PATHS = { activate: "/activate", recover: "/recover" };
 const NUMBERS = { activate: 1, recover: 2 };
 const CODE = "01234";
+const NOW = 1_800_000_000;
+/** Of a prepared key; the four bytes from `KEY_ID` on are its id. */
+const KEY_LENGTH = 200;
+const KEY_ID = 192;
 
 function prepare(key) {
   memory.set(key, exports.text_buffer());
   assert.equal(exports.prepare_key(-1), OK);
-  return memory.slice(exports.key_buffer(), exports.key_buffer() + 64);
+  return memory.slice(exports.key_buffer(), exports.key_buffer() + KEY_LENGTH);
 }
 
 /** The trace of one verification with a key prepared before. */
@@ -28,7 +33,7 @@ function verification(prepared, token, action, expected) {
   memory.set(Buffer.from(CODE), exports.code_buffer());
   let status;
   const events = trace(() => {
-    status = exports.verify(token.length, NUMBERS[action], action === "recover" ? CODE.length : -1);
+    status = exports.verify(token.length, NUMBERS[action], action === "recover" ? CODE.length : -1, NOW, 0);
   });
   assert.equal(status, expected);
   return events;
@@ -40,9 +45,79 @@ function sign(key, action, secret) {
   return mac.digest();
 }
 
-function spell(secret, tag) {
-  return Buffer.concat([secret, tag]).toString("base64url");
+/** A token of either version; `code` is what a recovery of v2 has behind its tag. */
+function spell({ header, secret, tag, code }) {
+  return Buffer.concat([header ?? Buffer.alloc(0), secret, tag, code ?? Buffer.alloc(0)]).toString(
+    "base64url",
+  );
 }
+
+/** What v2 puts before the secret. */
+function header(key, action) {
+  const expiresAt = Buffer.alloc(8);
+  expiresAt.writeBigUInt64BE(BigInt(NOW + 900));
+  return Buffer.concat([Buffer.from([2, NUMBERS[action]]), derive(key, "mailroom/v2 key id", 4), expiresAt]);
+}
+
+function derive(key, info, length = 32) {
+  return Buffer.from(hkdfSync("sha256", key, "", info, length));
+}
+
+function mac(key, ...parts) {
+  return createHmac("sha256", key).update(Buffer.concat(parts)).digest();
+}
+
+/** A prepared key that answers to the id of another one, as keys may. */
+function under(id, prepared) {
+  const impostor = prepared.slice();
+  impostor.set(id.subarray(KEY_ID, KEY_ID + 4), KEY_ID);
+  return impostor;
+}
+
+for (const action of ["activate", "recover"]) {
+  test(`v2, ${action}: one wrong byte anywhere in the tag goes the same way as 32 wrong bytes`, () => {
+    const key = randomBytes(32);
+    const parts = { header: header(key, action), secret: randomBytes(32) };
+    const code = action === "recover" ? Buffer.alloc(15) : undefined;
+    const genuine = mac(derive(key, "mailroom/v2 link"), parts.header, parts.secret);
+    const near = prepare(key);
+    const far = Array.from({ length: 8 }, () => under(near, prepare(randomBytes(32))));
+    for (let byte = 0; byte < 32; byte++) {
+      const tag = Buffer.from(genuine);
+      tag[byte] ^= 1;
+      const token = spell({ ...parts, tag, code });
+      const events = verification(near, token, action, SIGNATURE);
+      assert.ok(events.length > 500, `only ${events.length} events`);
+      for (const other of far) {
+        assert.ok(verification(other, token, action, SIGNATURE).join() === events.join(), `byte ${byte}`);
+      }
+    }
+  });
+}
+
+test("v2: one wrong byte anywhere in the code's tag goes the same way as 15 wrong bytes", () => {
+  const key = randomBytes(32);
+  const parts = { header: header(key, "recover"), secret: randomBytes(32) };
+  const tag = mac(derive(key, "mailroom/v2 link"), parts.header, parts.secret);
+  const genuine = mac(
+    derive(key, "mailroom/v2 code"),
+    parts.header,
+    parts.secret,
+    Buffer.from(CODE),
+  ).subarray(0, 15);
+  const prepared = prepare(key);
+  const ways = (code) => verification(prepared, spell({ ...parts, tag, code }), "recover", CODE_MISMATCH);
+  // The characters themselves are looked up in a table: whoever sent them knows them.
+  const decisions = (events) => events.filter((_, index) => index % 2 === 0).join();
+  const expected = decisions(ways(randomBytes(15)));
+  for (let byte = 0; byte < 15; byte++) {
+    const code = Buffer.from(genuine);
+    code[byte] ^= 1;
+    assert.ok(decisions(ways(code)) === expected, `byte ${byte}`);
+  }
+  const accepted = verification(prepared, spell({ ...parts, tag, code: genuine }), "recover", OK);
+  assert.ok(decisions(accepted) !== expected);
+});
 
 for (const action of ["activate", "recover"]) {
   test(`${action}: one wrong byte anywhere in the tag goes the same way as 32 wrong bytes`, () => {
@@ -54,7 +129,7 @@ for (const action of ["activate", "recover"]) {
       for (const bit of [0, 7]) {
         const tag = Buffer.from(genuine);
         tag[byte] ^= 1 << bit;
-        const token = spell(secret, tag);
+        const token = spell({ secret, tag });
         const events = verification(near, token, action, SIGNATURE);
         assert.ok(events.length > 500, `only ${events.length} events`);
         for (const other of far) {
@@ -68,7 +143,7 @@ for (const action of ["activate", "recover"]) {
   test(`${action}: the secret in the token decides about nothing`, () => {
     const key = prepare(randomBytes(32));
     const decisions = () => {
-      const token = spell(randomBytes(32), randomBytes(32));
+      const token = spell({ secret: randomBytes(32), tag: randomBytes(32) });
       // The characters themselves are looked up in a table: whoever sent them knows them.
       return verification(key, token, action, SIGNATURE).filter((_, index) => index % 2 === 0);
     };
@@ -79,7 +154,7 @@ for (const action of ["activate", "recover"]) {
   test(`${action}: the trace would show a difference, since it shows the verdict`, () => {
     const key = randomBytes(32);
     const secret = randomBytes(32);
-    const token = spell(secret, sign(key, action, secret));
+    const token = spell({ secret, tag: sign(key, action, secret) });
     const accepted = verification(prepare(key), token, action, OK);
     const refused = verification(prepare(randomBytes(32)), token, action, SIGNATURE);
     assert.ok(accepted.join() !== refused.join());

@@ -25,18 +25,32 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
   );
   const others = files
     .map(({ parentPath, path, name }) => join(parentPath ?? path, name).slice(installed.length + 1))
-    .filter((name) => !/^dist\/[a-z]+\.js$/.test(name));
+    .filter((name) => !/^dist\/[a-z_]+\.js$/.test(name));
   assert.deepEqual(others.toSorted(), [
     "LICENSE",
     "README.md",
+    "dist/conformance.d.ts",
+    "dist/denial.d.ts",
     "dist/errors.d.ts",
+    "dist/guard.d.ts",
+    "dist/guard_options.d.ts",
     "dist/inline.d.ts",
+    "dist/link.d.ts",
+    "dist/memory_store.d.ts",
+    "dist/public.d.ts",
+    "dist/public.wasm",
+    "dist/public_verifier.d.ts",
     "dist/slim.d.ts",
+    "dist/stores/durable_object.d.ts",
+    "dist/stores/postgres.d.ts",
+    "dist/stores/redis.d.ts",
     "dist/token.d.ts",
+    "dist/token_store.d.ts",
     "dist/types.d.ts",
     "dist/verifier.d.ts",
     "dist/verifier.d.wasm.ts",
     "dist/verifier.wasm",
+    "dist/version.d.ts",
     "package.json",
   ]);
 });

@@ -10,6 +10,7 @@ import { consumer, run, sources } from "./consumer.mjs";
 const COMPILERS = { "TypeScript 7": "typescript", "TypeScript 5.7": "typescript-5.7" };
 const MAIN = "main.test-d.ts";
 const SLIM = "slim.test-d.ts";
+const GUARD = "guard.test-d.ts";
 const STRICT = {
   strict: true,
   exactOptionalPropertyTypes: true,
@@ -21,12 +22,18 @@ const STRICT = {
   types: [],
 };
 const PROJECTS = {
-  "Node without any types but those of the language": [[MAIN], { module: "nodenext", lib: ["es2022"] }],
-  "Node with the types of the web": [[MAIN, SLIM], { module: "nodenext", lib: ["es2022", "dom"] }],
-  "a bundler": [[MAIN, SLIM], { module: "esnext", moduleResolution: "bundler", lib: ["es2022", "dom"] }],
+  "Node without any types but those of the language": [
+    [MAIN, GUARD],
+    { module: "nodenext", lib: ["es2022"] },
+  ],
+  "Node with the types of the web": [[MAIN, GUARD, SLIM], { module: "nodenext", lib: ["es2022", "dom"] }],
+  "a bundler": [
+    [MAIN, GUARD, SLIM],
+    { module: "esnext", moduleResolution: "bundler", lib: ["es2022", "dom"] },
+  ],
 };
 
-for (const name of [MAIN, SLIM])
+for (const name of [MAIN, GUARD, SLIM])
   copyFileSync(new URL(`types/${name}`, import.meta.url), join(consumer, name));
 
 for (const [compiler, folder] of Object.entries(COMPILERS)) {

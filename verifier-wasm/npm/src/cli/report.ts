@@ -1,7 +1,10 @@
-import type { Engine, PreparedKey } from "../engine.js";
+import type { Engine } from "../engine.js";
 import type { VerificationError } from "../errors.js";
+import { fieldsOf } from "../fields.js";
 import { OK, refusal, SIGNATURE } from "../status.js";
 import type { Action } from "../types.js";
+import type { LoadedKey } from "./keys.js";
+import { recompute } from "./signature.js";
 
 /** A token, and what it is expected to be good for. */
 export interface Question {
@@ -13,22 +16,30 @@ export interface Question {
 }
 
 /** What a person wants to see of a token, whatever is wrong with it. */
-export function report(engine: Engine, keys: readonly PreparedKey[], question: Question): Answer {
+export function report(engine: Engine, keys: readonly LoadedKey[], question: Question): Answer {
   const { token, action, code } = question;
-  const verdicts = keys.map((key) => engine.verify(token, action, code, key));
+  const moment = { now: Math.floor(Date.now() / 1000), tolerance: 0 };
+  const verdicts = keys.map(({ prepared }) => engine.verify(token, action, code, prepared, moment));
   // Without a key that fits, the current one is the one that should have signed.
-  const fitting = Math.max(verdicts.indexOf(OK), 0);
+  const fitting = Math.max(
+    verdicts.findIndex((verdict) => verdict !== SIGNATURE),
+    0,
+  );
   const status = verdicts[fitting] ?? SIGNATURE;
   const error = status === OK ? undefined : refusal(status);
-  if (error?.code === "ERR_TOKEN_MALFORMED") return answer([["verdict", notValid(error, fault(question))]]);
+  if (error?.code === "ERR_TOKEN_MALFORMED") {
+    return answer([["verdict", notValid(error, fault(question) ?? error.message)]]);
+  }
 
+  const { version, expiresAt, secret, tag } = fieldsOf(token);
   const parts: Part[] = [
-    ["secret", hexadecimal(engine.secret(token))],
-    ["signature", hexadecimal(engine.tag(token))],
+    ["secret", hexadecimal(secret)],
+    ["signature", hexadecimal(tag)],
   ];
+  if (expiresAt !== undefined) parts.unshift(["expires", new Date(expiresAt * 1000).toISOString()]);
   const key = keys[fitting];
-  if (key && (status === OK || status === SIGNATURE)) {
-    parts.push(["recomputed", hexadecimal(engine.expectedTag(token, action, code, key))]);
+  if (key && version !== 3 && (status === OK || status === SIGNATURE)) {
+    parts.push(["recomputed", hexadecimal(recompute(key.bytes, token, action, code))]);
   }
   if (error) return answer([...parts, ["verdict", notValid(error, error.message)]]);
   if (keys.length > 1) parts.push(["key", `${fitting + 1} of ${keys.length}`]);
@@ -50,19 +61,23 @@ function notValid({ code }: VerificationError, reason: string): string {
   return `not valid: ${code}: ${reason}`;
 }
 
-const CHARACTERS = 86;
+const CHARACTERS = [86, 104, 124, 147];
 
-/** What is wrong with a text that is no token. */
-function fault({ token, length }: Question): string {
+/** What is wrong with a text that is no token, as far as its characters show. */
+function fault({ token, length }: Question): string | undefined {
   const characters = length ?? token.length;
-  if (characters !== CHARACTERS) {
-    return `it has ${characters} characters, and a token of version 1 has ${CHARACTERS}`;
+  if (!CHARACTERS.includes(characters)) {
+    return `it has ${characters} characters, and a token has 86 (version 1), 104 or 124 (2), or 147 (3)`;
   }
   const at = token.search(/[^A-Za-z0-9_-]/);
-  if (at < 0) return "its last character is none of A, Q, g and w, the only ones without surplus bits";
-  // By number, because it may be one that a terminal obeys.
-  const point = (token.codePointAt(at) ?? 0).toString(16).toUpperCase().padStart(4, "0");
-  return `its character ${at + 1} is U+${point}, and only A to Z, a to z, 0 to 9, - and _ stand in a token`;
+  if (at >= 0) {
+    // By number, because it may be one that a terminal obeys.
+    const point = (token.codePointAt(at) ?? 0).toString(16).toUpperCase().padStart(4, "0");
+    return `its character ${at + 1} is U+${point}, and only A to Z, a to z, 0 to 9, - and _ stand in a token`;
+  }
+  if (characters === 86)
+    return "its last character is none of A, Q, g and w, the only ones without surplus bits";
+  return undefined;
 }
 
 function hexadecimal(bytes: Uint8Array): string {

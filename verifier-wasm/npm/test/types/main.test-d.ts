@@ -50,7 +50,8 @@ createVerifier({ keys: token, dangerouslyAllowSecretInBrowser: "yes" });
 
 const verified = verifier.verify(token, { action: "activate" });
 same<typeof verified, VerifiedToken>(true);
-same<typeof verified.version, 1>(true);
+same<typeof verified.version, 1 | 2 | 3>(true);
+same<typeof verified.expiresAt, number | undefined>(true);
 same<typeof verified.action, Action>(true);
 same<Action, "activate" | "recover">(true);
 same<typeof verified.secret, Uint8Array<ArrayBuffer>>(true);
@@ -106,6 +107,10 @@ if (result.ok) {
   switch (code) {
     case "ERR_TOKEN_MALFORMED":
     case "ERR_TOKEN_SIGNATURE":
+    case "ERR_TOKEN_ACTION":
+    case "ERR_TOKEN_EXPIRED":
+    case "ERR_CODE_MISMATCH":
+    case "ERR_LINK_UNCHECKABLE":
     case "ERR_CODE_UNCHECKABLE":
     case "ERR_CODE_REQUIRED":
     case "ERR_CODE_MALFORMED":
@@ -118,7 +123,8 @@ if (result.ok) {
 const shown = inspect(token);
 same<typeof shown, UnverifiedToken>(true);
 same<typeof shown.verified, false>(true);
-same<typeof shown.version, 1>(true);
+same<typeof shown.version, 1 | 2 | 3>(true);
+same<typeof shown.unverifiedExpiresAt, number | undefined>(true);
 same<typeof shown.unverifiedSecret, Bytes>(true);
 same<typeof shown.unverifiedSignature, Bytes>(true);
 same<typeof shown.unverifiedId, Bytes>(true);

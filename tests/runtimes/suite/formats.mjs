@@ -1,0 +1,89 @@
+// Every case of the shared vectors of v2 and v3 gives the verdict and the code that the Rust core gives, alone and in a
+// ring of many keys.
+
+import { refusal, same } from "./expect.mjs";
+import { bytes, hex } from "./tokens.mjs";
+
+export function* v2(subject) {
+  const { createVerifier, vectors2, options } = subject;
+  const others = vectors2.groups.map(({ key }) => key);
+  yield* cases(subject, vectors2, ({ key }, clock) => [
+    createVerifier({ keys: key, clock, ...options }),
+    createVerifier({ keys: [...others, ...manyKeys(), key], accept: ["v2"], clock, ...options }),
+  ]);
+}
+
+export function* v3(subject) {
+  const { publicEntry, vectors3 } = subject;
+  if (publicEntry === undefined) {
+    return;
+  }
+  const others = vectors3.groups.map((group) => bytes(group.public_key));
+  yield* cases(subject, vectors3, (group, clock) => [
+    publicEntry.createVerifier({ keys: bytes(group.public_key), clock }),
+    publicEntry.createVerifier({ keys: [...others, text(group.public_key)], accept: ["v3"], clock }),
+  ]);
+}
+
+function* cases(subject, vectors, verifiersOf) {
+  for (const group of vectors.groups) {
+    const { version, action, tests } = group;
+    let now = 0;
+    // A ring with a key of another group would accept what that key signed.
+    const [verifier, many] = verifiersOf(group, () => now);
+    for (const test of tests) {
+      const { tcId, comment, token, code, result, error } = test;
+      const expected = code === null ? { action } : { action, code };
+      const link = () => verifier.tryVerifyLink(token, { action });
+      yield [
+        `${tcId} ${action}: ${comment}`,
+        () => {
+          now = test.now;
+          if (result === "valid") {
+            for (const verified of [verifier.verify(token, expected), many.tryVerify(token, expected).token]) {
+              proven(verified, version, action, test);
+              same(verified.codeIsProven, version === 2 && action === "recover", "codeIsProven");
+            }
+            proven(link().link, version, action, test);
+            proven(link().link.withCode(code ?? undefined), version, action, test);
+          } else {
+            refusal(subject, error, "verify", () => verifier.verify(token, expected));
+            same(verifier.tryVerify(token, expected).code, error, "code of tryVerify");
+            if (comment !== "another key") {
+              same(many.tryVerify(token, expected).code, error, "code of tryVerify with many keys");
+            }
+            if (error.startsWith("ERR_CODE_")) {
+              same(link().link.tryWithCode(code ?? undefined).code, error, "code of tryWithCode");
+              refusal(subject, error, "withCode", () => link().link.withCode(code ?? undefined));
+            } else {
+              same(link().code, error, "code of tryVerifyLink");
+              refusal(subject, error, "verifyLink", () => verifier.verifyLink(token, { action }));
+            }
+          }
+        },
+      ];
+    }
+  }
+}
+
+function proven(verified, version, action, test) {
+  same(verified.version, version, "version");
+  same(verified.action, action, "action");
+  same(verified.expiresAt, test.expires_at, "expiresAt");
+  same(verified.verifiedAt, test.now, "verifiedAt");
+  same(hex(verified.secret), test.secret, "secret");
+  same(hex(verified.id), test.id, "id");
+  const copy = verified.secret;
+  copy.fill(0);
+  same(hex(verified.secret), test.secret, "secret, after a copy of it was changed");
+}
+
+function manyKeys() {
+  return Array.from({ length: 100 }, (_, number) => new Uint8Array(32).fill(number + 1));
+}
+
+/** The text form of a public key that is written in hexadecimal. */
+export function text(publicKey) {
+  const base64 = btoa(String.fromCharCode(...bytes(publicKey)));
+  return `mrpk_${base64.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
+}

@@ -1,0 +1,152 @@
+// The store in PostgreSQL, by either client, on the server that the environment names.
+
+import pg from "pg";
+import postgresJs from "postgres";
+
+import { rejection, same } from "../runtimes/suite/expect.mjs";
+import { freshLinks } from "./links.mjs";
+import { ofChecks, outcomes } from "./outcomes.mjs";
+import { acrossProcesses } from "./processes.mjs";
+import { redeeming } from "./redeeming.mjs";
+
+/** How each client connects: the client of the store, how it runs a statement, how it ends. */
+const CLIENTS = {
+  pg(server) {
+    const pool = new pg.Pool({ ...server, max: 20 });
+    pool.on("error", () => {});
+    return { client: pool, run: async (text) => (await pool.query(text)).rows, end: () => pool.end() };
+  },
+  "postgres.js"({ host, port, user, database }) {
+    const sql = postgresJs({ host, port, user, database, max: 20, onnotice() {} });
+    return { client: sql, run: (text) => sql.unsafe(text), end: () => sql.end({ timeout: 1 }) };
+  },
+};
+
+export async function postgres({ report, load, folder }) {
+  const { PGHOST: host, PGPORT: port, PGUSER: user, PGDATABASE: database } = process.env;
+  if (host === undefined) {
+    report.missing("PostgreSQL", "no server is named by PGHOST; `cargo xtask test stores` starts one");
+    return;
+  }
+  const server = { host, port: Number(port), user, database };
+  const verifierPackage = load(".");
+  const { checkStore } = load("conformance");
+  const { createPostgresStore, TABLE } = load("stores/postgres");
+  const subject = { errors: load("errors") };
+
+  for (const [by, connect] of Object.entries(CLIENTS)) {
+    const { client, run, end } = connect(server);
+    const away = connect({ ...server, host: "/nowhere" });
+    const [{ server_version: version }] = await run("SHOW server_version");
+    const title = `PostgreSQL ${version} by ${by}`;
+    await run("DROP TABLE IF EXISTS mailroom_used_tokens");
+    await report.run(`${title}, without its table`, () =>
+      outcomes([
+        [
+          "a store without its table denies",
+          async () => {
+            const { key, activation } = freshLinks();
+            const store = createPostgresStore({ client, namespace: "mailroom" });
+            const { redeem } = verifierPackage.createGuard({
+              verifier: verifierPackage.createVerifier({ keys: key }),
+              store,
+            });
+            await rejection(subject, "ERR_STORE_UNAVAILABLE", "no table", () =>
+              redeem(activation, { action: "activate" }),
+            );
+          },
+        ],
+      ]),
+    );
+    await run(TABLE);
+    await run(TABLE);
+    await report.run(`${title}, conformance`, async () =>
+      ofChecks(
+        await checkStore({
+          store: createPostgresStore({ client, namespace: "conformance" }),
+          unreachable: createPostgresStore({ client: away.client, namespace: "conformance" }),
+        }),
+        ["full"],
+      ),
+    );
+    const makeStore = () => createPostgresStore({ client, namespace: "redeeming" });
+    await report.run(`${title}, redeeming`, () => outcomes(redeeming(verifierPackage, freshLinks(), makeStore)));
+    await report.run(`${title}, rows`, () => outcomes(rows(subject, createPostgresStore, client, run)));
+    if (by === "pg") {
+      await report.run(`${title}, processes`, () => outcomes(acrossProcesses(folder, "postgres", server)));
+    }
+    await Promise.all([end(), away.end()]);
+  }
+}
+
+function* rows(subject, createPostgresStore, client, run) {
+  const id = (number) => new Uint8Array(16).fill(number);
+  const now = () => Math.floor(Date.now() / 1000);
+
+  yield [
+    "rows that mean nothing any more are deleted in passing",
+    async () => {
+      await run("DELETE FROM mailroom_used_tokens");
+      const store = createPostgresStore({ client, namespace: "rows" });
+      await Promise.all(Array.from({ length: 50 }, (_, number) => store.consume(id(number), now() + 60)));
+      await run("UPDATE mailroom_used_tokens SET remember_until = now() - interval '1 second'");
+      for (let number = 100; number < 125; number += 1) {
+        same(await store.consume(id(number), now() + 60), true, `use ${number}`);
+      }
+      const [{ count }] = await run("SELECT count(*)::integer AS count FROM mailroom_used_tokens");
+      same(count, 25, "rows");
+    },
+  ];
+  yield [
+    "a row that is over is a new one, with its tries and its use",
+    async () => {
+      const store = createPostgresStore({ client, namespace: "over" });
+      await store.attempt(id(1), now() + 60);
+      await store.attempt(id(1), now() + 60);
+      await store.consume(id(1), now() + 60);
+      await run("UPDATE mailroom_used_tokens SET remember_until = now() - interval '1 second'");
+      same(await store.attempt(id(1), now() + 60), 1, "the first try");
+      same(await store.consume(id(1), now() + 60), true, "the first use");
+      same(await store.consume(id(1), now() + 60), false, "the second use");
+      same(await store.attempt(id(1), now() + 60), 2, "the second try");
+    },
+  ];
+  yield [
+    "the server's clock decides, whatever that of this process says",
+    async () => {
+      const { now: real } = Date;
+      const store = createPostgresStore({ client, namespace: "clock" });
+      const until = now() + 5;
+      Date.now = () => real() + 3_600_000;
+      try {
+        same(await store.consume(id(2), until), true, "a time that is over here only");
+      } finally {
+        Date.now = real;
+      }
+      await rejection(subject, "ERR_TOKEN_EXPIRED", "a time that is over there", () => store.consume(id(3), now() - 1));
+    },
+  ];
+  yield [
+    "two namespaces know nothing of each other",
+    async () => {
+      for (const namespace of ["one", "two"]) {
+        const store = createPostgresStore({ client, namespace });
+        same(await store.consume(id(4), now() + 60), true, namespace);
+        same(await store.attempt(id(4), now() + 60), 1, namespace);
+      }
+    },
+  ];
+  for (const options of [
+    { client },
+    { client, namespace: "a b" },
+    { client: {}, namespace: "mailroom" },
+    { client: "postgresql:///", namespace: "mailroom" },
+    { namespace: "mailroom" },
+    { client, namespace: "mailroom", table: "t" },
+  ]) {
+    yield [
+      `the options ${Object.keys(options)} are refused`,
+      () => rejection(subject, "ERR_INVALID_ARGUMENT", "options", async () => createPostgresStore(options)),
+    ];
+  }
+}

@@ -1,0 +1,58 @@
+// What a guard does on a store, whichever that is. Runs in Node and in workerd.
+
+import { same } from "../runtimes/suite/expect.mjs";
+
+const activate = { action: "activate" };
+
+/**
+ * @param {object} verifierPackage the namespace of the package
+ * @param {{ key: string, code: string, activation: string, recovery: string }} links
+ * @param {() => object} makeStore a store on the same backend each time
+ */
+export function* redeeming({ createVerifier, createGuard }, { key, code, activation, recovery }, makeStore) {
+  const verifier = createVerifier({ keys: key });
+
+  yield [
+    "of 10,000 guesses at once five get a verdict, and no more for the right code",
+    async () => {
+      const { tryRedeem } = createGuard({ verifier, store: makeStore(), storeTimeout: 60 });
+      const codes = Array.from({ length: 10_001 }, (_, number) => String(number).padStart(5, "0"));
+      const guesses = codes.filter((guess) => guess !== code);
+      const verdicts = await Promise.all(
+        guesses.map((guess) => tryRedeem(recovery, { action: "recover", code: guess })),
+      );
+      const count = (wanted) => verdicts.filter((verdict) => verdict.code === wanted).length;
+      same(count("ERR_CODE_MISMATCH"), 5, `verdicts of ${kinds(verdicts)}`);
+      same(count("ERR_TOO_MANY_ATTEMPTS"), guesses.length - 5, "refused without one");
+      const right = await tryRedeem(recovery, { action: "recover", code });
+      same(right.code, "ERR_TOO_MANY_ATTEMPTS", "the right code");
+    },
+  ];
+  yield [
+    "a failed effect gives the link back, and of 200 at once one gets to run it",
+    async () => {
+      const reason = new Error("origin is down");
+      const { redeem } = createGuard({ verifier, store: makeStore() });
+      const thrown = await redeem(activation, activate, () => Promise.reject(reason)).catch((error) => error);
+      same(thrown, reason, "what was thrown");
+      let effects = 0;
+      const effect = () => {
+        effects += 1;
+      };
+      const results = await Promise.all(
+        Array.from({ length: 200 }, () => {
+          const { tryRedeem } = createGuard({ verifier, store: makeStore(), storeTimeout: 60 });
+          return tryRedeem(activation, activate, effect);
+        }),
+      );
+      same(results.filter(({ ok }) => ok).length, 1, `winners of ${kinds(results)}`);
+      same(results.filter(({ code: found }) => found === "ERR_TOKEN_USED").length, 199, "losers");
+      same(effects, 1, "effects");
+    },
+  ];
+}
+
+function kinds(results) {
+  const words = results.map(({ ok, code, error }) => (ok ? "ok" : `${code} (${error.cause ?? error.message})`));
+  return [...new Set(words)].join(", ");
+}

@@ -1,0 +1,179 @@
+// The store in Redis and Valkey, by either client, on servers of its own.
+
+import { Redis } from "ioredis";
+import { createClient } from "redis";
+
+import { rejection, same } from "../runtimes/suite/expect.mjs";
+import { freshLinks } from "./links.mjs";
+import { ofChecks, outcomes } from "./outcomes.mjs";
+import { acrossProcesses } from "./processes.mjs";
+import { redeeming } from "./redeeming.mjs";
+import { servers, withRedis } from "./redis_server.mjs";
+
+/** How each client connects to a socket: the client, how it sends a command, how it ends. */
+const CLIENTS = {
+  async "node-redis"(path) {
+    const client = createClient({ socket: { path, reconnectStrategy: false }, disableOfflineQueue: true });
+    client.on("error", () => {});
+    await client.connect();
+    return { client, send: (...words) => client.sendCommand(words), end: () => client.destroy() };
+  },
+  async ioredis(path) {
+    const client = new Redis({ path, maxRetriesPerRequest: 0, enableOfflineQueue: false, lazyConnect: true });
+    client.on("error", () => {});
+    await client.connect();
+    return { client, send: (...words) => client.call(...words), end: () => client.disconnect() };
+  },
+  async "a function"(path) {
+    const { client, send, end } = await CLIENTS["node-redis"](path);
+    return { client: (words) => client.sendCommand(words), send, end };
+  },
+};
+
+export async function redis({ report, load, folder }) {
+  const found = servers();
+  if (found.length === 0) {
+    report.missing("Redis", "there is no redis-server; install Debian's package redis-server");
+  }
+  for (const { name, program } of found) {
+    for (const [by, connect] of Object.entries(CLIENTS)) {
+      await onServer({ report, load, folder, title: `${name} by ${by}`, program, connect });
+    }
+  }
+  if (!found.some(({ name }) => name === "valkey")) {
+    console.log("Valkey: not on this machine (Debian has a package valkey-server from version 13 on)");
+  }
+}
+
+async function onServer({ report, load, folder, title, program, connect }) {
+  const verifierPackage = load(".");
+  const { checkStore } = load("conformance");
+  const { createRedisStore } = load("stores/redis");
+  const errors = load("errors");
+  const subject = { errors };
+
+  await withRedis(program, { "maxmemory-policy": "noeviction" }, (path) =>
+    withRedis(program, { "maxmemory-policy": "noeviction", maxmemory: "4mb" }, (smallPath) =>
+      withRedis(program, { "maxmemory-policy": "noeviction" }, async (awayPath, stop) => {
+        const connections = await Promise.all([path, smallPath, awayPath].map(connect));
+        const [store, small, unreachable] = connections.map(({ client }) =>
+          createRedisStore({ client, namespace: "conformance" }),
+        );
+        // It was there, and goes away.
+        await unreachable.consume(new Uint8Array(16), Date.now() / 1000 + 60);
+        await stop();
+        await report.run(`${title}, conformance`, async () =>
+          ofChecks(await checkStore({ store, unreachable, small })),
+        );
+        // Less than it has in use.
+        await connections[1].send("CONFIG", "SET", "maxmemory", "1mb");
+        await report.run(`${title}, a full server and one that is away`, () =>
+          outcomes(denials(subject, verifierPackage, small, unreachable)),
+        );
+        const [{ client, send }] = connections;
+        const makeStore = () => createRedisStore({ client, namespace: "redeeming" });
+        await report.run(`${title}, redeeming`, () => outcomes(redeeming(verifierPackage, freshLinks(), makeStore)));
+        await report.run(`${title}, keys`, () => outcomes(keys(subject, createRedisStore, client, send)));
+        if (title.endsWith("node-redis")) {
+          await report.run(`${title}, processes`, () => outcomes(acrossProcesses(folder, "redis", { path })));
+        }
+        for (const { end } of connections) {
+          end();
+        }
+      }),
+    ),
+  );
+  for (const policy of ["allkeys-lru", "volatile-ttl"]) {
+    await withRedis(program, { "maxmemory-policy": policy }, async (path) => {
+      const { client, send, end } = await connect(path);
+      await report.run(`${title}, a server of ${policy}`, () =>
+        outcomes([
+          [
+            "a server that may evict is refused, until it does not",
+            async () => {
+              const store = createRedisStore({ client, namespace: "mailroom" });
+              const call = (method) => () => store[method](new Uint8Array(16), Date.now() / 1000 + 60);
+              for (const method of ["consume", "attempt"]) {
+                const error = await rejection(subject, "ERR_STORE_UNAVAILABLE", method, call(method));
+                same(/noeviction/.test(error.message) && error.message.includes(policy), true, error.message);
+              }
+              same(await send("DBSIZE"), 0, "keys");
+              await send("CONFIG", "SET", "maxmemory-policy", "noeviction");
+              same(await call("consume")(), true, "without eviction");
+            },
+          ],
+        ]),
+      );
+      end();
+    });
+  }
+}
+
+function* denials(subject, { createVerifier, createGuard }, small, unreachable) {
+  const { key, activation } = freshLinks();
+  const verifier = createVerifier({ keys: key });
+  for (const [what, store, code] of [
+    ["a full server", small, "ERR_STORE_FULL"],
+    ["a server that is away", unreachable, "ERR_STORE_UNAVAILABLE"],
+  ]) {
+    yield [
+      `${what} denies`,
+      async () => {
+        const { redeem } = createGuard({ verifier, store });
+        const error = await rejection(subject, code, what, () => redeem(activation, { action: "activate" }));
+        same(error.cause instanceof Error, true, "a cause");
+      },
+    ];
+  }
+}
+
+function* keys(subject, createRedisStore, client, send) {
+  const id = Uint8Array.from({ length: 16 }, (_, byte) => byte + 240);
+  const name = Buffer.from(id).toString("hex");
+  const until = () => Date.now() / 1000 + 100;
+
+  yield [
+    "keys carry the namespace and end by themselves, however often they are asked for",
+    async () => {
+      const store = createRedisStore({ client, namespace: "keys" });
+      await Promise.all(Array.from({ length: 1000 }, () => store.attempt(id, until())));
+      await store.consume(id, until());
+      await store.consume(id, until() + 100);
+      for (const [key, least, most] of [
+        [`keys:tries:${name}`, 95_000, 100_000],
+        [`keys:used:${name}`, 195_000, 200_000],
+      ]) {
+        const left = Number(await send("PTTL", key));
+        same(left > least && left <= most, true, `${key} ends in ${left} ms`);
+      }
+      const all = (await send("KEYS", "keys:*")).map(String).sort();
+      same(all.join(), `keys:tries:${name},keys:used:${name}`, "keys");
+    },
+  ];
+  yield [
+    "two namespaces know nothing of each other",
+    async () => {
+      for (const namespace of ["one", "two"]) {
+        const store = createRedisStore({ client, namespace });
+        same(await store.consume(id, until()), true, namespace);
+        same(await store.attempt(id, until()), 1, namespace);
+      }
+    },
+  ];
+  for (const options of [
+    { client },
+    { client, namespace: "" },
+    { client, namespace: "a:b" },
+    { client, namespace: "a".repeat(65) },
+    { client: {}, namespace: "mailroom" },
+    { client: null, namespace: "mailroom" },
+    { namespace: "mailroom" },
+    { client, namespace: "mailroom", prefix: "p" },
+    { client, namespace: "mailroom", clock: 5 },
+  ]) {
+    yield [
+      `the options ${Object.keys(options)} with the namespace ${options.namespace?.slice(0, 10)} are refused`,
+      () => rejection(subject, "ERR_INVALID_ARGUMENT", "options", async () => createRedisStore(options)),
+    ];
+  }
+}

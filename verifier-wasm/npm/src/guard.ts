@@ -1,0 +1,236 @@
+import { denied, type RefusedRedemption } from "./denial.js";
+import {
+  CodeMalformedError,
+  CodeMismatchError,
+  CodeRequiredError,
+  CodeUncheckableError,
+  GuardUnsupportedError,
+  InvalidArgumentError,
+  StoreUnavailableError,
+  TokenExpiredError,
+  TokenUsedError,
+  TooManyAttemptsError,
+} from "./errors.js";
+import { type GuardOptions, readGuardOptions } from "./guard_options.js";
+import type { VerifiedLink } from "./link.js";
+import { readOptions } from "./options.js";
+import { readTime } from "./seconds.js";
+import type { VerifiedToken } from "./token.js";
+import type { Action, Verification } from "./types.js";
+
+/** By how many seconds the clocks of those who share a store may differ. */
+const CLOCK_MARGIN = 300;
+
+/** What {@link Guard.redeem} is asked for. Options of other names are refused. */
+export interface Redemption {
+  readonly action: Action;
+  /** The five digits that the person typed, as they came; of an activation there is none. */
+  readonly code?: string | undefined;
+  /**
+   * When the token's row expires, in seconds since the Unix epoch, from whoever knows: a v1 activation carries no expiry.
+   * Tokens of other versions prove their own, and this is not looked at.
+   */
+  readonly expiresAt?: number | undefined;
+}
+
+/** What `tryRedeem` found. */
+export type Redeemed<Result> =
+  | { readonly ok: true; readonly token: VerifiedToken; readonly result: Result }
+  | RefusedRedemption;
+
+/**
+ * A verifier together with a store of used tokens: lets a link through once. Its methods need no `this`.
+ *
+ * It is a shield, which keeps forged, stale and replayed links away from the origin. The authority is the database: the
+ * origin still redeems the token there, so an entry that a store forgets forges nothing.
+ */
+export interface Guard {
+  /**
+   * Verifies a token and marks it as used, so that of everybody who shares the store one succeeds.
+   *
+   * Redeem when a button is pressed, never when a page is asked for: mail scanners open links. Tokens that are not
+   * genuine, valid and for this action never reach the store. Each try of a code takes a number before the code is
+   * compared.
+   *
+   * @throws VerificationError when the token or the code is not good
+   * @throws RedemptionError when the token was used, too many codes were tried, or the store does not consent
+   * @throws InvalidArgumentError when the call is wrong
+   */
+  redeem(token: string, expected: Redemption): Promise<VerifiedToken>;
+
+  /**
+   * The same, and then the effect, the call to the origin; its result is returned. If it throws, the token is released
+   * and can be used again, and what it threw is thrown: the effect has to be one that may be repeated, as is a call to a
+   * database that decides.
+   *
+   * @example
+   * await guard.redeem(token, { action: "recover", code }, (verified) => origin.recover(verified.secret, password));
+   */
+  redeem<Result>(
+    token: string,
+    expected: Redemption,
+    effect: (token: VerifiedToken) => Result | PromiseLike<Result>,
+  ): Promise<Result>;
+
+  /** As {@link redeem} without an exception for a token that is refused; what the effect throws is thrown. */
+  tryRedeem(token: string, expected: Redemption): Promise<Redeemed<undefined>>;
+  tryRedeem<Result>(
+    token: string,
+    expected: Redemption,
+    effect: (token: VerifiedToken) => Result | PromiseLike<Result>,
+  ): Promise<Redeemed<Result>>;
+}
+
+/** What is proven of a token, but for its being used the first time. */
+interface Genuine {
+  readonly ok: true;
+  readonly token: VerifiedToken;
+  readonly rememberUntil: number;
+}
+
+type Judged = Genuine | RefusedRedemption;
+
+function remembered(proven: Verification, rememberUntil: number): Judged {
+  return proven.ok ? { ok: true, token: proven.token, rememberUntil } : proven;
+}
+
+/** @internal What every entry calls `createGuard`. */
+export function makeGuard(given: GuardOptions): Guard {
+  const { verifier, store, maxCodeAttempts, checkCode, v1RememberFor } = readGuardOptions(given);
+
+  /** Every check but the last one, the use. */
+  function judge(
+    token: string,
+    action: Action,
+    code: string | undefined,
+    expiresAt: number | undefined,
+  ): Judged | Promise<Judged> {
+    const found = verifier.tryVerifyLink(token, { action });
+    if (!found.ok)
+      return found.code === "ERR_LINK_UNCHECKABLE" ? judgeV1(token, action, code, expiresAt) : found;
+    const { link } = found;
+    const rememberUntil = link.acceptedUntil + CLOCK_MARGIN;
+    if (action === "recover") return judgeCode(link, code, rememberUntil);
+    return remembered(link.tryWithCode(code), rememberUntil);
+  }
+
+  function judgeV1(
+    token: string,
+    action: Action,
+    code: string | undefined,
+    expiresAt: number | undefined,
+  ): Judged {
+    // A v1 verdict on a code tells whoever asks whether the code was right, and nothing can count the tries.
+    if (action === "recover") {
+      return denied(
+        GuardUnsupportedError,
+        "a v1 recovery cannot be judged apart from its code: let the database redeem it, or sign v2 tokens",
+      );
+    }
+    if (expiresAt === undefined && v1RememberFor === undefined) {
+      return denied(
+        GuardUnsupportedError,
+        "a v1 token carries no expiry: give redeem the row's expiresAt, or createGuard the option v1RememberFor",
+      );
+    }
+    if (code !== undefined) {
+      return denied(CodeUncheckableError, "a code was given, but nothing that was signed covers one");
+    }
+    const found = verifier.tryVerify(token, { action });
+    if (!found.ok) return found;
+    const { verifiedAt } = found.token;
+    const until =
+      expiresAt === undefined ? verifiedAt + (v1RememberFor ?? 0) : expiresAt + verifier.clockTolerance;
+    if (verifiedAt >= until) return denied(TokenExpiredError, "the token is not valid any more");
+    return { ok: true, token: found.token, rememberUntil: until + CLOCK_MARGIN };
+  }
+
+  /** Proves the code of a recovery, once a number was taken for this try. */
+  async function judgeCode(
+    link: VerifiedLink,
+    code: string | undefined,
+    rememberUntil: number,
+  ): Promise<Judged> {
+    if (code === undefined)
+      return denied(CodeRequiredError, "a recovery needs the five-digit code that belongs to it");
+    if (!/^[0-9]{5}$/.test(code))
+      return denied(CodeMalformedError, "the code is not five digits from 0 to 9");
+    if (link.version === 3 && !checkCode) {
+      return denied(
+        GuardUnsupportedError,
+        "nothing in a v3 token covers the code: give createGuard the option checkCode, which asks whoever knows it",
+      );
+    }
+    if (!store.attempt) {
+      return denied(
+        GuardUnsupportedError,
+        "this store cannot count the tries of a code: give it a method attempt, or let the database redeem recoveries",
+      );
+    }
+    // The number is taken before the comparison: otherwise any number of simultaneous guesses would get verdicts.
+    const taken = await store.attempt(link.id, rememberUntil);
+    if (!taken.ok) return taken;
+    if (taken.answer > maxCodeAttempts) {
+      return denied(TooManyAttemptsError, "too many codes were tried on this link; ask for a new one");
+    }
+    if (link.version !== 3 || !checkCode) return remembered(link.tryWithCode(code), rememberUntil);
+    const right: unknown = await checkCode(link, code);
+    if (right === true) return remembered(link.tryWithCode(undefined), rememberUntil);
+    if (right === false)
+      return denied(CodeMismatchError, "the code is not the one that belongs to this link");
+    throw new InvalidArgumentError("checkCode answers true or false");
+  }
+
+  async function redeem(
+    token: unknown,
+    expected: unknown,
+    effect: unknown,
+  ): Promise<
+    { readonly ok: true; readonly token: VerifiedToken; readonly result: unknown } | RefusedRedemption
+  > {
+    const [action, code, expiresAt] = readOptions(expected, ["action", "code", "expiresAt"]);
+    if (action !== "activate" && action !== "recover") {
+      throw new InvalidArgumentError('the option action is "activate" or "recover"');
+    }
+    if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
+    if (code !== undefined && typeof code !== "string") throw new InvalidArgumentError("a code is a string");
+    const until = expiresAt === undefined ? undefined : readTime(expiresAt, "the option expiresAt");
+    if (effect !== undefined && typeof effect !== "function") {
+      throw new InvalidArgumentError("the effect is a function");
+    }
+
+    // Where an answer is there at once, nothing waits for it.
+    const judged = judge(token, action, code, until);
+    const genuine = judged instanceof Promise ? await judged : judged;
+    if (!genuine.ok) return genuine;
+    const asked = store.consume(genuine.token.id, genuine.rememberUntil);
+    const used = asked instanceof Promise ? await asked : asked;
+    if (!used.ok) return used;
+    if (!used.answer) return denied(TokenUsedError, "the token was used before");
+    if (effect === undefined) return { ok: true, token: genuine.token, result: undefined };
+    try {
+      const result: unknown = await Reflect.apply(effect, undefined, [genuine.token]);
+      return { ok: true, token: genuine.token, result };
+    } catch (error) {
+      const released = await store.release(genuine.token.id);
+      if (released.ok) throw error;
+      throw new StoreUnavailableError(
+        "the effect failed, and the token could not be released: it stays used",
+        {
+          cause: new AggregateError([error, released.error]),
+        },
+      );
+    }
+  }
+
+  return Object.freeze<Guard>({
+    async redeem(token: string, expected: Redemption, effect?: unknown): Promise<never> {
+      const redeemed = await redeem(token, expected, effect);
+      if (!redeemed.ok) throw redeemed.error;
+      return (effect === undefined ? redeemed.token : redeemed.result) as never;
+    },
+    tryRedeem(token: string, expected: Redemption, effect?: unknown): Promise<never> {
+      return redeem(token, expected, effect) as Promise<never>;
+    },
+  });
+}

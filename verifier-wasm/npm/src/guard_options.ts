@@ -1,0 +1,93 @@
+import { type AskedStore, readStore } from "./asked_store.js";
+import { InvalidArgumentError } from "./errors.js";
+import type { VerifiedLink } from "./link.js";
+import { readOptions, unreadable } from "./options.js";
+import { readSpan } from "./seconds.js";
+import type { TokenStore } from "./token_store.js";
+import type { ExpectedActivation, LinkExpectation, LinkVerification, Verification } from "./types.js";
+
+/** Compares the code of a v3 recovery where that can be done in private; only `true` is consent. */
+export type CodeCheck = (link: VerifiedLink, code: string) => boolean | PromiseLike<boolean>;
+
+/** The part of a verifier that a guard asks; the verifier of every entry has it. */
+export interface GuardedVerifier {
+  tryVerifyLink(token: string, expected: LinkExpectation): LinkVerification;
+  tryVerify(token: string, expected: ExpectedActivation): Verification;
+  readonly clockTolerance: number;
+}
+
+/** What {@link createGuard} takes. Options of other names are refused. */
+export interface GuardOptions {
+  /** Judges the tokens. All who share the store must allow the same clock tolerance. */
+  readonly verifier: GuardedVerifier;
+  /** Remembers which tokens were used. */
+  readonly store: TokenStore;
+  /**
+   * How many codes may be tried on one link. Five digits are 100,000 codes, so each try is worth that much.
+   *
+   * @default 5
+   */
+  readonly maxCodeAttempts?: number | undefined;
+  /**
+   * Compares the code of a v3 recovery, which nothing in the token covers. It is asked after the try was counted and
+   * before the token is used; what it throws, `redeem` throws. Without it v3 recoveries are refused.
+   */
+  readonly checkCode?: CodeCheck | undefined;
+  /**
+   * How many seconds to wait for an answer of the store. A use that the store noted too late to be waited for is
+   * released, if the store can do that and does answer in the end.
+   *
+   * @default 5
+   */
+  readonly storeTimeout?: number | undefined;
+  /**
+   * Accepts v1 activations whose expiry the caller does not know, and remembers each for so many seconds. Afterwards the
+   * link **can be replayed**: only the database stops it.
+   */
+  readonly v1RememberFor?: number | undefined;
+}
+
+/** @internal The same, read once and judged. */
+interface ReadOptions {
+  readonly verifier: GuardedVerifier;
+  readonly store: AskedStore;
+  readonly maxCodeAttempts: number;
+  readonly checkCode: CodeCheck | undefined;
+  readonly v1RememberFor: number | undefined;
+}
+
+const TIMEOUT = { name: "storeTimeout", least: 0.001, most: 600 };
+const TEN_YEARS = { name: "v1RememberFor", least: 1, most: 315_576_000 };
+
+/** @internal */
+export function readGuardOptions(given: unknown): ReadOptions {
+  const [verifier, store, maxCodeAttempts = 5, checkCode, storeTimeout = 5, v1RememberFor] = readOptions(
+    given,
+    ["verifier", "store", "maxCodeAttempts", "checkCode", "storeTimeout", "v1RememberFor"],
+  );
+  if (!Number.isSafeInteger(maxCodeAttempts) || (maxCodeAttempts as number) < 1) {
+    throw new InvalidArgumentError("the option maxCodeAttempts is a whole number from 1");
+  }
+  if (checkCode !== undefined && typeof checkCode !== "function") {
+    throw new InvalidArgumentError("the option checkCode is a function");
+  }
+  return {
+    verifier: readVerifier(verifier),
+    store: readStore(store, readSpan(storeTimeout, TIMEOUT)),
+    maxCodeAttempts: maxCodeAttempts as number,
+    checkCode: checkCode as CodeCheck | undefined,
+    v1RememberFor: v1RememberFor === undefined ? undefined : readSpan(v1RememberFor, TEN_YEARS),
+  };
+}
+
+function readVerifier(verifier: unknown): GuardedVerifier {
+  try {
+    const { tryVerify, tryVerifyLink, clockTolerance } = verifier as GuardedVerifier;
+    if (typeof tryVerify === "function" && typeof tryVerifyLink === "function" && clockTolerance >= 0) {
+      return { tryVerify, tryVerifyLink, clockTolerance };
+    }
+  } catch (cause) {
+    if (typeof verifier === "object" && verifier !== null) throw unreadable(cause);
+  }
+  throw new InvalidArgumentError("the option verifier is what createVerifier returns");
+}

@@ -1,0 +1,106 @@
+import type { Engine, Moment } from "./engine.js";
+import { fieldsOf } from "./fields.js";
+import { CODE_REQUIRED, CODE_UNCHECKABLE, OK, RefusedToken, refusal } from "./status.js";
+import { VerifiedToken } from "./token.js";
+import type { Action, Bytes, Verification } from "./types.js";
+import { versionOf } from "./version.js";
+
+/** @internal Judges the token of a link together with a code; the number is one of `status.ts`. */
+type CodeJudge = (code: string) => number;
+
+/**
+ * A link of v2 or v3 whose signature, action and expiry are proven; of its code nothing is.
+ *
+ * What it holds is read by getters and shown by no console, serialised by no `JSON.stringify`.
+ */
+export class VerifiedLink {
+  readonly #engine: Engine;
+  readonly #token: string;
+  readonly #action: Action;
+  readonly #expiresAt: number;
+  readonly #moment: Moment;
+  readonly #judge: CodeJudge;
+
+  /** @internal */
+  constructor(
+    engine: Engine,
+    token: string,
+    action: Action,
+    expiresAt: number,
+    moment: Moment,
+    judge: CodeJudge,
+  ) {
+    this.#engine = engine;
+    this.#token = token;
+    this.#action = action;
+    this.#expiresAt = expiresAt;
+    this.#moment = moment;
+    this.#judge = judge;
+  }
+
+  /** The version of the signature format. */
+  get version(): 2 | 3 {
+    return versionOf(this.#token) as 2 | 3;
+  }
+
+  /** What the link is good for. */
+  get action(): Action {
+    return this.#action;
+  }
+
+  /** When the link ends, in seconds since the Unix epoch. */
+  get expiresAt(): number {
+    return this.#expiresAt;
+  }
+
+  /** When this verifier stops accepting the link: its expiry and the clock tolerance, in seconds since the Unix epoch. */
+  get acceptedUntil(): number {
+    return this.#expiresAt + this.#moment.tolerance;
+  }
+
+  /** When the link was judged, by the verifier's clock, in whole seconds since the Unix epoch. */
+  get verifiedAt(): number {
+    return this.#moment.now;
+  }
+
+  /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
+  get secret(): Bytes {
+    return fieldsOf(this.#token).secret;
+  }
+
+  /**
+   * The 16 bytes under which tries and use of this link are remembered; a fresh copy each time. All tokens of one row
+   * have the same id. It reveals nothing about the secret, so it may be stored and logged.
+   */
+  get id(): Bytes {
+    return this.#engine.id(this.#token);
+  }
+
+  /**
+   * Proves the code that was typed beside this link. Count the tries before you ask, as a guard does: there are only
+   * 100,000 codes.
+   *
+   * @throws VerificationError when the code is not good, or nothing that was signed covers one
+   */
+  withCode(code: string | undefined): VerifiedToken {
+    const status = this.#status(code);
+    if (status !== OK) throw refusal(status);
+    return this.#verified();
+  }
+
+  /** The same without an exception for a code that is not good. */
+  tryWithCode(code: string | undefined): Verification {
+    const status = this.#status(code);
+    return status === OK ? { ok: true, token: this.#verified() } : new RefusedToken(status);
+  }
+
+  #status(code: string | undefined): number {
+    const covered = this.version === 2 && this.#action === "recover";
+    if (code === undefined) return covered ? CODE_REQUIRED : OK;
+    return covered ? this.#judge(code) : CODE_UNCHECKABLE;
+  }
+
+  #verified(): VerifiedToken {
+    return new VerifiedToken(this.#engine, this.#token, this.#action, this.#expiresAt, this.#moment);
+  }
+}

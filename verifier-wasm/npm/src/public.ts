@@ -1,0 +1,69 @@
+/**
+ * Verifies the links that activate an account or recover a password with a public key: in browsers and wherever else no
+ * secret belongs.
+ *
+ * @module
+ */
+
+import wasm from "./generated/public_wasm.js";
+import { type Guard, makeGuard } from "./guard.js";
+import type { GuardOptions } from "./guard_options.js";
+import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
+import { decode, startNow } from "./start.js";
+import { inspectToken, type UnverifiedToken } from "./token.js";
+import { makeVerifier } from "./verifier.js";
+import { readPublicOptions } from "./verifier_options.js";
+
+export type { RefusedRedemption } from "./denial.js";
+export type { Guard, Redeemed, Redemption } from "./guard.js";
+export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
+export type { VerifiedLink } from "./link.js";
+export type { PublicKey, PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
+export type { UnverifiedToken, VerifiedToken } from "./token.js";
+export type { TokenStore } from "./token_store.js";
+export type {
+  Action,
+  CommonOptions,
+  LinkExpectation,
+  LinkVerification,
+  Refused,
+  Verification,
+  Verified,
+  VerifiedLinkResult,
+} from "./types.js";
+
+const started = startNow("public", () => decode(wasm));
+
+/**
+ * Makes a verifier of the public key, or of a ring of keys. Make it once, and use it for every token.
+ *
+ * @throws KeyInvalidError, InvalidArgumentError, WasmUnavailableError
+ * @example
+ * const verifier = createVerifier({ keys: "mrpk_A6EHv_POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg" });
+ * const link = verifier.tryVerifyLink(token, { action: "recover" });
+ */
+export function createVerifier(options: PublicVerifierOptions): PublicVerifier {
+  return makeVerifier(readPublicOptions(started().engine, options));
+}
+
+/**
+ * Shows what a token consists of, without a key and **without any proof**: anybody can make a token that says anything.
+ *
+ * @throws TokenMalformedError, InvalidArgumentError
+ */
+export function inspect(token: string): UnverifiedToken {
+  return inspectToken(started().engine, token);
+}
+
+/**
+ * Puts a verifier and a store of used tokens together to a guard, which lets a link through once among all who share
+ * the store. It keeps no state, so it can be made for each request. Recoveries need the option `checkCode`.
+ *
+ * @throws InvalidArgumentError
+ * @example
+ * const guard = createGuard({ verifier, store });
+ * const token = await guard.redeem(body.get("token"), { action: "activate" });
+ */
+export function createGuard(options: GuardOptions): Guard {
+  return makeGuard(options);
+}

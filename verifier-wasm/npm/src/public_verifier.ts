@@ -1,0 +1,25 @@
+import type { VerifiedToken } from "./token.js";
+import type { CommonOptions, LinkExpectation, Verification } from "./types.js";
+import type { Verifier } from "./verifier.js";
+
+/** A public key: `mrpk_` and 43 characters of base64url, or 32 bytes. */
+export type PublicKey = string | Uint8Array;
+
+/** What {@link createVerifier} takes. Options of other names are refused. */
+export interface PublicVerifierOptions extends CommonOptions<"v3"> {
+  /** The public key, or a ring of them: the current one first, then earlier and upcoming ones. */
+  readonly keys: PublicKey | readonly PublicKey[];
+}
+
+/**
+ * Verifies tokens of v3 with public keys. Its methods need no `this`.
+ *
+ * Nothing that a public key can check covers the code of a recovery, which the database compares.
+ */
+export interface PublicVerifier extends Pick<Verifier, "verifyLink" | "tryVerifyLink" | "clockTolerance"> {
+  /** The same as `verifyLink`, with the result that a guard gives, too. A code beside the token is refused. */
+  verify(token: string, expected: LinkExpectation): VerifiedToken;
+
+  /** The same as `tryVerifyLink`, with the result that a guard gives, too. A code beside the token is refused. */
+  tryVerify(token: string, expected: LinkExpectation): Verification;
+}

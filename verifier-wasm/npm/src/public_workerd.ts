@@ -1,0 +1,28 @@
+/**
+ * The same as the inlined entry for public keys, whose declarations stand for both, for workerd.
+ *
+ * @module
+ */
+
+import { makeGuard } from "./guard.js";
+import type { GuardOptions } from "./guard_options.js";
+import module from "./public.wasm";
+import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
+import { startNow } from "./start.js";
+import { inspectToken } from "./token.js";
+import { makeVerifier } from "./verifier.js";
+import { readPublicOptions } from "./verifier_options.js";
+
+const started = startNow("public", () => module);
+
+export function createVerifier(options: PublicVerifierOptions): PublicVerifier {
+  return makeVerifier(readPublicOptions(started().engine, options));
+}
+
+export function inspect(token: string) {
+  return inspectToken(started().engine, token);
+}
+
+export function createGuard(options: GuardOptions) {
+  return makeGuard(options);
+}

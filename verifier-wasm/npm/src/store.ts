@@ -1,0 +1,26 @@
+// What the stores of this package are made of. They import it all from here: the
+// bundles of all entries lie in one folder, so that only this one path to the errors is right in each of them.
+
+import { InvalidArgumentError } from "./errors.js";
+
+export { InvalidArgumentError, StoreFullError, StoreUnavailableError, TokenExpiredError } from "./errors.js";
+export { readMethod, readOptions } from "./options.js";
+export { readClock } from "./seconds.js";
+export type { TokenStore } from "./token_store.js";
+
+/** The option `namespace`: keeps installations apart that share a store, since a copied database has the same ids. */
+export function readNamespace(namespace: unknown): string {
+  if (typeof namespace !== "string" || !/^[\w.-]{1,64}$/.test(namespace)) {
+    throw new InvalidArgumentError(
+      "the option namespace is a string of 1 to 64 letters, digits, dots, hyphens and underscores",
+    );
+  }
+  return namespace;
+}
+
+/** An id as text, for stores that have no bytes. */
+export function hexadecimal(id: Uint8Array): string {
+  let text = "";
+  for (const byte of id) text += byte.toString(16).padStart(2, "0");
+  return text;
+}

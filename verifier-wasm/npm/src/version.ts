@@ -1,0 +1,8 @@
+/** The versions of the signature format. */
+export type Version = 1 | 2 | 3;
+
+/** The version of a well-formed token, which its length tells. */
+export function versionOf(token: string): Version {
+  if (token.length === 86) return 1;
+  return token.length === 147 ? 3 : 2;
+}

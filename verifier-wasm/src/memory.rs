@@ -1,0 +1,103 @@
+//! The store of used tokens: the core's cache, in memory that the instance grows by when the store is made.
+//!
+//! An instance holds one store, and one that holds a store verifies nothing: growing moves the buffers that JavaScript
+//! has looked up.
+
+use core::{
+    arch::wasm32,
+    cell::{RefCell, RefMut},
+    ptr, slice,
+};
+
+use mailroom_verifier_core::{ConsumedId, Consumption, MemoryCache, Slot};
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::buffers::TEXT;
+
+const PAGE: usize = 65_536;
+
+type Cache = MemoryCache<&'static mut [Slot]>;
+
+static STORE: SingleThread<Option<Cache>> = SingleThread(RefCell::new(None));
+
+/// Makes the store, once, with room for `capacity` tokens. Returns whether there is enough memory.
+#[wasm_bindgen]
+pub fn open_store(capacity: u32) -> bool {
+    let Some(mut store) = STORE.borrow() else { return false };
+    let bytes = usize::try_from(capacity).ok().and_then(|slots| slots.checked_mul(size_of::<Slot>()));
+    let (None, Some(bytes)) = (&*store, bytes) else { return false };
+    let pages = wasm32::memory_grow::<0>(bytes.div_ceil(PAGE));
+    if pages == usize::MAX {
+        return false;
+    }
+    let start = ptr::with_exposed_provenance_mut::<Slot>(pages * PAGE);
+    #[expect(
+        unsafe_code,
+        reason = "without an allocator nothing else gives out memory whose size is known late"
+    )]
+    // SAFETY: these pages were just added and nobody else knows of them: there is no allocator. They are zeros, which
+    // every field of a slot may be, aligned by far, and stay for as long as the instance.
+    let slots = unsafe { slice::from_raw_parts_mut(start, bytes / size_of::<Slot>()) };
+    *store = Some(MemoryCache::new(slots));
+    true
+}
+
+/// Marks the token whose id is in the text buffer as used: 0 for the first use, 1 for any other, 2 if `remember_until` is
+/// over, 3 if there is no room.
+#[wasm_bindgen]
+pub fn consume(remember_until: f64, now: f64) -> u32 {
+    with_store(FULL, |store| match store.consume(id(), seconds(remember_until), seconds(now)) {
+        Ok(Consumption::FirstUse) => 0,
+        Ok(Consumption::AlreadyUsed) => 1,
+        Ok(Consumption::TooLate) => 2,
+        Err(_) => FULL,
+    })
+}
+
+const FULL: u32 = 3;
+
+/// The number of the next try of a code on the token whose id is in the text buffer: 0 if `remember_until` is over, −1 if
+/// there is no room.
+#[wasm_bindgen]
+pub fn attempt(remember_until: f64, now: f64) -> i32 {
+    with_store(-1, |store| match store.attempt(id(), seconds(remember_until), seconds(now)) {
+        Ok(number) => number.and_then(|number| number.try_into().ok()).unwrap_or(0),
+        Err(_) => -1,
+    })
+}
+
+/// Takes the use of the token whose id is in the text buffer back.
+#[wasm_bindgen]
+pub fn release() {
+    with_store((), |store| store.release(id()));
+}
+
+fn with_store<T>(otherwise: T, act: impl FnOnce(&mut Cache) -> T) -> T {
+    STORE.borrow().and_then(|mut store| store.as_mut().map(act)).unwrap_or(otherwise)
+}
+
+fn id() -> ConsumedId {
+    ConsumedId::from(TEXT.load())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "out of range it is the nearest in range"
+)]
+const fn seconds(number: f64) -> u64 {
+    number as u64
+}
+
+/// A cell that nobody else can reach, since a module without threads has one.
+struct SingleThread<T>(RefCell<T>);
+
+impl<T> SingleThread<T> {
+    fn borrow(&self) -> Option<RefMut<'_, T>> {
+        self.0.try_borrow_mut().ok()
+    }
+}
+
+#[expect(unsafe_code, reason = "a static has to be shareable, and this module has nobody to share it with")]
+// SAFETY: the module is compiled without the atomics that threads would need, so no two threads ever run in it.
+unsafe impl<T> Sync for SingleThread<T> {}

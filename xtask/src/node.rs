@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use mailroom_tests::tools::workspace;
 
+use crate::step::watch;
+
 /// The oldest version that the package and its tests run on, major and minor.
 const OLDEST: (u32, u32) = (20, 19);
 
@@ -35,14 +37,10 @@ pub(crate) fn install(folder: &Path) -> Result<()> {
         return Ok(());
     }
     // npm does as the folder's .npmrc says: no install scripts, no audit.
-    let output = Command::new("npm")
-        .arg("ci")
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .context("there is no npm: install Node.js with npm")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "npm cannot install what {} lists: {}", folder.display(), said.trim());
+    let mut command = Command::new("npm");
+    command.arg("ci").current_dir(folder);
+    let list = folder.strip_prefix(workspace()).unwrap_or(folder).join("package-lock.json");
+    watch(&mut command, &format!("install what {} lists", list.display()))?;
     fs::write(&installed, wanted).with_context(|| format!("cannot write {}", installed.display()))
 }
 

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::tools::{target_folder, workspace};
 
-use crate::step::Steps;
+use crate::step::{Steps, watch};
 use crate::{node, tools};
 
 /// The same version as the crate `wasm-bindgen` in Cargo.toml.
@@ -187,7 +187,7 @@ fn build_module(folder: &Path, feature: &str) -> Result<PathBuf> {
     // Flags for the machine's own programs would replace those of .cargo/config.toml.
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     command.env("PATH", tools::path_with(wasm_bindgen.parent().unwrap_or(folder))?);
-    quiet(&mut command, &format!("compile the verifier of {feature} keys to WebAssembly"))?;
+    watch(&mut command, &format!("compile the verifier of {feature} keys to WebAssembly"))?;
     Ok(built)
 }
 

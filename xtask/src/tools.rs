@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use mailroom_tests::tools::{folder, workspace};
 
+use crate::step::watch;
+
 /// Cargo, called in the folder of the workspace.
 pub(crate) fn cargo<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
     let mut command = Command::new("cargo");
@@ -60,11 +62,10 @@ pub(crate) fn install(krate: &str, program: &str, version: &str) -> Result<PathB
     let root = folder().join(format!("{krate}-{version}"));
     let installed = root.join("bin").join(format!("{program}{}", env::consts::EXE_SUFFIX));
     if !installed.is_file() {
-        eprintln!("building {krate} {version}, once; this takes some minutes ...");
-        let mut command = cargo(["install", "--locked", "--quiet", "--version", version, krate]);
+        let mut command = cargo(["install", "--locked", "--version", version, krate]);
         // Built aside, so that its hundreds of dependencies do not fill the target folder.
-        let status = command.arg("--root").arg(&root).env_remove("CARGO_TARGET_DIR").status();
-        ensure!(status.context("cannot run cargo")?.success(), "cargo cannot install {krate} {version}");
+        command.arg("--root").arg(&root).env_remove("CARGO_TARGET_DIR");
+        watch(&mut command, &format!("build {krate} {version}, once, in some minutes"))?;
     }
     Ok(installed)
 }

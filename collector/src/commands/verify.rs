@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::process::ExitCode;
 
-use mailroom_verifier_core::{Action, Expected, KeyRing, Moment, UntrustedToken, VerifyError, VerifyingKey};
+use mailroom_verifier_core::{
+    Action, Expected, KeyRing, Malformed, Moment, UntrustedToken, VerifyError, VerifyingKey,
+};
 use serde_json::json;
 
 use super::sign::{now, parse_action};
@@ -111,16 +113,71 @@ pub fn run(arguments: &Arguments) -> Result<bool, Error> {
         return print(&mut output, verdict, arguments.json);
     }
     let (mut any, mut all_genuine) = (false, true);
-    for line in io::stdin().lock().split(b'\n') {
-        let line = line.map_err(Error::Input)?;
-        let line = line.strip_suffix(b"\r").unwrap_or(&line);
-        let mut parts = line.splitn(2, |byte| *byte == b' ');
-        let token = parts.next().unwrap_or_default();
-        let verdict = judge(token, parts.next().or(code));
+    let mut input = io::stdin().lock();
+    while let Some(line) = Line::next(&mut input).map_err(Error::Input)? {
+        let verdict = match line.question() {
+            Ok((token, own_code)) => judge(token, own_code.or(code)),
+            Err(error) => Err(error),
+        };
         all_genuine &= print(&mut output, verdict, arguments.json)?;
         any = true;
     }
     if any { Ok(all_genuine) } else { Err(Error::NoToken) }
+}
+
+/// A line of standard input without its end.
+#[derive(Debug)]
+struct Line {
+    /// The first bytes; no token and code are longer.
+    text: Vec<u8>,
+    /// How many bytes the whole line has.
+    length: usize,
+}
+
+impl Line {
+    const LONGEST: usize = 1024;
+
+    /// Reads a line, of which only the beginning is kept; `None` at the end.
+    fn next(input: &mut impl BufRead) -> io::Result<Option<Self>> {
+        let mut text = Vec::new();
+        let mut length = input.by_ref().take(Self::LONGEST as u64).read_until(b'\n', &mut text)?;
+        if length == 0 {
+            return Ok(None);
+        }
+        let mut is_ended = text.last() == Some(&b'\n');
+        while length >= Self::LONGEST && !is_ended {
+            let rest = input.fill_buf()?;
+            let end = rest.iter().position(|byte| *byte == b'\n');
+            let read = end.map_or(rest.len(), |end| end + 1);
+            input.consume(read);
+            length += read;
+            is_ended = end.is_some();
+            if read == 0 {
+                break;
+            }
+        }
+        if is_ended {
+            length -= 1;
+            text.truncate(length);
+        }
+        if text.len() == length && text.last() == Some(&b'\r') {
+            length -= 1;
+            text.truncate(length);
+        }
+        Ok(Some(Self { text, length }))
+    }
+
+    /// The token and the code that stands after a space.
+    fn question(&self) -> Result<(&[u8], Option<&[u8]>), VerifyError> {
+        let mut parts = self.text.splitn(2, |byte| *byte == b' ');
+        let token = parts.next().unwrap_or_default();
+        match parts.next() {
+            // If that is cut, it still is too long for a code.
+            Some(code) => Ok((token, Some(code))),
+            None if token.len() < self.length => Err(Malformed::Length { found: self.length }.into()),
+            None => Ok((token, None)),
+        }
+    }
 }
 
 /// What was proven of a token.
@@ -181,6 +238,34 @@ mod tests {
     struct CommandLine {
         #[command(flatten)]
         arguments: Arguments,
+    }
+
+    fn lines(mut input: &[u8]) -> Vec<(Vec<u8>, usize)> {
+        let mut lines = Vec::new();
+        while let Some(Line { text, length }) = Line::next(&mut input).unwrap() {
+            lines.push((text, length));
+        }
+        lines
+    }
+
+    #[test]
+    fn lines_are_taken_without_their_ends_and_the_last_one_need_not_have_one() {
+        let line = |text: &str| (text.as_bytes().to_vec(), text.len());
+        assert_eq!(lines(b""), []);
+        assert_eq!(lines(b"\n\r\n"), [line(""), line("")]);
+        assert_eq!(lines(b"a b\r\nc\rd\n\re"), [line("a b"), line("c\rd"), line("\re")]);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_counted_and_not_kept() {
+        for length in [1_022, 1_023, 1_024, 1_025, 2_048, 100_000] {
+            let found = lines(format!("{}\nnext\n", "x".repeat(length)).as_bytes());
+            assert_eq!((found.len(), found[0].1, found[1].1), (2, length, 4));
+            assert_eq!(found[0].0.len(), length.min(Line::LONGEST));
+            assert_eq!(lines("x".repeat(length).as_bytes())[0].1, length);
+        }
+        let cut = Line { text: vec![b'x'; 86], length: 2_000 };
+        assert_eq!(cut.question().unwrap_err(), Malformed::Length { found: 2_000 }.into());
     }
 
     #[test]

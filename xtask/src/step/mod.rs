@@ -3,6 +3,7 @@
 mod output;
 mod running;
 mod shown;
+mod watch;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, ExitCode};
@@ -13,6 +14,7 @@ use anyhow::Result;
 use output::{Counts, count, without_successes};
 use running::follow;
 use shown::shown;
+pub(crate) use watch::watch;
 
 /// How often a running step is shown anew: on a terminal on the same line, elsewhere as one more line.
 const REFRESH: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(15)];

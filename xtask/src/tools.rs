@@ -14,6 +14,15 @@ use crate::step::watch;
 pub(crate) fn cargo<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
     let mut command = Command::new("cargo");
     command.args(arguments).current_dir(workspace());
+    // What the cargo that runs this program has set about it is not about what the other one compiles, where a
+    // change of it would have dependencies compiled anew.
+    for (name, _) in env::vars_os() {
+        let is_about_this =
+            |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        if name.to_str().is_some_and(is_about_this) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

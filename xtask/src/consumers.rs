@@ -38,11 +38,14 @@ pub(crate) fn readme(steps: &mut Steps) {
 
 /// The stores of used tokens, each against the real thing: servers of Redis and PostgreSQL of their own, workerd.
 pub(crate) fn stores(steps: &mut Steps, versions: &[Wanted]) {
-    steps.command("stores of used tokens", || {
-        let mut command = command("stores", "stores")?;
+    if !pack(steps) {
+        return;
+    }
+    let others = command("stores", "stores").map(|mut command| {
         command.args(["kit", "memory", "redis", "durable-objects"]);
-        Ok(command)
+        command
     });
+    steps.later("stores of used tokens", None, others);
     for wanted in versions {
         let Some(server) =
             steps.task(&format!("start {wanted}"), || Cluster::builder().version(wanted.clone()).start())
@@ -50,20 +53,34 @@ pub(crate) fn stores(steps: &mut Steps, versions: &[Wanted]) {
             continue;
         };
         let major = server.installation().major;
-        steps.command(&format!("store of used tokens in PostgreSQL {major}"), || {
-            let mut command = command("stores", &format!("stores-postgres-{major}"))?;
+        let command = command("stores", &format!("stores-postgres-{major}")).map(|mut command| {
             command
                 .arg("postgres")
                 .env("PGHOST", server.socket_dir())
                 .env("PGPORT", server.port().to_string());
             command.env("PGUSER", "postgres").env("PGDATABASE", "postgres");
-            Ok(command)
+            command
         });
+        steps.later(&format!("store of used tokens in PostgreSQL {major}"), Some(server), command);
     }
 }
 
 fn run(steps: &mut Steps, title: &str, name: &str) {
-    steps.command(title, || command(name, name));
+    if pack(steps) {
+        steps.later(title, None, command(name, name));
+    }
+}
+
+/// Packs the package, and installs what its consumers are tested with. Returns whether there is something to test.
+fn pack(steps: &mut Steps) -> bool {
+    const TITLE: &str = "pack the npm package";
+    if !steps.has_run(TITLE) {
+        steps.task(TITLE, || {
+            npm::tarball()?;
+            node::install_test_tools()
+        });
+    }
+    steps.has_passed(TITLE)
 }
 
 /// The program `tests/NAME/main.mjs`, which is given the packed package and a folder to install it into.

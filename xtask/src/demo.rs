@@ -29,14 +29,16 @@ pub(crate) fn test(steps: &mut Steps, versions: &[Wanted]) {
         return;
     }
     for wanted in versions {
-        steps.command(&format!("demonstration on {wanted}"), || {
-            let mut demonstration = Command::new(tools::built("mailroom-demo")?);
-            demonstration.arg("--once").env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
-            demonstration.env("MAILROOM_TEST_POSTGRES", Installation::find(wanted)?.programs);
-            demonstration.env_remove("MAILROOM_TEST_DATABASE_URL");
-            Ok(demonstration)
-        });
+        steps.later(&format!("demonstration on {wanted}"), None, demonstration(wanted));
     }
+}
+
+fn demonstration(wanted: &Wanted) -> Result<Command> {
+    let mut demonstration = Command::new(tools::built("mailroom-demo")?);
+    demonstration.arg("--once").env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
+    demonstration.env("MAILROOM_TEST_POSTGRES", Installation::find(wanted)?.programs);
+    demonstration.env_remove("MAILROOM_TEST_DATABASE_URL");
+    Ok(demonstration)
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {

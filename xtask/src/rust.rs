@@ -54,20 +54,21 @@ pub(crate) fn with_database(steps: &mut Steps, versions: &[Wanted]) {
         steps.command("tests on the provided PostgreSQL", database_tests);
         return;
     }
-    // All versions at once: these tests wait for servers, pauses and time-outs more than they compute.
-    let start = |wanted: &Wanted| {
-        steps.task(&format!("start {wanted}"), || {
-            Ok((Cluster::builder().version(wanted.clone()).start()?, database_tests()?))
-        })
-    };
-    let (servers, commands): (Vec<_>, Vec<_>) = versions.iter().filter_map(start).unzip();
-    let tests = servers.iter().zip(commands).map(|(server, mut command)| {
+    for wanted in versions {
+        let Some(server) =
+            steps.task(&format!("start {wanted}"), || Cluster::builder().version(wanted.clone()).start())
+        else {
+            continue;
+        };
         let installation = server.installation();
-        command.env("MAILROOM_TEST_POSTGRES", &installation.programs);
-        command.env("MAILROOM_TEST_DATABASE_URL", server.url("postgres"));
-        (format!("tests on PostgreSQL {}", installation.major), command)
-    });
-    steps.commands(tests.collect());
+        let command = database_tests().map(|mut command| {
+            command.env("MAILROOM_TEST_POSTGRES", &installation.programs);
+            command.env("MAILROOM_TEST_DATABASE_URL", server.url("postgres"));
+            command
+        });
+        let title = format!("tests on PostgreSQL {}", installation.major);
+        steps.later(&title, Some(server), command);
+    }
 }
 
 fn database_tests() -> Result<Command> {

@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use mailroom_tests::postgres::Cluster;
 
 use output::{Counts, count, without_successes};
 use running::follow;
@@ -18,6 +19,16 @@ pub(crate) use watch::watch;
 
 /// How often a running step is shown anew: on a terminal on the same line, elsewhere as one more line.
 const REFRESH: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(15)];
+
+/// How many of the commands that were put off run at once. Those that need a database mostly wait, for servers, pauses and
+/// time-outs, so that two processors serve one more than they are.
+const LANES: usize = 3;
+
+struct Later {
+    title: String,
+    command: Command,
+    needs: Option<Cluster>,
+}
 
 struct Done {
     title: String,
@@ -32,11 +43,17 @@ pub(crate) struct Steps {
     terminal: bool,
     started: Instant,
     done: Vec<Done>,
+    later: Vec<Later>,
 }
 
 impl Steps {
     pub(crate) fn new() -> Self {
-        Self { terminal: io::stdout().is_terminal(), started: Instant::now(), done: Vec::new() }
+        Self {
+            terminal: io::stdout().is_terminal(),
+            started: Instant::now(),
+            done: Vec::new(),
+            later: Vec::new(),
+        }
     }
 
     /// Runs a command as a step, once `prepare` has seen to what it needs. Its output is shown only if it fails, except for
@@ -49,10 +66,27 @@ impl Steps {
         }
     }
 
-    /// Runs commands beside each other, each a step of its own: for those that mostly wait.
-    pub(crate) fn commands(&mut self, steps: Vec<(String, Command)>) {
-        let titles: Vec<&str> = steps.iter().map(|(title, _)| title.as_str()).collect();
-        let clock = self.begin(&titles.join(", "));
+    /// Puts a command off until [`Self::run_later`]. What it needs while it runs, a server for instance, is kept until then.
+    pub(crate) fn later(&mut self, title: &str, needs: Option<Cluster>, command: Result<Command>) {
+        match command {
+            Ok(command) => self.later.push(Later { title: title.to_owned(), command, needs }),
+            Err(error) => {
+                self.begin(title);
+                self.close(title, Duration::ZERO, false, &format!("{error:#}\n"), None);
+            }
+        }
+    }
+
+    /// Runs what was put off, some beside each other, each a step of its own.
+    pub(crate) fn run_later(&mut self) {
+        let later = std::mem::take(&mut self.later);
+        if later.is_empty() {
+            return;
+        }
+        let titles: Vec<&str> = later.iter().map(|later| later.title.as_str()).collect();
+        let clock = self.begin(&titles.join("; "));
+        let (steps, _needs): (Vec<_>, Vec<_>) =
+            later.into_iter().map(|later| ((later.title, later.command), later.needs)).unzip();
         self.run(&clock, steps);
     }
 
@@ -66,7 +100,7 @@ impl Steps {
             command.env("CARGO_TERM_COLOR", if self.terminal { "always" } else { "never" });
         }
         let refresh = if self.terminal { REFRESH[0] } else { REFRESH[1] };
-        let ended = follow(&mut commands, refresh, |number, doing| {
+        let ended = follow(&mut commands, LANES, refresh, |number, doing| {
             self.progress(&titles[number], clock, doing);
         });
         for ((title, line), ended) in titles.iter().zip(lines).zip(ended) {

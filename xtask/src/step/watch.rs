@@ -16,7 +16,7 @@ const REFRESH: Duration = Duration::from_secs(5);
 pub(crate) fn watch(command: &mut Command, what: &str) -> Result<()> {
     eprintln!("{what} ...");
     let started = Instant::now();
-    let ended = follow(slice::from_mut(command), REFRESH, |_, doing| {
+    let ended = follow(slice::from_mut(command), 1, REFRESH, |_, doing| {
         eprintln!("    {}: {doing}", seconds(started.elapsed()));
     });
     for ended in ended {

@@ -51,14 +51,16 @@ test("the module has no text of a panic, no formatting machinery, no path of a s
   );
 });
 
-test("no function of the formatting machinery is linked in", () => {
-  // The module before its names are taken off, as `cargo xtask npm` leaves it beside the tarball.
-  const named = readFileSync(join(dirname(tarball), "wasm-pack/verifier_bg.wasm"));
-  const [names] = WebAssembly.Module.customSections(new WebAssembly.Module(named), "name");
-  const text = Buffer.from(names).toString("latin1");
-  assert.match(text, /mailroom_verifier_core/, "the names were not found");
-  assert.doesNotMatch(text, /core(?:\[[0-9a-f]+\])?::fmt/);
-});
+for (const kind of ["shared", "public"]) {
+  test(`no function of the formatting machinery is linked into the module of ${kind} keys`, () => {
+    // The module before its names are taken off, as `cargo xtask npm` leaves it beside the tarball.
+    const named = readFileSync(join(dirname(tarball), "wasm-pack", kind, "verifier_bg.wasm"));
+    const [names] = WebAssembly.Module.customSections(new WebAssembly.Module(named), "name");
+    const text = Buffer.from(names).toString("latin1");
+    assert.match(text, /mailroom_verifier_core/, "the names were not found");
+    assert.doesNotMatch(text, /core(?:\[[0-9a-f]+\])?::fmt/);
+  });
+}
 
 test("the module has one page of memory, and grows only by a store", () => {
   const { exports } = new WebAssembly.Instance(module);

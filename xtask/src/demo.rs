@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use mailroom_tests::postgres::{Installation, Wanted};
 
 use crate::step::Steps;
-use crate::{rust, tools};
+use crate::{node, rust, tools};
 
 const BUILD: &str = "build mailroom and the demonstration";
 
@@ -42,7 +42,7 @@ fn demonstration(wanted: &Wanted) -> Result<Command> {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    tools::require_node()?;
+    node::command()?;
     let mut demonstration = Command::new(tools::built("mailroom-demo")?);
     demonstration.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
     if options.once {

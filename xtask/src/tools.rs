@@ -32,20 +32,6 @@ pub(crate) fn built(program: &str) -> Result<PathBuf> {
     Ok(this.with_file_name(format!("{program}{}", env::consts::EXE_SUFFIX)))
 }
 
-/// Fails unless Node.js is there in a version that is still looked after.
-pub(crate) fn require_node() -> Result<()> {
-    const OLDEST: u32 = 20;
-    let output = Command::new("node").arg("--version").output();
-    let version = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    let Ok(version) = version else {
-        bail!("Node.js is missing: install version {OLDEST} or later, with npm")
-    };
-    let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse().ok());
-    let new_enough = major.is_some_and(|major: u32| major >= OLDEST);
-    ensure!(new_enough, "Node.js {version} is too old: install version {OLDEST} or later, with npm");
-    Ok(())
-}
-
 /// Makes sure that the standard library of each target is there.
 pub(crate) fn add_targets(targets: &[&str]) -> Result<()> {
     for target in targets {

@@ -49,7 +49,5 @@ traces (version, is_there) AS (
         (13, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_request')),
         (14, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_insert' AND prosecdef))
 )
-SELECT
-    coalesce(min(version) FILTER (WHERE NOT is_there) - 1, max(version))::bigint AS version,
-    max(version)::bigint AS newest
+SELECT coalesce(min(version) FILTER (WHERE NOT is_there) - 1, max(version))::bigint AS version
 FROM traces

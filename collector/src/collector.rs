@@ -125,10 +125,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if !self.connection.is_open() {
             return self.connection.next_attempt();
         }
-        let next = [self.outbox.settle_at(now), self.look_at(now), self.outbox.stale_at()]
-            .into_iter()
-            .flatten()
-            .min();
+        let next =
+            [self.outbox.settle_at(now), self.look_at(now), self.outbox.stale_at(), self.queue.tend_at()]
+                .into_iter()
+                .flatten()
+                .min();
         next.unwrap_or(now + self.poll_interval)
     }
 
@@ -152,11 +153,15 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             self.release(&batches);
             self.paused_until = Some(now + STALE);
         }
-        if is_due(self.outbox.settle_at(now)) {
-            self.settle().await?;
+        if is_due(self.queue.tend_at()) {
+            self.tend().await?;
         }
+        let settles = is_due(self.outbox.settle_at(now));
         if self.connection.is_open() && is_due(self.look_at(now)) {
-            return self.look().await;
+            return self.look(settles).await;
+        }
+        if settles {
+            self.settle().await?;
         }
         Ok(true)
     }
@@ -178,19 +183,30 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     async fn settle(&mut self) -> Result<(), CollectError> {
-        let batches = self.outbox.unsettled().to_vec();
-        // Not broken off by a stop: it is short, and what it records need not go out again.
-        let attended = self.outbox.attend(None, self.queue.settle(&batches));
+        let settlements = self.outbox.take_settlements(Instant::now());
+        // Not broken off by a stop: it is short, and what it records need not go out again. If it fails, the queue
+        // itself keeps them.
+        let attended = self.outbox.attend(None, self.queue.exchange(settlements, None));
         if let Attended::Done(Err(error)) = attended.await? {
             self.lost(&error);
         }
-        // If that failed, the queue itself knows them as settled.
-        self.outbox.settled(batches.len(), Instant::now());
         Ok(())
     }
 
-    /// Claims what there is room for, and sends it; answers whether to go on.
-    async fn look(&mut self) -> Result<bool, CollectError> {
+    async fn tend(&mut self) -> Result<(), CollectError> {
+        match self.outbox.attend(None, self.queue.tend()).await? {
+            Attended::Done(Err(error)) => self.lost(&error),
+            Attended::Done(Ok(lost)) if !lost.is_empty() => {
+                tracing::warn!("{} batches took too long and may go out again", lost.len());
+            }
+            Attended::Done(Ok(_)) | Attended::Stopped => {}
+        }
+        Ok(())
+    }
+
+    /// Claims what there is room for, and sends it; answers whether to go on. Settles on the same way what the reader
+    /// has, if that is due as well.
+    async fn look(&mut self, settles: bool) -> Result<bool, CollectError> {
         let now = Instant::now();
         let again = now >= self.polled + self.poll_interval;
         let want = Want {
@@ -201,7 +217,9 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         };
         // Hints from here on may tell of tokens that this look does not see.
         self.hints_seen = *self.hints.borrow_and_update();
-        match self.outbox.attend(Some(&mut self.stop), self.queue.claim(want)).await? {
+        let settlements = if settles { self.outbox.take_settlements(now) } else { Vec::new() };
+        let exchange = self.queue.exchange(settlements, Some(want));
+        match self.outbox.attend(Some(&mut self.stop), exchange).await? {
             Attended::Stopped => return Ok(false),
             Attended::Done(Err(error)) => self.lost(&error),
             Attended::Done(Ok(claim)) => {
@@ -226,7 +244,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             for (id, reason) in &line.passed {
                 tracing::warn!(token = id, "this token is passed and gets no mail: {reason}");
             }
-            self.outbox.send(batch.id, line);
+            self.outbox.send(batch.id, batch.name, line);
         }
     }
 
@@ -286,10 +304,9 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Settles what the reader has, over a new connection if need be.
     async fn settle_finally(&mut self) -> bool {
         loop {
-            let batches = self.outbox.unsettled().to_vec();
-            self.outbox.settled(batches.len(), Instant::now());
-            match self.queue.settle(&batches).await {
-                Ok(()) => return true,
+            let settlements = self.outbox.take_settlements(Instant::now());
+            match self.queue.exchange(settlements, None).await {
+                Ok(_) => return true,
                 Err(QueueError::Unavailable(_)) => sleep(SETTLE_PAUSE).await,
                 Err(_) => return false,
             }

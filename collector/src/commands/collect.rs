@@ -146,7 +146,7 @@ fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer
             Ok((new, count)) => {
                 signer.send_replace(Arc::new(new));
                 tracing::info!(
-                    "SIGHUP: read {count} keys from {}; the first one signs from now on",
+                    "SIGHUP: read {}; the first of its keys signs from now on, of {count}",
                     path.display()
                 );
             }

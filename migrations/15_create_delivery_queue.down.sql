@@ -5,15 +5,13 @@ BEGIN;
 DROP VIEW deliveries;
 
 DROP FUNCTION mailroom_retry(bigint[]);
-DROP FUNCTION mailroom_prospect(timestamptz);
+DROP FUNCTION mailroom_prospect(timestamptz, integer);
 DROP FUNCTION mailroom_tend(bigint, text, uuid[], bigint, timestamptz);
 DROP FUNCTION mailroom_exchange(
     bigint, uuid[], uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint,
     uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint
 );
 DROP FUNCTION return_lapsed_leases(timestamptz);
-DROP FUNCTION wake_collectors();
-DROP FUNCTION mailroom_sleep_key();
 DROP FUNCTION text_on_the_wire(text);
 DROP FUNCTION delivery_priority(token_action);
 DROP FUNCTION mailroom_clock();

@@ -208,29 +208,6 @@ RETURN CASE action::text WHEN 'password_recovery' THEN 0::smallint ELSE 1::small
 COMMENT ON FUNCTION delivery_priority(token_action) IS
     'What goes first: 0, recoveries, before 1, activations; as far as the lower one is not starved.';
 
--- A collector that goes to sleep holds this lock exclusively; while it holds it, or waits for it, nobody gets it shared.
--- The oid tells the schemas of one database apart.
-CREATE FUNCTION mailroom_sleep_key() RETURNS bigint
-LANGUAGE sql STABLE
-RETURN (1298229612::bigint << 32) | 'pending'::regclass::oid::bigint;
-
-COMMENT ON FUNCTION mailroom_sleep_key() IS
-    'Advisory lock that a sleeping collector holds exclusively and whoever inserts into pending tries to share.';
-
--- To be called after the insert: a collector that gets the lock afterwards waits for this transaction to end, and then sees
--- the row; one that has it already is sent a notification. While all collectors are awake nobody pays for one, and
--- transactions with a notification commit one after the other in the whole server.
-CREATE FUNCTION wake_collectors() RETURNS void
-LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-    IF NOT pg_try_advisory_xact_lock_shared((1298229612::bigint << 32) | 'pending'::regclass::oid::bigint) THEN
-        PERFORM pg_catalog.pg_notify('token_insert'::text, ''::text);
-    END IF;
-END;
-$$;
-
-COMMENT ON FUNCTION wake_collectors() IS 'Notifies token_insert if a collector sleeps.';
-
 -- In a database with another encoding than UTF-8 a text may have no UTF-8 form; the row is sent as a byte that is none, which
 -- no line takes, so that the token is given up and the others of its batch go out.
 CREATE FUNCTION text_on_the_wire(value text) RETURNS bytea
@@ -250,12 +227,11 @@ COMMENT ON FUNCTION text_on_the_wire(text) IS 'Text in UTF-8, or one byte that i
 --
 -- Their plans must not depend on how full the tables were when they were planned: an index is right in every case.
 
-CREATE FUNCTION return_lapsed_leases(since timestamptz) RETURNS integer
+CREATE FUNCTION return_lapsed_leases(since timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
     epoch timestamptz := mailroom_clock();
-    returned integer;
 BEGIN
     WITH
     -- Whoever is settling or taking over one of them just now is not waited for.
@@ -279,21 +255,15 @@ BEGIN
     logged AS (
         INSERT INTO handovers (token, happened_at, holder, batch, attempt, outcome)
         SELECT token, epoch, holder, batch, attempt, 'lapsed' FROM items
-    ),
-    back AS (
-        INSERT INTO pending (token, due_at, attempts, failures, priority)
-        SELECT token, due_at, attempt, failures, priority FROM items
-        ON CONFLICT DO NOTHING
-        RETURNING 1
     )
-    SELECT count(*) INTO returned FROM back;
-
-    RETURN returned;
+    INSERT INTO pending (token, due_at, attempts, failures, priority)
+    SELECT token, due_at, attempt, failures, priority FROM items
+    ON CONFLICT DO NOTHING;
 END;
 $$;
 
 COMMENT ON FUNCTION return_lapsed_leases(timestamptz) IS
-    'Puts the tokens of leases back that have lapsed, logs it, and answers how many.';
+    'Puts the tokens of leases back that have lapsed, and logs it.';
 
 -- Settles finished batches, gives unsent ones back, and claims the next ones.
 --
@@ -347,7 +317,6 @@ DECLARE
     encoding name := getdatabaseencoding();
     first_slot bigint := (6 - turn)::bigint;
     reserved integer := 0;
-    has_put_back boolean := false;
 BEGIN
     IF cardinality(settled) > 0 AND cardinality(exception_tokens) = 0 THEN
         WITH gone AS (
@@ -410,32 +379,30 @@ BEGIN
             FROM items
             WHERE outcome = 'dead'
             ON CONFLICT DO NOTHING
-        ),
-        back AS (
-            INSERT INTO pending (token, due_at, attempts, failures, priority)
-            SELECT
-                token,
-                CASE
-                    WHEN outcome = 'unanswered' THEN due_at
-                    ELSE mailroom_clock() + interval '1 millisecond' * coalesce(
-                        -- As the sender wants it, within a day.
-                        least(wait, 86400000::bigint)::double precision,
-                        -- Doubling from the first pause up to sixty of it; between half and all of that, so that what failed
-                        -- together does not come back together.
-                        backoff::double precision
-                        * least(power(2::double precision, least(failures::integer, 16)::double precision), 60::double precision)
-                        * (0.5::double precision + random() / 2::double precision)
-                    )
-                END,
-                attempt,
-                CASE WHEN outcome = 'unanswered' THEN failures ELSE least(failures::integer + 1, 32767)::smallint END,
-                priority
-            FROM items
-            WHERE outcome IN ('error', 'unanswered')
-            ON CONFLICT DO NOTHING
-            RETURNING 1
         )
-        SELECT count(*) > 0::bigint INTO has_put_back FROM back;
+        INSERT INTO pending (token, due_at, attempts, failures, priority)
+        SELECT
+            token,
+            CASE
+                WHEN outcome = 'unanswered' THEN due_at
+                -- As the sender wants it, within a day.
+                WHEN wait IS NOT NULL
+                THEN mailroom_clock() + interval '1 millisecond' * least(wait, 86400000::bigint)::double precision
+                -- Doubling from the first pause up to a minute; between half and all of that, so that what failed together
+                -- does not come back together.
+                ELSE mailroom_clock() + interval '1 millisecond'
+                    * least(
+                        backoff::double precision * power(2::double precision, least(failures::integer, 30)::double precision),
+                        greatest(backoff, 60000::bigint)::double precision
+                    )
+                    * (0.5::double precision + random() / 2::double precision)
+            END,
+            attempt,
+            CASE WHEN outcome = 'unanswered' THEN failures ELSE least(failures::integer + 1, 32767)::smallint END,
+            priority
+        FROM items
+        WHERE outcome IN ('error', 'unanswered')
+        ON CONFLICT DO NOTHING;
     END IF;
 
     -- Nothing of them was sent, so that was no hand-over.
@@ -452,12 +419,6 @@ BEGIN
             pg_catalog.unnest(gone.priorities)
         ) AS item (token, attempt, failures, priority)
         ON CONFLICT DO NOTHING;
-
-        has_put_back := has_put_back OR FOUND;
-    END IF;
-
-    IF has_put_back THEN
-        PERFORM wake_collectors();
     END IF;
 
     IF cardinality(wanted) = 0 THEN
@@ -677,8 +638,6 @@ DECLARE
     epoch timestamptz := mailroom_clock();
     horizon timestamptz := coalesce(since, '-infinity');
     kept uuid[];
-    returned integer;
-    is_any_due boolean := false;
 BEGIN
     INSERT INTO collectors (holder, name, started_at)
     VALUES (collector, mailroom_tend.name, epoch)
@@ -709,9 +668,7 @@ BEGIN
     ) AS item (token, attempt, failures, priority)
     ON CONFLICT DO NOTHING;
 
-    is_any_due := FOUND;
-    returned := return_lapsed_leases(horizon);
-    is_any_due := is_any_due OR returned > 0;
+    PERFORM return_lapsed_leases(horizon);
 
     -- Parked tokens that have expired, or were used or deleted.
     WITH
@@ -760,18 +717,10 @@ BEGIN
     SELECT token, mailroom_clock(), attempts, failures, priority FROM gone
     ON CONFLICT DO NOTHING;
 
-    is_any_due := is_any_due OR FOUND;
-
     -- New tokens that lie in the future: the clock was set back.
     UPDATE pending
     SET due_at = mailroom_clock()
     WHERE priority IN (0::smallint, 1::smallint) AND due_at > epoch + interval '1 second' AND attempts = 0;
-
-    is_any_due := is_any_due OR FOUND;
-
-    IF is_any_due THEN
-        PERFORM wake_collectors();
-    END IF;
 
     RETURN QUERY SELECT * FROM pg_catalog.unnest(kept);
 END;
@@ -789,7 +738,8 @@ COMMENT ON FUNCTION mailroom_tend(bigint, text, uuid[], bigint, timestamptz) IS
 -- from before `unborn` have ended, nothing can come any more that is older than `asked_at` was, nor than what is in view.
 CREATE FUNCTION mailroom_prospect(
     since timestamptz,
-    OUT is_due boolean,
+    enough integer,
+    OUT due bigint,
     OUT next_after bigint,
     OUT asked_at timestamptz,
     OUT oldest_place timestamptz,
@@ -806,38 +756,37 @@ BEGIN
 
     -- One statement, one snapshot: a token that moves between the tables is in one of them.
     SELECT
-        least(
-            min(place.due_at) FILTER (WHERE place.held_until IS NULL),
-            min(place.held_until)
-        ),
+        coalesce(sum(place.tokens) FILTER (WHERE place.claimable_at <= asked_at), 0::bigint)::bigint,
+        min(place.claimable_at) FILTER (WHERE place.claimable_at > asked_at),
         min(place.due_at),
         pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
         pg_snapshot_xmax(pg_current_snapshot())::text::bigint
-    INTO next_at, oldest_place, unfinished, unborn
+    INTO due, next_at, oldest_place, unfinished, unborn
     FROM (
         (
-            SELECT due_at, NULL::timestamptz AS held_until FROM pending
+            SELECT due_at, due_at AS claimable_at, 1::bigint AS tokens FROM pending
             WHERE priority = 0::smallint AND due_at >= horizon
-            ORDER BY due_at LIMIT 1
+            ORDER BY due_at
+            LIMIT enough
         )
         UNION ALL
         (
-            SELECT due_at, NULL FROM pending
+            SELECT due_at, due_at, 1::bigint FROM pending
             WHERE priority = 1::smallint AND due_at >= horizon
-            ORDER BY due_at LIMIT 1
+            ORDER BY due_at
+            LIMIT enough
         )
         UNION ALL
-        SELECT due_at, ends_at FROM leases WHERE ends_at >= horizon
+        SELECT due_at, ends_at, cardinality(tokens)::bigint FROM leases WHERE ends_at >= horizon
     ) AS place;
 
-    is_due := coalesce(next_at <= asked_at, false);
     next_after := ceil(extract(epoch FROM next_at - asked_at) * 1000::numeric)::bigint;
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom_prospect(timestamptz) IS
-    'For collectors: whether anything is due or lapsed, and otherwise in how many milliseconds the next thing is, null if'
-    ' nothing waits; and from what time on to look.';
+COMMENT ON FUNCTION mailroom_prospect(timestamptz, integer) IS
+    'For collectors: how many tokens are due or lapsed, counted to somewhere above enough, and in how many milliseconds the next'
+    ' thing is, null if nothing waits; and from what time on to look.';
 
 CREATE FUNCTION mailroom_retry(tokens bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE AS $$
@@ -855,10 +804,6 @@ BEGIN
         RETURNING token
     )
     SELECT token FROM back ORDER BY token;
-
-    IF FOUND THEN
-        PERFORM wake_collectors();
-    END IF;
 END;
 $$;
 
@@ -918,9 +863,8 @@ DECLARE
     signature text;
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
-        'wake_collectors()',
         'text_on_the_wire(text)',
-        'mailroom_prospect(timestamptz)',
+        'mailroom_prospect(timestamptz, integer)',
         'return_lapsed_leases(timestamptz)',
         'mailroom_tend(bigint, text, uuid[], bigint, timestamptz)',
         'mailroom_retry(bigint[])',
@@ -938,7 +882,5 @@ BEGIN
     END LOOP;
 END;
 $$;
-
-REVOKE ALL ON FUNCTION mailroom_sleep_key() FROM PUBLIC;
 
 COMMIT;

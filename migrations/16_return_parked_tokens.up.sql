@@ -23,10 +23,6 @@ BEGIN
     SELECT token, mailroom_clock(), attempts, failures, priority FROM gone
     ON CONFLICT DO NOTHING;
 
-    IF FOUND THEN
-        PERFORM wake_collectors();
-    END IF;
-
     RETURN NULL;
 END;
 $$;

@@ -10,7 +10,7 @@ LOCK TABLE jobs IN SHARE ROW EXCLUSIVE MODE;
 LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE;
 
 -- Collectors cannot claim or settle any more, and what they have not settled is sent again.
-LOCK TABLE pending, leases IN EXCLUSIVE MODE;
+LOCK TABLE pending, leases IN ACCESS EXCLUSIVE MODE;
 
 DO $$
 DECLARE
@@ -41,6 +41,9 @@ DELETE FROM pending;
 DELETE FROM parked;
 DELETE FROM leases;
 DELETE FROM dead;
+
+DROP TRIGGER after_pending_inserted ON pending;
+DROP FUNCTION trg_after_pending_inserted();
 
 COMMENT ON COLUMN jobs.last_seq IS 'Id of the last token that was handed over; 0 before the first.';
 

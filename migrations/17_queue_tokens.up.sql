@@ -10,8 +10,8 @@
 -- The cursor goes to the end of all ids, where collectors that know nothing of the queue find nothing to send; `mailroom` refuses
 -- to collect by it.
 --
--- Locks: nobody writes to tokens while it is read once, 1 s with two million tokens, and 15 s more if all of them are still
--- to be sent. Collectors that move the cursor wait meanwhile.
+-- Locks: nobody writes to tokens while it is read once, 1 s with two million tokens, and 8 s for each million
+-- that is still to be sent. Collectors that move the cursor wait meanwhile.
 
 BEGIN;
 
@@ -27,8 +27,19 @@ BEGIN
     VALUES (NEW.id, mailroom_clock(), delivery_priority(NEW.action))
     ON CONFLICT DO NOTHING;
 
-    -- After the insert, as wake_collectors() says; written out, because this is part of every registration.
-    IF NOT pg_try_advisory_xact_lock_shared((1298229612::bigint << 32) | 'pending'::regclass::oid::bigint) THEN
+    RETURN NULL;
+END;
+$$;
+
+-- After each insert, so also for what comes back. A collector that goes to sleep holds this lock exclusively; while it holds
+-- it, or waits for it, nobody gets it shared. Whoever gets it shared keeps it until the transaction ends: a collector that
+-- goes to sleep afterwards sees the row. So nobody pays for a notification while all collectors are awake; transactions
+-- that send one commit one after the other in the whole server.
+CREATE FUNCTION trg_after_pending_inserted() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    -- The oid tells the schemas of one database apart.
+    IF NOT pg_try_advisory_xact_lock_shared(1835100524, TG_RELID::integer) THEN
         PERFORM pg_catalog.pg_notify('token_insert'::text, ''::text);
     END IF;
 
@@ -44,14 +55,16 @@ DECLARE
     );
 BEGIN
     EXECUTE format('ALTER FUNCTION trg_after_token_inserted() SET search_path = pg_catalog, %I, pg_temp', home);
+    ALTER FUNCTION trg_after_pending_inserted() SET search_path = pg_catalog, pg_temp;
 END;
 $$;
 
--- It runs with its owner's rights now: nobody else may put it on a table of his own.
+-- They run with their owner's rights: nobody else may put them on a table of his own.
 REVOKE ALL ON FUNCTION trg_after_token_inserted() FROM PUBLIC;
+REVOKE ALL ON FUNCTION trg_after_pending_inserted() FROM PUBLIC;
 
-COMMENT ON FUNCTION trg_after_token_inserted() IS
-    'Queues a new token in the same transaction, and notifies token_insert if a collector sleeps.';
+COMMENT ON FUNCTION trg_after_token_inserted() IS 'Queues a new token in the same transaction.';
+COMMENT ON FUNCTION trg_after_pending_inserted() IS 'Notifies token_insert if a collector sleeps.';
 
 WITH
 cursors AS (
@@ -94,6 +107,12 @@ INSERT INTO pending (token, due_at, priority)
 SELECT id, clock_timestamp(), delivery_priority(action)
 FROM (SELECT * FROM owed WHERE NOT is_parked ORDER BY id) AS in_order
 ON CONFLICT DO NOTHING;
+
+-- Only now: no collector of this queue sleeps yet.
+CREATE TRIGGER after_pending_inserted
+    AFTER INSERT ON pending
+    FOR EACH ROW
+    EXECUTE FUNCTION trg_after_pending_inserted();
 
 UPDATE jobs SET last_seq = 9223372036854775807;
 

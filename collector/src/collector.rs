@@ -23,6 +23,7 @@ use crate::prefetch::Prefetch;
 use crate::queue::{BatchId, Claim, Queue, QueueError, Want};
 use crate::shutdown::{Stop, stopped};
 use crate::sink::{Sink, SinkError};
+use crate::sleeper::{Outcome, Sleeper};
 
 /// At the end, how long the reader gets to take what is on its way, and the database to record it. Together they stay
 /// below the ten seconds after which container runtimes kill.
@@ -47,6 +48,7 @@ pub struct Collector<Q, S> {
     outbox: Outbox<S>,
     signer: watch::Receiver<Arc<Signer>>,
     hints: watch::Receiver<u64>,
+    sleeper: Sleeper,
     stop: Stop,
     limit: usize,
     poll_interval: Duration,
@@ -61,13 +63,15 @@ pub struct Collector<Q, S> {
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
-    /// Puts the parts together. `hints` counts reasons to look, `signer` is watched for a newer one.
+    /// Puts the parts together. `hints` counts reasons to look, `sleeper` tells whether there
+    /// are any, `signer` is watched for a newer one.
     pub fn new(
         queue: Q,
         sink: S,
         settings: &CollectSettings,
         signer: watch::Receiver<Arc<Signer>>,
         hints: watch::Receiver<u64>,
+        sleeper: Sleeper,
         stop: Stop,
     ) -> Self {
         let now = Instant::now();
@@ -76,6 +80,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             outbox: Outbox::new(sink, Prefetch::new(settings.prefetch, settings.batch_limit)),
             signer,
             hints,
+            sleeper,
             stop,
             limit: settings.batch_limit,
             poll_interval: settings.poll_interval,
@@ -103,11 +108,13 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         loop {
             let now = Instant::now();
             let next = self.next_action(now);
+            let sleeps = self.has_nothing_to_do(now);
+            self.sleeper.wish(sleeps);
             tokio::select! {
                 biased;
                 () = stopped(&mut self.stop) => return Ok(()),
                 // Before the sink, which a fast reader keeps changing: what was taken must be settled meanwhile.
-                () = sleep_until(next.into()) => {
+                () = wait_until(next) => {
                     if !self.act(Instant::now()).await? {
                         return Ok(());
                     }
@@ -116,6 +123,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                     self.paused_until = None;
                 },
                 Ok(()) = self.hints.changed() => self.note_hints(),
+                news = self.sleeper.news() => {
+                    if !self.rest(news).await? {
+                        return Ok(());
+                    }
+                }
             }
         }
     }
@@ -140,6 +152,29 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let poll = self.polled + self.poll_interval;
         let look = if self.more { now } else { self.batcher.next_look().map_or(poll, |look| look.min(poll)) };
         Some(self.paused_until.map_or(look, |until| look.max(until)))
+    }
+
+    /// Whether only a token, or time, gives a reason to look.
+    fn has_nothing_to_do(&self, now: Instant) -> bool {
+        self.connection.is_open()
+            && self.outbox.wanted() > 0
+            && !self.more
+            && self.batcher.is_idle()
+            && self.paused_until.is_none_or(|until| until <= now)
+    }
+
+    /// Asks the queue what there is before sleeping; answers whether to go on.
+    async fn rest(&mut self, news: Outcome) -> Result<bool, CollectError> {
+        if news == Outcome::Refused {
+            self.batcher.refused(Instant::now());
+            return Ok(true);
+        }
+        match self.outbox.attend(Some(&mut self.stop), self.queue.prospect(self.limit)).await? {
+            Attended::Stopped => return Ok(false),
+            Attended::Done(Err(error)) => self.lost(&error),
+            Attended::Done(Ok(prospect)) => self.batcher.prospected(prospect, Instant::now()),
+        }
+        Ok(true)
     }
 
     /// Does what is due; answers whether to go on.
@@ -215,6 +250,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             partial: self.batcher.is_due(now),
             again,
         };
+        // What this look leaves is no reason for anybody to announce more.
+        self.sleeper.wish(false);
         // Hints from here on may tell of tokens that this look does not see.
         self.hints_seen = *self.hints.borrow_and_update();
         let settlements = if settles { self.outbox.take_settlements(now) } else { Vec::new() };
@@ -227,7 +264,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                     tracing::info!("{sentence}");
                 }
                 self.more = claim.batches.len() == want.batches;
-                self.batcher.looked(claim.waiting, !claim.batches.is_empty(), Instant::now());
+                self.batcher.looked(claim.waiting, claim.batches.len(), Instant::now());
                 if again {
                     self.polled = now;
                 }
@@ -317,5 +354,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                 Err(_) => return false,
             }
         }
+    }
+}
+
+/// Without the millisecond by which a timer is late.
+async fn wait_until(time: Instant) {
+    if time > Instant::now() {
+        sleep_until(time.into()).await;
     }
 }

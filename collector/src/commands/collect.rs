@@ -15,10 +15,10 @@ use crate::config::{
 use crate::keys::{KeyError, KeySource, Use};
 use crate::listener::Listener;
 use crate::postgres::{ConnectionSettings, ProcessEnvironment, SettingsError};
-use crate::queue::{CursorQueue, Intervals};
+use crate::queue::{CursorQueue, DeliveriesQueue, EitherQueue, Intervals};
 use crate::shutdown;
 use crate::sink::{StartError, Stdout};
-use crate::sleeper::Sleeper;
+use crate::sleeper::{self, Sleeper};
 use crate::telemetry;
 
 /// Arguments of `mailroom collect`.
@@ -87,7 +87,13 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
         QueueKind::Cursor => {
             let intervals = Intervals { poll: settings.poll_interval, reread: settings.healthcheck_interval };
             let queue = CursorQueue::new(connection.clone(), &settings.queue_name, intervals);
-            (queue, Sleeper::of_announced_queue(), None)
+            (EitherQueue::Cursor(Box::new(queue)), Sleeper::of_announced_queue(), None)
+        }
+        QueueKind::Deliveries => {
+            let queue = DeliveriesQueue::new(connection.clone(), settings.deliveries, settings.lease)
+                .map_err(io::Error::from)?;
+            let (sleeper, attendant) = sleeper::pair();
+            (EitherQueue::Deliveries(Box::new(queue)), sleeper, Some(attendant))
         }
     };
     let mut listener =

@@ -24,6 +24,7 @@ const HEALTHCHECK_INTERVAL: Setting =
 const BATCH_TIMEOUT: Setting = Setting { flag: "--batch-timeout", variable: "MAILROOM_BATCH_TIMEOUT" };
 const BATCH_LIMIT: Setting = Setting { flag: "--batch-limit", variable: "MAILROOM_BATCH_LIMIT" };
 const POLL_INTERVAL: Setting = Setting { flag: "--poll-interval", variable: "MAILROOM_POLL_INTERVAL" };
+const WAKE: Setting = Setting { flag: "--wake", variable: "MAILROOM_WAKE" };
 const PREFETCH: Setting = Setting { flag: "--prefetch", variable: "MAILROOM_PREFETCH" };
 const LOG_FORMAT: Setting = Setting { flag: "--log-format", variable: "MAILROOM_LOG_FORMAT" };
 const LOG_LEVEL: Setting = Setting { flag: "--log-level", variable: "MAILROOM_LOG_LEVEL" };
@@ -102,6 +103,14 @@ pub struct CollectFlags {
 
     #[arg(
         long,
+        value_name = "HOW",
+        help = "What makes the collector look: hints of the database and the poll, or the poll alone: hint or poll \
+                [env: MAILROOM_WAKE] [default: hint]"
+    )]
+    pub(crate) wake: Option<OsString>,
+
+    #[arg(
+        long,
         value_name = "BATCHES",
         allow_negative_numbers = true,
         help = "Batches on their way to the reader at once, 1 to 1000, or `auto`, which follows how fast the reader \
@@ -144,6 +153,8 @@ pub struct CollectSettings {
     pub batch_limit: usize,
     /// How often to look without a notification; at most the health-check interval.
     pub poll_interval: Duration,
+    /// What makes the collector look.
+    pub wake: Wake,
     /// How many batches are on their way to the reader at once.
     pub prefetch: Prefetch,
     /// The form of log lines.
@@ -157,6 +168,15 @@ pub struct CollectSettings {
 pub enum QueueKind {
     /// `jobs.last_seq`, on an untouched base schema.
     Cursor,
+}
+
+/// What makes the collector look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Notifications; the poll covers those that are lost.
+    Hint,
+    /// The poll alone. Saves a connection, and the database never announces anything to this collector.
+    Poll,
 }
 
 /// How many batches may be on their way to the reader at once.
@@ -198,6 +218,9 @@ impl CollectSettings {
             })?;
         let (_, poll_interval) = POLL_INTERVAL
             .value(f.poll_interval.as_ref(), variables, "5s", |text| value::duration(text, &INTERVALS))?;
+        let (_, wake) = WAKE.value(f.wake.as_ref(), variables, "hint", |text| {
+            value::one_of(text, &[("hint", Wake::Hint), ("poll", Wake::Poll)])
+        })?;
         let (_, prefetch) = PREFETCH.value(f.prefetch.as_ref(), variables, "auto", prefetch)?;
 
         if healthcheck_interval < batch_timeout {
@@ -217,6 +240,7 @@ impl CollectSettings {
             batch_timeout,
             batch_limit,
             poll_interval: poll_interval.min(healthcheck_interval),
+            wake,
             prefetch,
             log_format,
             log_level,
@@ -262,6 +286,7 @@ mod tests {
         assert_eq!(settings.batch_timeout, Duration::from_secs(5));
         assert_eq!(settings.batch_limit, 10);
         assert_eq!(settings.poll_interval, Duration::from_secs(5));
+        assert_eq!(settings.wake, Wake::Hint);
         assert_eq!(settings.prefetch, Prefetch::Auto);
         assert_eq!(settings.log_format, LogFormat::Text);
         assert_eq!(settings.log_level, LogLevel::Info);
@@ -315,6 +340,7 @@ mod tests {
                     .to_owned(),
             ),
             ("MAILROOM_POLL_INTERVAL", "0", format!("MAILROOM_POLL_INTERVAL is `0`, {SPAN} 100ms to 24h")),
+            ("MAILROOM_WAKE", "never", "MAILROOM_WAKE is `never`, but must be `hint` or `poll`".to_owned()),
             (
                 "MAILROOM_PREFETCH",
                 "many",

@@ -25,9 +25,14 @@ const BATCH_TIMEOUT: Setting = Setting { flag: "--batch-timeout", variable: "MAI
 const BATCH_LIMIT: Setting = Setting { flag: "--batch-limit", variable: "MAILROOM_BATCH_LIMIT" };
 const POLL_INTERVAL: Setting = Setting { flag: "--poll-interval", variable: "MAILROOM_POLL_INTERVAL" };
 const WAKE: Setting = Setting { flag: "--wake", variable: "MAILROOM_WAKE" };
+const RETENTION: Setting = Setting { flag: "--retention", variable: "MAILROOM_RETENTION" };
 const PREFETCH: Setting = Setting { flag: "--prefetch", variable: "MAILROOM_PREFETCH" };
 const LOG_FORMAT: Setting = Setting { flag: "--log-format", variable: "MAILROOM_LOG_FORMAT" };
 const LOG_LEVEL: Setting = Setting { flag: "--log-level", variable: "MAILROOM_LOG_LEVEL" };
+
+/// The upper end is a hundred years.
+const RETENTIONS: RangeInclusive<Duration> =
+    Duration::from_secs(86_400)..=Duration::from_secs(36_500 * 86_400);
 
 /// The flags of `mailroom collect`, as they were written.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -111,6 +116,14 @@ pub struct CollectFlags {
 
     #[arg(
         long,
+        value_name = "AGE",
+        help = "Age from which hand-overs are pruned from the log, at least 1d, or `off` [env: MAILROOM_RETENTION] \
+                [default: 30d]"
+    )]
+    pub(crate) retention: Option<OsString>,
+
+    #[arg(
+        long,
         value_name = "BATCHES",
         allow_negative_numbers = true,
         help = "Batches on their way to the reader at once, 1 to 1000, or `auto`, which follows how fast the reader \
@@ -155,6 +168,8 @@ pub struct CollectSettings {
     pub poll_interval: Duration,
     /// What makes the collector look.
     pub wake: Wake,
+    /// From which age on hand-overs are pruned from the log; `None` if they never are.
+    pub retention: Option<Duration>,
     /// How many batches are on their way to the reader at once.
     pub prefetch: Prefetch,
     /// The form of log lines.
@@ -221,6 +236,7 @@ impl CollectSettings {
         let (_, wake) = WAKE.value(f.wake.as_ref(), variables, "hint", |text| {
             value::one_of(text, &[("hint", Wake::Hint), ("poll", Wake::Poll)])
         })?;
+        let (_, retention) = RETENTION.value(f.retention.as_ref(), variables, "30d", retention_or_off)?;
         let (_, prefetch) = PREFETCH.value(f.prefetch.as_ref(), variables, "auto", prefetch)?;
 
         if healthcheck_interval < batch_timeout {
@@ -241,11 +257,27 @@ impl CollectSettings {
             batch_limit,
             poll_interval: poll_interval.min(healthcheck_interval),
             wake,
+            retention,
             prefetch,
             log_format,
             log_level,
         })
     }
+}
+
+/// An age from which what is done may be forgotten.
+///
+/// # Errors
+/// Anything but a whole number of hours or days, from one day on.
+pub fn retention(text: &str) -> Result<Duration, value::NotAllowed> {
+    value::age(text, &RETENTIONS)
+}
+
+fn retention_or_off(text: &str) -> Result<Option<Duration>, value::NotAllowed> {
+    if text == "off" {
+        return Ok(None);
+    }
+    retention(text).map(Some).map_err(|value::NotAllowed(ages)| value::NotAllowed(format!("`off` or {ages}")))
 }
 
 fn queue_kind(flag: Option<&OsString>, variables: Variables<'_>) -> Result<QueueKind, SettingError> {
@@ -287,6 +319,7 @@ mod tests {
         assert_eq!(settings.batch_limit, 10);
         assert_eq!(settings.poll_interval, Duration::from_secs(5));
         assert_eq!(settings.wake, Wake::Hint);
+        assert_eq!(settings.retention, Some(Duration::from_secs(30 * 86_400)));
         assert_eq!(settings.prefetch, Prefetch::Auto);
         assert_eq!(settings.log_format, LogFormat::Text);
         assert_eq!(settings.log_level, LogLevel::Info);
@@ -322,6 +355,11 @@ mod tests {
     }
 
     #[test]
+    fn pruning_can_be_switched_off() {
+        assert_eq!(read(&[("MAILROOM_RETENTION", "off")]).unwrap().retention, None);
+    }
+
+    #[test]
     fn every_invalid_value_is_one_sentence_that_names_its_variable() {
         const LIMIT: &str = "but must be a whole number from 1 to 10000";
         const SPAN: &str =
@@ -341,6 +379,12 @@ mod tests {
             ),
             ("MAILROOM_POLL_INTERVAL", "0", format!("MAILROOM_POLL_INTERVAL is `0`, {SPAN} 100ms to 24h")),
             ("MAILROOM_WAKE", "never", "MAILROOM_WAKE is `never`, but must be `hint` or `poll`".to_owned()),
+            (
+                "MAILROOM_RETENTION",
+                "30",
+                "MAILROOM_RETENTION is `30`, but must be `off` or a whole number with the unit h or d, from 24h to 36500d"
+                    .to_owned(),
+            ),
             (
                 "MAILROOM_PREFETCH",
                 "many",

@@ -11,7 +11,7 @@ use std::fmt;
 
 use mailroom_verifier_core::Version;
 
-pub use collect::{CollectFlags, CollectSettings, Prefetch, QueueKind, Wake};
+pub use collect::{CollectFlags, CollectSettings, Prefetch, QueueKind, Wake, retention};
 pub use value::{NotAllowed, Span};
 
 /// The variable that says which database to connect to. It may hold a password, so there is no flag for it.

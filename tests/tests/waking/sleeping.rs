@@ -63,11 +63,18 @@ impl Participant {
     }
 }
 
-/// Announces as whatever writes to `pending` does, if that is necessary; answers whether it was.
+/// What a collector that sleeps has, and writers try to share.
+const LOCK: &str = "SELECT pg_advisory_lock(1835100524, 'pending'::regclass::oid::integer)";
+
+/// Makes something due, and with it the announcement if it is necessary.
+const WRITE: &str = "INSERT INTO pending (token, due_at, priority)
+    SELECT coalesce(max(token), 0) + 1, now(), 1 FROM pending";
+
+/// Writes; answers whether it had to announce that.
 async fn write(client: &Client) -> Result<bool> {
-    let query = "SELECT pg_try_advisory_xact_lock_shared(mailroom_sleep_key())";
+    let query = "SELECT pg_try_advisory_xact_lock_shared(1835100524, 'pending'::regclass::oid::integer)";
     let is_awake: bool = client.query_one(query, &[]).await?.get(0);
-    client.batch_execute("SELECT wake_collectors()").await?;
+    client.batch_execute(WRITE).await?;
     Ok(!is_awake)
 }
 
@@ -104,7 +111,8 @@ async fn nobody_sleeps_while_a_writer_has_not_committed() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let mut participants = [Participant::start(&database).await?, Participant::start(&database).await?];
-    client.batch_execute("BEGIN; SELECT wake_collectors()").await?;
+    client.batch_execute("BEGIN").await?;
+    client.batch_execute(WRITE).await?;
     for participant in &mut participants {
         let start = Instant::now();
         assert_eq!(participant.lie_down().await?, Outcome::Refused);
@@ -129,6 +137,7 @@ async fn whoever_sleeps_in_company_takes_over() -> Result<()> {
     assert_eq!(second.news().await?, Outcome::Asleep);
     assert!(write(&client).await?);
     second.expect_hint().await?;
+    first.expect_hint().await?;
     // Of a process that is gone, too.
     first.fall_asleep().await?;
     second.fall_asleep().await?;
@@ -143,12 +152,12 @@ async fn whoever_sleeps_in_company_takes_over() -> Result<()> {
 async fn whoever_sleeps_in_company_is_told_when_a_writer_was_quicker() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    // A collector that has the lock and lets it go for a writer, in one moment.
-    let lock = "SELECT pg_advisory_lock(mailroom_sleep_key())";
-    client.batch_execute(lock).await?;
+    // A collector that has the lock, and then a writer at the same moment.
+    client.batch_execute(LOCK).await?;
     let mut second = Participant::start(&database).await?;
     second.fall_asleep().await?;
-    client.batch_execute("SELECT pg_advisory_unlock_all(), wake_collectors(), pg_sleep(1)").await?;
+    let change = format!("SELECT pg_advisory_unlock_all(); {WRITE}; SELECT pg_sleep(1)");
+    client.batch_execute(&change).await?;
     assert_eq!(second.news().await?, Outcome::Refused);
     Ok(())
 }
@@ -157,7 +166,7 @@ async fn whoever_sleeps_in_company_is_told_when_a_writer_was_quicker() -> Result
 async fn a_sleeper_in_company_asks_again_in_case_the_holder_froze() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client.batch_execute("SELECT pg_advisory_lock(mailroom_sleep_key())").await?;
+    client.batch_execute(LOCK).await?;
     let mut second = Participant::start(&database).await?;
     second.fall_asleep().await?;
     let start = Instant::now();

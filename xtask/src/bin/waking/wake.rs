@@ -73,7 +73,8 @@ async fn run(server: &Server, contestant: Contestant, writers: u32, duration: Du
     // Where somebody has the lock of a sleeping collector all the time, everything is announced.
     let sleeper = server.connect().await?;
     if contestant == Contestant::NotifyEach {
-        sleeper.batch_execute("SELECT pg_advisory_lock(mailroom_sleep_key())").await?;
+        let lock = "SELECT pg_advisory_lock(1835100524, 'pending'::regclass::oid::integer)";
+        sleeper.batch_execute(lock).await?;
     }
     let mut collector = Collector::start(&mut contestant.collector(server.url())?)?;
     let reader = Reader::of(&mut collector)?;

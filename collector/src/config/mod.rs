@@ -12,7 +12,7 @@ use std::fmt;
 
 use mailroom_verifier_core::Version;
 
-pub use collect::{CollectFlags, CollectSettings, Prefetch, QueueKind};
+pub use collect::{CollectFlags, CollectSettings, Prefetch, QueueKind, Wake, retention};
 pub use deliveries::{DeliveryFlags, DeliverySettings};
 pub use value::{NotAllowed, Span};
 

@@ -55,6 +55,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     15 create_delivery_queue,
     16 return_parked_tokens,
     17 queue_tokens,
+    18 operate_delivery_queue,
 ];
 
 impl Migration {

@@ -68,7 +68,6 @@ CREATE TABLE parked (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 CREATE INDEX parked_account_idx ON parked (account);
-CREATE INDEX parked_expires_at_idx ON parked (expires_at);
 
 COMMENT ON TABLE parked IS
     'Tokens whose account has not the status that they need. They wait again when it has; until they expire.';
@@ -80,7 +79,6 @@ COMMENT ON COLUMN parked.attempts IS 'As in pending.';
 COMMENT ON COLUMN parked.failures IS 'As in pending.';
 COMMENT ON COLUMN parked.priority IS 'As in pending.';
 COMMENT ON INDEX parked_account_idx IS 'Serves changing a status: the tokens of an account that wait for it.';
-COMMENT ON INDEX parked_expires_at_idx IS 'Serves ending what has expired.';
 
 CREATE TABLE leases (
     batch uuid NOT NULL,
@@ -691,7 +689,7 @@ BEGIN
     ended AS MATERIALIZED (
         SELECT token FROM parked
         WHERE expires_at <= floor(extract(epoch FROM epoch))::bigint
-        ORDER BY expires_at
+            OR NOT EXISTS (SELECT FROM tokens WHERE id = parked.token AND consumed_at IS NULL)
         LIMIT 10000
         FOR UPDATE SKIP LOCKED
     ),

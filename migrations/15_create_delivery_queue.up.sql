@@ -740,6 +740,7 @@ CREATE FUNCTION mailroom_prospect(
     since timestamptz,
     enough integer,
     OUT due bigint,
+    OUT lapsed bigint,
     OUT next_after bigint,
     OUT asked_at timestamptz,
     OUT oldest_place timestamptz,
@@ -756,28 +757,31 @@ BEGIN
 
     -- One statement, one snapshot: a token that moves between the tables is in one of them.
     SELECT
-        coalesce(sum(place.tokens) FILTER (WHERE place.claimable_at <= asked_at), 0::bigint)::bigint,
+        coalesce(sum(place.tokens) FILTER (WHERE place.claimable_at <= asked_at), 0::numeric)::bigint,
+        coalesce(
+            sum(place.tokens) FILTER (WHERE place.claimable_at <= asked_at AND place.is_leased), 0::numeric
+        )::bigint,
         min(place.claimable_at) FILTER (WHERE place.claimable_at > asked_at),
         min(place.due_at),
         pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
         pg_snapshot_xmax(pg_current_snapshot())::text::bigint
-    INTO due, next_at, oldest_place, unfinished, unborn
+    INTO due, lapsed, next_at, oldest_place, unfinished, unborn
     FROM (
         (
-            SELECT due_at, due_at AS claimable_at, 1::bigint AS tokens FROM pending
+            SELECT due_at, due_at AS claimable_at, 1::bigint AS tokens, false AS is_leased FROM pending
             WHERE priority = 0::smallint AND due_at >= horizon
             ORDER BY due_at
             LIMIT enough
         )
         UNION ALL
         (
-            SELECT due_at, due_at, 1::bigint FROM pending
+            SELECT due_at, due_at, 1::bigint, false FROM pending
             WHERE priority = 1::smallint AND due_at >= horizon
             ORDER BY due_at
             LIMIT enough
         )
         UNION ALL
-        SELECT due_at, ends_at, cardinality(tokens)::bigint FROM leases WHERE ends_at >= horizon
+        SELECT due_at, ends_at, cardinality(tokens)::bigint, true FROM leases WHERE ends_at >= horizon
     ) AS place;
 
     next_after := ceil(extract(epoch FROM next_at - asked_at) * 1000::numeric)::bigint;
@@ -785,8 +789,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom_prospect(timestamptz, integer) IS
-    'For collectors: how many tokens are due or lapsed, counted to somewhere above enough, and in how many milliseconds the next'
-    ' thing is, null if nothing waits; and from what time on to look.';
+    'For collectors: how many tokens are due, counted to somewhere above enough, and how many of them are in leases that have'
+    ' lapsed; in how many milliseconds the next thing is, null if nothing waits; and from what time on to look.';
 
 CREATE FUNCTION mailroom_retry(tokens bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE AS $$

@@ -16,10 +16,11 @@ use crate::config::{
 use crate::keys::{KeyError, KeySource, Use};
 use crate::listener::Listener;
 use crate::postgres::{ConnectionSettings, ProcessEnvironment, SettingsError};
-use crate::queue::{CursorQueue, Intervals};
+use crate::queue::{CursorQueue, DeliveriesQueue, EitherQueue, Intervals};
+use crate::retention::Pruner;
 use crate::shutdown;
 use crate::sink::{StartError, Stdout};
-use crate::sleeper::Sleeper;
+use crate::sleeper::{self, Sleeper};
 use crate::telemetry;
 
 /// Arguments of `mailroom collect`.
@@ -87,12 +88,26 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
     let queue = match settings.queue_kind {
         QueueKind::Cursor => {
             let intervals = Intervals { poll: settings.poll_interval, reread: settings.healthcheck_interval };
-            CursorQueue::new(connection.clone(), &settings.queue_name, intervals)
+            let queue = CursorQueue::new(connection.clone(), &settings.queue_name, intervals);
+            EitherQueue::Cursor(Box::new(queue))
+        }
+        QueueKind::Deliveries => {
+            let queue = DeliveriesQueue::new(connection.clone(), settings.deliveries, settings.lease)
+                .map_err(io::Error::from)?;
+            EitherQueue::Deliveries(Box::new(queue))
         }
     };
     // On the base schema everything is announced, whoever sleeps.
-    let (sleeper, attendant) = match settings.queue_kind {
-        QueueKind::Cursor => (Sleeper::without_lock(), None),
+    let (sleeper, attendant) = match (settings.queue_kind, settings.wake) {
+        (QueueKind::Deliveries, Wake::Hint) => {
+            let (sleeper, attendant) = sleeper::pair();
+            (sleeper, Some(attendant))
+        }
+        _ => (Sleeper::without_lock(), None),
+    };
+    let _pruner = match (settings.queue_kind, settings.retention) {
+        (QueueKind::Deliveries, Some(age)) => Some(Pruner::start(connection.clone(), age)),
+        _ => None,
     };
     let mut listener = (settings.wake == Wake::Hint)
         .then(|| Listener::start(connection, &settings.channel, settings.healthcheck_interval, attendant));

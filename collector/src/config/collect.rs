@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mailroom_verifier_core::Version;
 
-use super::{Origin, Setting, SettingError, Span, Variables, token_format, value};
+use super::{DeliveryFlags, DeliverySettings, Setting, SettingError, Span, Variables, token_format, value};
 use crate::telemetry::{LogFormat, LogLevel};
 
 /// Rows of a batch; the upper end keeps a line, which is held in memory whole, below 10 MB.
@@ -14,6 +14,7 @@ const BATCH_LIMITS: RangeInclusive<usize> = 1..=10_000;
 const BATCH_TIMEOUTS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3_600);
 /// The lower end keeps an idle collector from asking the database without a pause.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(86_400);
+const LEASES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 const PREFETCH_BATCHES: RangeInclusive<usize> = 1..=1_000;
 
 const CHANNEL_NAME: Setting = Setting { flag: "--channel-name", variable: "MAILROOM_CHANNEL_NAME" };
@@ -27,6 +28,7 @@ const POLL_INTERVAL: Setting = Setting { flag: "--poll-interval", variable: "MAI
 const WAKE: Setting = Setting { flag: "--wake", variable: "MAILROOM_WAKE" };
 const RETENTION: Setting = Setting { flag: "--retention", variable: "MAILROOM_RETENTION" };
 const PREFETCH: Setting = Setting { flag: "--prefetch", variable: "MAILROOM_PREFETCH" };
+const LEASE: Setting = Setting { flag: "--lease", variable: "MAILROOM_LEASE" };
 const LOG_FORMAT: Setting = Setting { flag: "--log-format", variable: "MAILROOM_LOG_FORMAT" };
 const LOG_LEVEL: Setting = Setting { flag: "--log-level", variable: "MAILROOM_LOG_LEVEL" };
 
@@ -68,9 +70,22 @@ pub struct CollectFlags {
     #[arg(
         long,
         value_name = "KIND",
-        help = "Kind of the queue; this release has `cursor` only [env: MAILROOM_QUEUE_KIND] [default: cursor]"
+        help = "Kind of the queue: deliveries or, on a schema before migration 15, cursor [env: MAILROOM_QUEUE_KIND] \
+                [default: deliveries]"
     )]
     pub(crate) queue_kind: Option<OsString>,
+
+    #[command(flatten)]
+    pub(crate) deliveries: DeliveryFlags,
+
+    #[arg(
+        long,
+        value_name = "MS",
+        allow_negative_numbers = true,
+        help = "How long a claimed batch is this collector's without being renewed, 1s to 24h \
+                [env: MAILROOM_LEASE] [default: 90s]"
+    )]
+    pub(crate) lease: Option<OsString>,
 
     #[arg(
         long,
@@ -157,6 +172,10 @@ pub struct CollectSettings {
     pub queue_name: String,
     /// Which queue to collect from.
     pub queue_kind: QueueKind,
+    /// What the queue `deliveries` does about tokens that do not go out at once.
+    pub deliveries: DeliverySettings,
+    /// How long a claimed batch is this collector's without being renewed.
+    pub lease: Duration,
     /// How often all tokens beyond the cursor are read again, and the longest time between two polls and between two
     /// questions to the listening connection.
     pub healthcheck_interval: Duration,
@@ -183,6 +202,8 @@ pub struct CollectSettings {
 pub enum QueueKind {
     /// `jobs.last_seq`, on an untouched base schema.
     Cursor,
+    /// Rows that are queued, leased and logged.
+    Deliveries,
 }
 
 /// What makes the collector look.
@@ -238,6 +259,8 @@ impl CollectSettings {
         })?;
         let (_, retention) = RETENTION.value(f.retention.as_ref(), variables, "30d", retention_or_off)?;
         let (_, prefetch) = PREFETCH.value(f.prefetch.as_ref(), variables, "auto", prefetch)?;
+        let (_, lease) =
+            LEASE.value(f.lease.as_ref(), variables, "90s", |text| value::duration(text, &LEASES))?;
 
         if healthcheck_interval < batch_timeout {
             return Err(SettingError::HealthcheckBelowTimeout {
@@ -252,6 +275,8 @@ impl CollectSettings {
             channel,
             queue_name,
             queue_kind: queue_kind(f.queue_kind.as_ref(), variables)?,
+            deliveries: DeliverySettings::read(&f.deliveries, variables)?,
+            lease,
             healthcheck_interval,
             batch_timeout,
             batch_limit,
@@ -281,10 +306,9 @@ fn retention_or_off(text: &str) -> Result<Option<Duration>, value::NotAllowed> {
 }
 
 fn queue_kind(flag: Option<&OsString>, variables: Variables<'_>) -> Result<QueueKind, SettingError> {
-    let kinds = [("cursor", Some(QueueKind::Cursor)), ("deliveries", None)];
-    let (origin, kind): (Origin, _) =
-        QUEUE_KIND.value(flag, variables, "cursor", |text| value::one_of(text, &kinds))?;
-    kind.ok_or(SettingError::NoDeliveries { origin })
+    let kinds = [("cursor", QueueKind::Cursor), ("deliveries", QueueKind::Deliveries)];
+    let (_, kind) = QUEUE_KIND.value(flag, variables, "deliveries", |text| value::one_of(text, &kinds))?;
+    Ok(kind)
 }
 
 fn prefetch(text: &str) -> Result<Prefetch, value::NotAllowed> {
@@ -313,7 +337,7 @@ mod tests {
         assert_eq!(settings.token_format, Version::V1);
         assert_eq!(settings.channel, "token_insert");
         assert_eq!(settings.queue_name, "mailroom");
-        assert_eq!(settings.queue_kind, QueueKind::Cursor);
+        assert_eq!(settings.queue_kind, QueueKind::Deliveries);
         assert_eq!(settings.healthcheck_interval, Duration::from_secs(270));
         assert_eq!(settings.batch_timeout, Duration::from_secs(5));
         assert_eq!(settings.batch_limit, 10);
@@ -399,13 +423,6 @@ mod tests {
                 "MAILROOM_QUEUE_KIND",
                 "Cursor",
                 "MAILROOM_QUEUE_KIND is `Cursor`, but must be `cursor` or `deliveries`".to_owned(),
-            ),
-            (
-                "MAILROOM_QUEUE_KIND",
-                "deliveries",
-                "MAILROOM_QUEUE_KIND is `deliveries`, but this release collects from the queue `cursor` only; set it \
-                 to `cursor`"
-                    .to_owned(),
             ),
             (
                 "MAILROOM_LOG_LEVEL",

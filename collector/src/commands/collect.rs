@@ -92,14 +92,13 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
             EitherQueue::Cursor(Box::new(queue))
         }
         QueueKind::Deliveries => {
-            let queue = DeliveriesQueue::new(connection.clone(), settings.deliveries, settings.lease)
-                .map_err(io::Error::from)?;
-            EitherQueue::Deliveries(Box::new(queue))
+            let queue = DeliveriesQueue::new(connection.clone(), settings.deliveries, settings.lease);
+            EitherQueue::Deliveries(Box::new(queue.map_err(io::Error::from)?))
         }
     };
     // On the base schema everything is announced, whoever sleeps.
-    let (sleeper, attendant) = match (settings.queue_kind, settings.wake) {
-        (QueueKind::Deliveries, Wake::Hint) => {
+    let (sleeper, attendant) = match settings.queue_kind {
+        QueueKind::Deliveries if settings.wake == Wake::Hint => {
             let (sleeper, attendant) = sleeper::pair();
             (sleeper, Some(attendant))
         }

@@ -27,5 +27,9 @@ pub mod corpus;
 pub mod postgres;
 pub mod program;
 #[cfg(feature = "client")]
+pub mod proxy;
+#[cfg(feature = "client")]
+pub mod recorder;
+#[cfg(feature = "client")]
 pub mod rows;
 pub mod tools;

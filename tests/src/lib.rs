@@ -24,6 +24,12 @@ pub mod application;
 #[cfg(feature = "client")]
 pub mod collector;
 pub mod corpus;
+#[cfg(feature = "client")]
+pub mod fleet;
+#[cfg(feature = "client")]
+pub mod history;
+#[cfg(feature = "client")]
+pub mod mailer;
 pub mod postgres;
 pub mod program;
 #[cfg(feature = "client")]
@@ -33,3 +39,5 @@ pub mod recorder;
 #[cfg(feature = "client")]
 pub mod rows;
 pub mod tools;
+#[cfg(feature = "client")]
+pub mod workload;

@@ -22,6 +22,8 @@
 #[cfg(feature = "client")]
 pub mod application;
 #[cfg(feature = "client")]
+pub mod clock;
+#[cfg(feature = "client")]
 pub mod collector;
 pub mod corpus;
 #[cfg(feature = "client")]
@@ -39,5 +41,7 @@ pub mod recorder;
 #[cfg(feature = "client")]
 pub mod rows;
 pub mod tools;
+#[cfg(feature = "client")]
+pub mod trial;
 #[cfg(feature = "client")]
 pub mod workload;

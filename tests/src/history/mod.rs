@@ -5,9 +5,12 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_postgres::Client;
 
+use crate::postgres::Database;
 use crate::recorder::{Recorder, SecretBytes};
 
 /// How many faults of a kind an error names.
@@ -208,6 +211,36 @@ impl History {
             }
         }
         Ok((log, faults))
+    }
+}
+
+/// Notes what is claimed, from its start to its end.
+#[derive(Debug)]
+pub struct Watch {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<Result<HashSet<i64>>>,
+}
+
+impl Watch {
+    /// Begins, on a connection of its own.
+    pub async fn start(database: &Database) -> Result<Self> {
+        let client = database.connect().await?;
+        let (stop, stopped) = watch::channel(false);
+        let task = tokio::spawn(async move {
+            let mut all = HashSet::new();
+            while !*stopped.borrow() {
+                all.extend(claimed(&client).await?);
+                sleep(Duration::from_millis(5)).await;
+            }
+            Ok(all)
+        });
+        Ok(Self { stop, task })
+    }
+
+    /// All that was claimed at some time.
+    pub async fn end(self) -> Result<HashSet<i64>> {
+        self.stop.send_replace(true);
+        self.task.await?
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Seen {
     pub tokens: HashMap<SecretBytes, Vec<Handover>>,
     /// How many tokens came, repetitions included.
     pub handovers: usize,
+    /// How often a reader did not say of a token, by its id, that it was sent: so often it may come again.
+    pub refused: HashMap<i64, usize>,
     /// What no collector may write: forged or malformed tokens, lines that cannot be read.
     pub faults: Vec<String>,
     /// Ends of lines that never came, because their writer was killed.
@@ -70,8 +72,10 @@ impl Recorder {
     pub fn read(&self, collector: &str, pipe: OwnedFd, pace: Pace) -> JoinHandle<()> {
         let (recorder, collector) = (self.clone(), collector.to_owned());
         thread::spawn(move || {
-            // What is in this buffer was taken out of the pipe, and is remembered even if the collector dies now.
-            let mut pipe = BufReader::with_capacity(1 << 16, std::fs::File::from(pipe));
+            // What is in this buffer was taken out of the pipe, so all of it must be remembered. A reader that ends before the pipe
+            // does takes nothing ahead.
+            let ahead = if pace.lines.is_some() { 1 } else { 1 << 16 };
+            let mut pipe = BufReader::with_capacity(ahead, std::fs::File::from(pipe));
             for _ in 0..pace.lines.unwrap_or(usize::MAX) {
                 let mut line = Vec::new();
                 if !pipe.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {

@@ -1,6 +1,7 @@
 //! What every test under fault begins with: a queue, connections to it, and what is to be remembered.
 
 use std::env;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
@@ -38,7 +39,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Trial {
     /// Where the queue is.
-    pub database: Database,
+    pub database: Arc<Database>,
     /// A connection that no fault is meant for.
     pub client: Client,
     /// All lines.
@@ -67,7 +68,7 @@ impl Trial {
         let recorder = Recorder::new()?;
         let history = History::new(&recorder);
         Ok(Self {
-            database,
+            database: Arc::new(database),
             client,
             recorder,
             history,
@@ -93,7 +94,7 @@ impl Trial {
     }
 
     /// Some time, at most `longest`.
-    pub fn while_(&mut self, longest: Duration) -> Duration {
+    pub fn up_to(&mut self, longest: Duration) -> Duration {
         Duration::from_micros(self.random.u64(0..=u64::try_from(longest.as_micros()).unwrap_or(u64::MAX)))
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -68,6 +69,11 @@ impl History {
         *self.faults.entry(kind).or_default() += 1;
     }
 
+    /// How many faults were noted.
+    pub fn faults(&self) -> usize {
+        self.faults.values().sum()
+    }
+
     /// Notes a fault, and that what is claimed now may go out again because of it.
     pub async fn note_at_risk(&mut self, kind: &'static str, client: &Client) -> Result<()> {
         self.note(kind);
@@ -121,12 +127,13 @@ impl History {
                 faults.push(format!("{} handed over a token that never was", handovers[0].collector));
                 continue;
             };
-            let allowed = self.at_risk.get(&id).copied().unwrap_or_default();
+            let counted = |by: &HashMap<i64, usize>| by.get(&id).copied().unwrap_or_default();
+            let allowed = counted(&self.at_risk) + counted(&seen.refused);
             let repeated = handovers.len() - 1;
             at_risk += allowed.min(repeated);
             if repeated > allowed {
                 faults.push(format!(
-                    "token {id} was handed over {} times, and on its way at {allowed} faults: {handovers:?}; its log: {:?}",
+                    "token {id} was handed over {} times, and failed or on its way at {allowed} faults: {handovers:?}; its log: {:?}",
                     handovers.len(),
                     attempts.get(&id)
                 ));
@@ -218,29 +225,36 @@ impl History {
 #[derive(Debug)]
 pub struct Watch {
     stop: watch::Sender<bool>,
-    task: JoinHandle<Result<HashSet<i64>>>,
+    task: JoinHandle<HashSet<i64>>,
 }
 
 impl Watch {
-    /// Begins, on a connection of its own.
-    pub async fn start(database: &Database) -> Result<Self> {
-        let client = database.connect().await?;
+    /// Begins, on a connection of its own, which may fail while the server does.
+    pub fn start(database: &Arc<Database>) -> Self {
+        let database = Arc::clone(database);
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(async move {
             let mut all = HashSet::new();
             while !*stopped.borrow() {
-                all.extend(claimed(&client).await?);
+                if let Ok(client) = database.connect().await {
+                    while !*stopped.borrow()
+                        && let Ok(claimed) = claimed(&client).await
+                    {
+                        all.extend(claimed);
+                        sleep(Duration::from_millis(5)).await;
+                    }
+                }
                 sleep(Duration::from_millis(5)).await;
             }
-            Ok(all)
+            all
         });
-        Ok(Self { stop, task })
+        Self { stop, task }
     }
 
     /// All that was claimed at some time.
     pub async fn end(self) -> Result<HashSet<i64>> {
         self.stop.send_replace(true);
-        self.task.await?
+        Ok(self.task.await?)
     }
 }
 

@@ -21,7 +21,7 @@ async fn tokens_deleted_used_and_suspended_while_claimed_harm_no_other() -> Resu
     let mut changed = 0;
     for number in 0..CHANGES {
         trial.register(TOKENS / CHANGES).await?;
-        sleep(trial.while_(Duration::from_millis(50))).await;
+        sleep(trial.up_to(Duration::from_millis(50))).await;
         let mut tokens: Vec<i64> = claimed(&trial.client).await?.into_iter().collect();
         tokens.sort_unstable();
         tokens.retain(|_| trial.random.u8(0..4) == 0);

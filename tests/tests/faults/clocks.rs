@@ -42,7 +42,7 @@ async fn collectors_whose_clocks_are_an_hour_off_lose_and_repeat_nothing() -> Re
     let ahead = start(&trial, &clock, "ahead", HOUR)?;
     let behind = start(&trial, &clock, "behind", -HOUR)?;
     trial.register(TOKENS / 2).await?;
-    sleep(trial.while_(Duration::from_millis(800))).await;
+    sleep(trial.up_to(Duration::from_millis(800))).await;
     // The lease of the one is taken over by the other.
     let log = behind.kill()?;
     trial.history.note_at_risk("kills", &trial.client).await?;

@@ -19,11 +19,11 @@ async fn kill_again_and_again(number: usize) -> Result<()> {
     for kill in 0..KILLS {
         while collectors.len() < number {
             // A reader of any speed, so that more or less is on its way when the end comes.
-            let pace = Pace { pause: trial.while_(Duration::from_millis(2)), ..Pace::default() };
+            let pace = Pace { pause: trial.up_to(Duration::from_millis(2)), ..Pace::default() };
             collectors.push(trial.collector(&format!("{kill}"), pace)?);
         }
         trial.register(TOKENS / KILLS).await?;
-        sleep(trial.while_(Duration::from_millis(200))).await;
+        sleep(trial.up_to(Duration::from_millis(200))).await;
         let victim = collectors.swap_remove(trial.random.usize(..number));
         victim.kill()?;
         trial.history.note_at_risk("kills", &trial.client).await?;

@@ -27,7 +27,7 @@ async fn a_pipe_closed_by_its_reader_loses_nothing_and_leaves_nothing_claimed() 
             let line = read_one_line(&mut output)?;
             trial.recorder.take(&closing.to_string(), line.as_bytes());
         }
-        sleep(trial.while_(Duration::from_millis(50))).await;
+        sleep(trial.up_to(Duration::from_millis(50))).await;
         // What was read and is not settled now may be given back.
         trial.history.note_at_risk("closed pipes", &trial.client).await?;
         drop(output);

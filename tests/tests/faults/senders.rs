@@ -39,7 +39,7 @@ async fn a_sender_killed_at_random_moments_loses_nothing() -> Result<()> {
     let collector = collector(&trial, &mailer, "one")?;
     for _ in 0..KILLS {
         trial.register(TOKENS / KILLS).await?;
-        sleep(trial.while_(Duration::from_millis(600))).await;
+        sleep(trial.up_to(Duration::from_millis(600))).await;
         trial.history.note_at_risk("kills of a sender", &trial.client).await?;
         mailer.signal("one", Signal::KILL);
     }
@@ -56,7 +56,7 @@ async fn a_sender_frozen_past_its_lease_loses_nothing() -> Result<()> {
     let other = collector(&trial, &mailer, "other")?;
     trial.register(TOKENS / 2).await?;
     sleep(Duration::from_millis(500)).await;
-    let watch = Watch::start(&trial.database).await?;
+    let watch = Watch::start(&trial.database);
     let processes = mailer.signal("frozen", Signal::STOP);
     assert_eq!(processes, 1);
     trial.history.note("frozen senders");
@@ -96,11 +96,11 @@ async fn a_sender_that_answers_oddly_loses_nothing() -> Result<()> {
     let (mut trial, mailer) = start().await?;
     mailer.answer(Manner::Odd(trial.random.u64(..)));
     let collectors = vec![collector(&trial, &mailer, "one")?, collector(&trial, &mailer, "two")?];
-    let watch = Watch::start(&trial.database).await?;
+    let watch = Watch::start(&trial.database);
     trial.history.note("odd senders");
     for _ in 0..10 {
         trial.register(TOKENS / 10).await?;
-        sleep(trial.while_(Duration::from_millis(400))).await;
+        sleep(trial.up_to(Duration::from_millis(400))).await;
     }
     sleep(Duration::from_secs(5)).await;
     mailer.answer(Manner::Sent(Duration::ZERO));

@@ -22,9 +22,9 @@ async fn a_server_stopped_fast_and_at_once_ten_times_loses_and_repeats_nothing()
     let collectors = vec![trial.collector("one", pace)?, trial.collector("two", pace)?];
     for restart in 0..RESTARTS {
         trial.register(TOKENS / RESTARTS).await?;
-        sleep(trial.while_(Duration::from_millis(300))).await;
+        sleep(trial.up_to(Duration::from_millis(300))).await;
         cluster.stop(if restart % 2 == 0 { Shutdown::Fast } else { Shutdown::Immediate })?;
-        sleep(trial.while_(Duration::from_millis(500))).await;
+        sleep(trial.up_to(Duration::from_millis(500))).await;
         cluster.start_again()?;
         trial.connect_again().await?;
         trial.history.note("restarts of the server");
@@ -41,7 +41,7 @@ async fn all_sessions_ended_fifty_times_lose_and_repeat_nothing() -> Result<()> 
     let collectors = vec![trial.collector("one", pace)?, trial.collector("two", pace)?];
     for _ in 0..TERMINATIONS {
         trial.register(TOKENS / TERMINATIONS).await?;
-        sleep(trial.while_(Duration::from_millis(200))).await;
+        sleep(trial.up_to(Duration::from_millis(200))).await;
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE datname = current_database() AND pid <> pg_backend_pid()";
         trial.client.execute(end, &[]).await?;

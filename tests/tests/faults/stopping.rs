@@ -30,10 +30,10 @@ async fn collectors_asked_to_end_under_load_end_in_order_and_leave_nothing_claim
         let mut command = collector::command(trial.database.url())?;
         command.args(SETTINGS).args(["--sender", &mailer.command("sender")]);
         let by_sender = Member::run("by sender", &mut command, &trial.recorder, Pace::default())?;
-        sleep(trial.while_(Duration::from_millis(400))).await;
+        sleep(trial.up_to(Duration::from_millis(400))).await;
         // One after the other, so that the one ends while the other goes on claiming.
         by_pipe.stop(WITHIN)?;
-        sleep(trial.while_(Duration::from_millis(100))).await;
+        sleep(trial.up_to(Duration::from_millis(100))).await;
         by_sender.stop(WITHIN)?;
         trial.history.note("stops by SIGTERM");
         trial.history.nothing_is_claimed(&trial.client).await?;

@@ -18,6 +18,7 @@ use crate::postgres::{ConnectionSettings, ProcessEnvironment, SettingsError};
 use crate::queue::{CursorQueue, Intervals};
 use crate::shutdown;
 use crate::sink::{StartError, Stdout};
+use crate::sleeper::Sleeper;
 use crate::telemetry;
 
 /// Arguments of `mailroom collect`.
@@ -82,14 +83,16 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
     let mut signals = shutdown::on_signals()?;
     let mut hangups = shutdown::on_hangup(move || reload(&source, format, &signer_sender))?;
     let sink = Stdout::start()?;
-    let queue = match settings.queue_kind {
+    let (queue, sleeper, attendant) = match settings.queue_kind {
         QueueKind::Cursor => {
             let intervals = Intervals { poll: settings.poll_interval, reread: settings.healthcheck_interval };
-            CursorQueue::new(connection.clone(), &settings.queue_name, intervals)
+            let queue = CursorQueue::new(connection.clone(), &settings.queue_name, intervals);
+            (queue, Sleeper::of_announced_queue(), None)
         }
     };
-    let mut listener = Listener::start(connection, &settings.channel, settings.healthcheck_interval);
-    let collector = Collector::new(queue, sink, &settings, signer, listener.hints(), signals.stop());
+    let mut listener =
+        Listener::start(connection, &settings.channel, settings.healthcheck_interval, attendant);
+    let collector = Collector::new(queue, sink, &settings, signer, listener.hints(), sleeper, signals.stop());
     let stop = signals.stopper();
     let task_ended = async {
         tokio::select! {
@@ -146,7 +149,7 @@ fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer
             Ok((new, count)) => {
                 signer.send_replace(Arc::new(new));
                 tracing::info!(
-                    "SIGHUP: read {count} keys from {}; the first one signs from now on",
+                    "SIGHUP: read {}; the first of its keys signs from now on, of {count}",
                     path.display()
                 );
             }

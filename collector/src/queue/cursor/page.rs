@@ -119,6 +119,7 @@ fn token(row: &Row, id: i64) -> Result<Token, QueueError> {
     let action: &str = column(row, 4)?;
     Ok(Token {
         id,
+        attempt: 1,
         action: Action::from_database_value(action).map_err(|_| unexpected("an unknown action"))?,
         email: column(row, 5)?,
         login: column(row, 6)?,

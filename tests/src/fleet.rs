@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
-use crate::collector::{self, Collector};
+use crate::collector::Collector;
 use crate::recorder::{Pace, Recorder};
 
 /// A collector and the thread that reads its lines.
@@ -19,12 +19,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Starts a collector of the queue at `url` whose lines are noted under its name.
-    pub fn start(name: &str, url: &str, arguments: &[&str], recorder: &Recorder, pace: Pace) -> Result<Self> {
-        Self::run(name, collector::command(url)?.args(arguments), recorder, pace)
-    }
-
-    /// [`start`](Self::start) with any command.
+    /// Starts a collector whose lines are noted under a name.
     pub fn run(name: &str, command: &mut Command, recorder: &Recorder, pace: Pace) -> Result<Self> {
         let mut collector = Collector::start(command)?;
         let output = collector.output()?;

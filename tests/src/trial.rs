@@ -1,20 +1,23 @@
 //! What every test under fault begins with: a queue, connections to it, and what is to be remembered.
 
 use std::env;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use tokio_postgres::Client;
 
+use crate::collector;
 use crate::fleet::Member;
 use crate::history::{History, Tally};
+use crate::mailer::Mailer;
 use crate::postgres::Database;
 use crate::recorder::{Pace, Recorder};
 use crate::workload::register;
 
-/// Settings with which a collector sends what there is at once, and what a dead one holds is taken over after seconds.
-pub const SETTINGS: [&str; 12] = [
+/// Settings with which a collector sends what there is at once, and sends nothing that expires while a test runs.
+const SETTINGS: [&str; 10] = [
     "--queue-kind",
     "deliveries",
     "--batch-timeout",
@@ -23,14 +26,18 @@ pub const SETTINGS: [&str; 12] = [
     "500ms",
     "--sender-timeout",
     "2s",
-    "--lease",
-    "5s",
     "--min-lifetime",
     "1s",
 ];
 
-/// Of the lines that carry ids and attempts.
+/// With lines that carry ids and attempts.
 pub const NDJSON: [&str; 2] = ["--line-format", "ndjson"];
+
+/// Over within a test, so that what a dead collector holds is taken over.
+const SHORT_LEASE: &str = "5s";
+
+/// Longer than a test, so that nothing is taken over from a collector that lives.
+pub const LONG_LEASE: &str = "5m";
 
 /// How long a queue may take to drain once nothing fails any more: some leases, and some processes beside this one.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,6 +55,8 @@ pub struct Trial {
     pub history: History,
     /// Decides what happens when; of a seed that is printed.
     pub random: fastrand::Rng,
+    /// How long the collectors that are started from now on have a claim for themselves.
+    pub lease: &'static str,
     registered: usize,
 }
 
@@ -73,6 +82,7 @@ impl Trial {
             recorder,
             history,
             random: fastrand::Rng::with_seed(seed),
+            lease: SHORT_LEASE,
             registered: 0,
         })
     }
@@ -83,14 +93,28 @@ impl Trial {
         register(&self.client, &format!("user{}-", self.registered), count).await
     }
 
-    /// Starts a collector with [`SETTINGS`] and [`NDJSON`], which connects to `url`.
-    pub fn collector_at(&self, name: &str, url: &str, pace: Pace) -> Result<Member> {
-        Member::start(name, url, &[&SETTINGS[..], &NDJSON].concat(), &self.recorder, pace)
+    /// A collector that sends what there is at once, without a form of its lines.
+    pub fn command(&self, url: &str) -> Result<Command> {
+        let mut command = collector::command(url)?;
+        command.args(SETTINGS).args(["--lease", self.lease]);
+        Ok(command)
     }
 
-    /// Starts a collector with [`SETTINGS`] and [`NDJSON`].
+    /// Starts a collector that connects to `url` and writes [`NDJSON`].
+    pub fn collector_at(&self, name: &str, url: &str, pace: Pace) -> Result<Member> {
+        Member::run(name, self.command(url)?.args(NDJSON), &self.recorder, pace)
+    }
+
+    /// Starts a collector that writes [`NDJSON`].
     pub fn collector(&self, name: &str, pace: Pace) -> Result<Member> {
         self.collector_at(name, self.database.url(), pace)
+    }
+
+    /// Starts a collector that hands over to a sender.
+    pub fn sending_collector(&self, name: &str, url: &str, mailer: &Mailer) -> Result<Member> {
+        let mut command = self.command(url)?;
+        command.args(["--sender", &mailer.command(name)]);
+        Member::run(name, &mut command, &self.recorder, Pace::default())
     }
 
     /// Some time, at most `longest`.

@@ -4,11 +4,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::clock::WrongClock;
-use mailroom_tests::collector;
 use mailroom_tests::fleet::Member;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{NDJSON, SETTINGS, Trial};
+use mailroom_tests::trial::{NDJSON, Trial};
 use tokio::time::sleep;
 
 use crate::TOKENS;
@@ -17,8 +16,8 @@ const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
 
 fn start(trial: &Trial, clock: &WrongClock, name: &str, shift: i64) -> Result<Member> {
-    let mut command = collector::command(trial.database.url())?;
-    command.args(SETTINGS).args(NDJSON);
+    let mut command = trial.command(trial.database.url())?;
+    command.args(NDJSON);
     let pace = Pace { pause: Duration::from_millis(2), ..Pace::default() };
     Member::run(name, clock.shift(&mut command, shift), &trial.recorder, pace)
 }

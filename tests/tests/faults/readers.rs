@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use mailroom_tests::collector::{Collector, command, read_one_line};
+use mailroom_tests::collector::{Collector, read_one_line};
 use mailroom_tests::history::claimed;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{NDJSON, SETTINGS, Trial};
+use mailroom_tests::trial::{NDJSON, Trial};
 use tokio::time::sleep;
 
 use crate::TOKENS;
@@ -19,8 +19,7 @@ async fn a_pipe_closed_by_its_reader_loses_nothing_and_leaves_nothing_claimed() 
     let mut trial = Trial::start(Database::migrated()?).await?;
     for closing in 0..CLOSINGS {
         trial.register(TOKENS / CLOSINGS).await?;
-        let mut command = command(trial.database.url())?;
-        let mut collector = Collector::start(command.args(SETTINGS).args(NDJSON))?;
+        let mut collector = Collector::start(trial.command(trial.database.url())?.args(NDJSON))?;
         let mut output = collector.output()?;
         for _ in 0..trial.random.usize(1..100) {
             // Byte by byte: what is read ahead would be taken, and is not noted.

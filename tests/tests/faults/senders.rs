@@ -4,13 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use mailroom_tests::collector;
 use mailroom_tests::fleet::Member;
 use mailroom_tests::history::Watch;
 use mailroom_tests::mailer::{Mailer, Manner};
 use mailroom_tests::postgres::Database;
-use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{SETTINGS, Trial};
+use mailroom_tests::trial::Trial;
 use rustix::process::Signal;
 use tokio::time::sleep;
 
@@ -26,9 +24,7 @@ async fn start() -> Result<(Trial, Mailer)> {
 }
 
 fn collector(trial: &Trial, mailer: &Mailer, name: &str) -> Result<Member> {
-    let mut command = collector::command(trial.database.url())?;
-    command.args(SETTINGS).args(["--sender", &mailer.command(name)]);
-    Member::run(name, &mut command, &trial.recorder, Pace::default())
+    trial.sending_collector(name, trial.database.url(), mailer)
 }
 
 #[tokio::test]

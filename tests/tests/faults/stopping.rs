@@ -4,17 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use mailroom_tests::collector;
-use mailroom_tests::fleet::Member;
 use mailroom_tests::mailer::{Mailer, Manner};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{SETTINGS, Trial};
+use mailroom_tests::trial::Trial;
 use tokio::time::sleep;
 
 use crate::TOKENS;
 
-/// The sender's timeout in [`SETTINGS`], and what the rest of an end may take on a busy machine.
+/// The sender's timeout in a trial, and what the rest of an end may take on a busy machine.
 const WITHIN: Duration = Duration::from_secs(4);
 
 #[tokio::test]
@@ -26,10 +24,8 @@ async fn collectors_asked_to_end_under_load_end_in_order_and_leave_nothing_claim
     for _ in 0..STOPS {
         trial.register(TOKENS / STOPS).await?;
         let pace = Pace { pause: Duration::from_millis(1), ..Pace::default() };
-        let by_pipe = trial.collector("by pipe", pace)?;
-        let mut command = collector::command(trial.database.url())?;
-        command.args(SETTINGS).args(["--sender", &mailer.command("sender")]);
-        let by_sender = Member::run("by sender", &mut command, &trial.recorder, Pace::default())?;
+        let by_pipe = trial.collector("by-pipe", pace)?;
+        let by_sender = trial.sending_collector("by-sender", trial.database.url(), &mailer)?;
         sleep(trial.up_to(Duration::from_millis(400))).await;
         // One after the other, so that the one ends while the other goes on claiming.
         by_pipe.stop(WITHIN)?;

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use mailroom_tests::collector;
 use mailroom_tests::fleet::Member;
 use mailroom_tests::history::{Tally, Watch};
 use mailroom_tests::mailer::{Mailer, Manner};
 use mailroom_tests::postgres::{Cluster, Database};
 use mailroom_tests::proxy::Proxy;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{NDJSON, PATIENCE, SETTINGS, Trial};
+use mailroom_tests::trial::{PATIENCE, Trial};
 use rustix::process::Signal;
 use tokio::time::sleep;
 
@@ -111,14 +110,11 @@ impl World {
         let to = &mut self.places[at];
         let name = self.trial.database.name();
         let url = if to.through_proxy { self.proxy.url(name) } else { self.trial.database.url().to_owned() };
-        let mut command = collector::command(&url)?;
-        command.args(SETTINGS);
-        if to.to_sender {
-            command.args(["--sender", &self.mailer.command(to.name)]);
+        to.member = Some(if to.to_sender {
+            self.trial.sending_collector(to.name, &url, &self.mailer)?
         } else {
-            command.args(NDJSON);
-        }
-        to.member = Some(Member::run(to.name, &mut command, &self.trial.recorder, pace)?);
+            self.trial.collector_at(to.name, &url, pace)?
+        });
         Ok(())
     }
 

@@ -4,7 +4,10 @@
 //! has to survive this process, and recovers its own connection; it knows nothing of lines and sinks.
 
 mod batch_names;
+mod answer;
 mod cursor;
+mod deliveries;
+mod either;
 
 use std::fmt;
 use std::future::Future;
@@ -13,6 +16,8 @@ use std::time::{Duration, Instant};
 use mailroom_verifier_core::Action;
 
 pub use cursor::{CursorQueue, Intervals};
+pub use deliveries::DeliveriesQueue;
+pub use either::EitherQueue;
 
 /// A token's row with what the mail needs of its account.
 ///

@@ -33,7 +33,7 @@ async fn beside_a_proxy(
 
 #[tokio::test]
 async fn connections_cut_between_commit_and_answer_lose_and_repeat_nothing() -> Result<()> {
-    const CUTS: usize = 25;
+    const CUTS: usize = 16;
     let cluster = Cluster::builder().tcp().start()?;
     let (mut trial, proxy, collectors) = beside_a_proxy(&cluster, Some(LONG_LEASE)).await?;
     for cut in 1..=CUTS {

@@ -1,7 +1,5 @@
 //! A collector whose database goes away and comes back.
 
-mod proxy;
-
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use mailroom_tests::collector::{self, Collector, Lines, wait_until};
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
+use mailroom_tests::proxy::Proxy;
 use mailroom_tests::rows::{cursor, logins, register};
-use proxy::Proxy;
 use tokio_postgres::Client;
 
 /// A collector that sends what there is at once.

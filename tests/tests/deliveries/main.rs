@@ -1,13 +1,13 @@
 //! The queue of leased rows: where a token stands, who has it, and what is written down about it.
 
-// mod claiming;
+mod claiming;
 mod clock;
-// mod collectors;
+mod collectors;
 mod model;
-// mod parking;
-// mod settling;
+mod parking;
+mod settling;
 mod state;
-// mod takeover;
+mod takeover;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,8 +21,11 @@ use tokio_postgres::Client;
 
 const LEASE: Duration = Duration::from_secs(90);
 
-const SETTINGS: DeliverySettings =
-    DeliverySettings { max_attempts: 3, backoff: Duration::from_secs(1), min_lifetime: Duration::from_secs(30) };
+const SETTINGS: DeliverySettings = DeliverySettings {
+    max_attempts: 3,
+    backoff: Duration::from_secs(1),
+    min_lifetime: Duration::from_secs(30),
+};
 
 /// Whatever there is, in batches of `limit`.
 fn all(limit: usize) -> Option<Want> {
@@ -37,20 +40,18 @@ async fn queue(database: &Database) -> Result<DeliveriesQueue> {
     Ok(queue)
 }
 
-/// An active account and a token of it, due now.
+/// A token of an account of its own that has the right status, due now.
 async fn token(client: &Client, action: &str) -> Result<i64> {
-    let status = if action == "activation" { "provisioned" } else { "active" };
-    let insert = "WITH account AS (
-            INSERT INTO accounts (email, login, status)
-            SELECT name || '@b.test', name, 'suspended' FROM gen_random_uuid()::text AS name
-            RETURNING id
-        )
-        SELECT id FROM account";
+    // An active account gets no activation token by itself.
+    let insert = "INSERT INTO accounts (email, login, status)
+        SELECT name, name, 'active' FROM (SELECT gen_random_uuid()::text) AS random (name) RETURNING id";
     let account: i64 = client.query_one(insert, &[]).await?.get(0);
-    // Without its own activation token, as if it had been registered long ago.
-    let update = "UPDATE accounts SET activated_at = CASE $2 WHEN 'active' THEN 0 END, status = $2::text::account_status
-        WHERE id = $1";
-    client.execute(update, &[&account, &status]).await?;
+    if action == "activation" {
+        client.execute("UPDATE accounts SET status = 'provisioned' WHERE id = $1", &[&account]).await?;
+    } else {
+        // Or a suspension would make it provisioned.
+        client.execute("UPDATE accounts SET activated_at = 1 WHERE id = $1", &[&account]).await?;
+    }
     let insert = "INSERT INTO tokens (account, action) VALUES ($1, $2::text::token_action) RETURNING id";
     Ok(client.query_one(insert, &[&account, &action]).await?.get(0))
 }
@@ -79,7 +80,8 @@ async fn state(client: &Client, token: i64) -> Result<(String, Option<i32>)> {
 
 /// What the log says of a token: attempt, outcome and reason.
 async fn log(client: &Client, token: i64) -> Result<Vec<(i32, String, Option<String>)>> {
-    let query = "SELECT attempt, outcome::text, reason FROM handovers WHERE token = $1 ORDER BY happened_at, ctid";
+    let query =
+        "SELECT attempt, outcome::text, reason FROM handovers WHERE token = $1 ORDER BY happened_at, ctid";
     let rows = client.query(query, &[&token]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
 }

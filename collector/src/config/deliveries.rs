@@ -62,12 +62,15 @@ impl DeliverySettings {
     /// # Errors
     /// The first value that is not allowed.
     pub fn read(flags: &DeliveryFlags, variables: Variables<'_>) -> Result<Self, SettingError> {
-        let (_, max_attempts) = MAX_ATTEMPTS
-            .value(flags.max_attempts.as_ref(), variables, "8", |text| value::whole_number(text, &ATTEMPTS))?;
+        let (_, max_attempts) = MAX_ATTEMPTS.value(flags.max_attempts.as_ref(), variables, "8", |text| {
+            value::whole_number(text, &ATTEMPTS)
+        })?;
         let (_, backoff) = BACKOFF
             .value(flags.backoff.as_ref(), variables, "1s", |text| value::duration(text, &BACKOFFS))?;
-        let (_, min_lifetime) = MIN_LIFETIME
-            .value(flags.min_lifetime.as_ref(), variables, "30s", |text| value::duration(text, &LIFETIMES))?;
+        let (_, min_lifetime) =
+            MIN_LIFETIME.value(flags.min_lifetime.as_ref(), variables, "30s", |text| {
+                value::duration(text, &LIFETIMES)
+            })?;
         Ok(Self { max_attempts, backoff, min_lifetime })
     }
 }
@@ -91,7 +94,8 @@ mod tests {
 
     #[test]
     fn every_invalid_value_is_one_sentence_that_names_its_variable() {
-        const SPAN: &str = "but must be a whole number of milliseconds, or one with the unit ms, s, m or h, from";
+        const SPAN: &str =
+            "but must be a whole number of milliseconds, or one with the unit ms, s, m or h, from";
         for (name, value, sentence) in [
             ("MAILROOM_MAX_ATTEMPTS", "0", "but must be a whole number from 1 to 1000".to_owned()),
             ("MAILROOM_MAX_ATTEMPTS", "many", "but must be a whole number from 1 to 1000".to_owned()),

@@ -3,8 +3,8 @@
 //! A queue hands out tokens in batches and is told what became of each batch. It decides what is eligible, keeps what
 //! has to survive this process, and recovers its own connection; it knows nothing of lines and sinks.
 
-mod batch_names;
 mod answer;
+mod batch_names;
 mod cursor;
 mod deliveries;
 mod either;

@@ -98,6 +98,9 @@ mod tests {
     #[test]
     fn it_does_not_pass_what_waits_or_is_leased() {
         assert_eq!(after(&[view(10, Some(3), 7, 8), view(20, Some(3), 8, 9)]), Some(at(3)));
-        assert_eq!(after(&[view(10, None, 8, 8), view(20, None, 9, 9), view(30, Some(3), 9, 9)]), Some(at(10)));
+        assert_eq!(
+            after(&[view(10, None, 8, 8), view(20, None, 9, 9), view(30, Some(3), 9, 9)]),
+            Some(at(10))
+        );
     }
 }

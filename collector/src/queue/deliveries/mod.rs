@@ -340,7 +340,10 @@ impl Queue for DeliveriesQueue {
         }
         let lost = std::mem::take(&mut self.lost);
         if !lost.is_empty() {
-            tracing::warn!("{} batches were taken over by another collector, because they lapsed", lost.len());
+            tracing::warn!(
+                "{} batches were taken over by another collector, because they lapsed",
+                lost.len()
+            );
         }
         Ok(lost)
     }

@@ -87,7 +87,8 @@ impl Session {
             session.connection.run().await.ok();
         });
         answer(client.batch_execute(SETTINGS)).await?;
-        let is_standby: bool = column(&answer(client.query_one("SELECT pg_is_in_recovery()", &[])).await?, 0)?;
+        let is_standby: bool =
+            column(&answer(client.query_one("SELECT pg_is_in_recovery()", &[])).await?, 0)?;
         if is_standby {
             return Err(QueueError::Unavailable(
                 "the server is a standby, where nothing can be claimed; connect to the primary, for instance with \
@@ -144,7 +145,8 @@ impl Session {
         for row in &rows {
             let Some(id) = column::<Option<i64>>(row, 1)? else {
                 (found.looked, found.waiting) = (small(row, 9)?, small(row, 10)?);
-                (found.expired, found.cancelled, found.parked) = (small(row, 11)?, small(row, 12)?, small(row, 13)?);
+                (found.expired, found.cancelled, found.parked) =
+                    (small(row, 11)?, small(row, 12)?, small(row, 13)?);
                 found.since = [column(row, 14)?, column(row, 15)?];
                 continue;
             };
@@ -179,7 +181,8 @@ impl Session {
     ) -> Result<Prospect, QueueError> {
         let row = answer(self.client.query_one(&self.prospect, &[&since, &number(enough)])).await?;
         let next: Option<i64> = column(&row, 2)?;
-        let count = |index| usize::try_from(column::<i64>(&row, index)?).map_err(|_| unexpected("a negative count"));
+        let count =
+            |index| usize::try_from(column::<i64>(&row, index)?).map_err(|_| unexpected("a negative count"));
         Ok(Prospect {
             due: count(0)?.min(enough),
             lapsed: count(1)?,

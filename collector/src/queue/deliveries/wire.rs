@@ -59,9 +59,9 @@ impl Exceptions {
     /// With reasons in ASCII where the database may have no other characters.
     pub(super) fn of(settlements: &[(BatchName, Settlement)], is_unicode: bool) -> Self {
         let mut columns = Self::default();
-        let exceptions = settlements
-            .iter()
-            .flat_map(|(name, settlement)| settlement.exceptions.iter().map(move |exception| (*name, exception)));
+        let exceptions = settlements.iter().flat_map(|(name, settlement)| {
+            settlement.exceptions.iter().map(move |exception| (*name, exception))
+        });
         for (name, (token, exception)) in exceptions {
             let (kind, wait, reason) = match exception {
                 Exception::Unanswered => ("unanswered", None, None),

@@ -185,6 +185,14 @@ impl Lines {
         items(&self.next_line()?)
     }
 
+    /// The tokens of the next line, however long it takes; `None` when the output has ended.
+    pub fn next_batch_or_end(&self) -> Result<Option<Vec<Item>>> {
+        match self.receiver.recv() {
+            Ok(line) => Ok(Some(items(&String::from_utf8(line)?)?)),
+            Err(_) => Ok(None),
+        }
+    }
+
     /// The next tokens, of whole lines; as soon as there are `count`, not more are waited for.
     pub fn next_items(&self, count: usize) -> Result<Vec<Item>> {
         let mut all = Vec::new();

@@ -30,7 +30,7 @@ enum Command {
     /// machine. Times are in milliseconds, or carry a unit: 500ms, 5s, 2m, 1h.
     ///
     /// Collects until SIGTERM or SIGINT, and waits for a database that is away. SIGHUP reads the key file again.
-    Collect(collect::Arguments),
+    Collect(Box<collect::Arguments>),
     /// Bring the database to the schema that this version works with, or back
     Migrate(migrate::Arguments),
     /// Say whether a token is genuine

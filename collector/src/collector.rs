@@ -25,6 +25,7 @@ use crate::prefetch::Prefetch;
 use crate::queue::{BatchId, Claim, Queue, QueueError, Want};
 use crate::shutdown::{Stop, stopped};
 use crate::sink::{Sink, SinkError};
+use crate::sleeper::{Outcome, Sleeper};
 
 /// Why the collector ended without having been told to.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +45,7 @@ pub struct Collector<Q, S> {
     outbox: Outbox<S>,
     signer: watch::Receiver<Arc<Signer>>,
     hints: watch::Receiver<u64>,
+    sleeper: Sleeper,
     stop: Stop,
     limit: usize,
     line_format: LineFormat,
@@ -59,13 +61,15 @@ pub struct Collector<Q, S> {
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
-    /// Puts the parts together. `hints` counts reasons to look, `signer` is watched for a newer one.
+    /// Puts the parts together. `hints` counts reasons to look, `sleeper` tells whether there
+    /// are any, `signer` is watched for a newer one.
     pub fn new(
         queue: Q,
         sink: S,
         settings: &CollectSettings,
         signer: watch::Receiver<Arc<Signer>>,
         hints: watch::Receiver<u64>,
+        sleeper: Sleeper,
         stop: Stop,
     ) -> Self {
         let now = Instant::now();
@@ -74,6 +78,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             outbox: Outbox::new(sink, Prefetch::new(settings.prefetch, settings.batch_limit)),
             signer,
             hints,
+            sleeper,
             stop,
             limit: settings.batch_limit,
             line_format: settings.line_format,
@@ -102,12 +107,15 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         loop {
             let returned = self.outbox.take_returned();
             self.release(&returned);
-            let next = self.next_action(Instant::now());
+            let now = Instant::now();
+            let next = self.next_action(now);
+            let sleeps = self.has_nothing_to_do(now);
+            self.sleeper.wish(sleeps);
             tokio::select! {
                 biased;
                 () = stopped(&mut self.stop) => return Ok(()),
                 // Before the sink, which a fast reader keeps changing: what was taken must be settled meanwhile.
-                () = sleep_until(next.into()) => {
+                () = wait_until(next) => {
                     if !self.act(Instant::now()).await? {
                         return Ok(());
                     }
@@ -116,6 +124,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                     self.paused_until = None;
                 },
                 Ok(()) = self.hints.changed() => self.note_hints(),
+                news = self.sleeper.news() => {
+                    if !self.rest(news).await? {
+                        return Ok(());
+                    }
+                }
             }
         }
     }
@@ -138,6 +151,29 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let poll = self.polled + self.poll_interval;
         let look = if self.more { now } else { self.batcher.next_look().map_or(poll, |look| look.min(poll)) };
         Some(self.paused_until.map_or(look, |until| look.max(until)))
+    }
+
+    /// Whether only a token, or time, gives a reason to look.
+    fn has_nothing_to_do(&self, now: Instant) -> bool {
+        self.connection.is_open()
+            && self.outbox.room(self.limit).is_some()
+            && !self.more
+            && self.batcher.is_idle()
+            && self.paused_until.is_none_or(|until| until <= now)
+    }
+
+    /// Asks the queue what there is before sleeping; answers whether to go on.
+    async fn rest(&mut self, news: Outcome) -> Result<bool, CollectError> {
+        if news == Outcome::Refused {
+            self.batcher.refused(Instant::now());
+            return Ok(true);
+        }
+        match self.outbox.attend(Some(&mut self.stop), self.queue.prospect(self.limit)).await? {
+            Attended::Stopped => return Ok(false),
+            Attended::Done(Err(error)) => self.lost(&error),
+            Attended::Done(Ok(prospect)) => self.batcher.prospected(prospect, Instant::now()),
+        }
+        Ok(true)
     }
 
     /// Does what is due; answers whether to go on.
@@ -217,6 +253,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let again = now >= self.polled + self.poll_interval;
         let want =
             Want { batches: room.batches, limit: room.limit, partial: self.batcher.is_due(now), again };
+        // What this look leaves is no reason for anybody to announce more.
+        self.sleeper.wish(false);
         // Hints from here on may tell of tokens that this look does not see.
         self.hints_seen = *self.hints.borrow_and_update();
         let settlements = if settles { self.outbox.take_settlements(now) } else { Vec::new() };
@@ -229,7 +267,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                     tracing::info!("{sentence}");
                 }
                 self.more = claim.batches.len() == want.batches;
-                self.batcher.looked(claim.waiting, !claim.batches.is_empty(), Instant::now());
+                self.batcher.looked(claim.waiting, claim.batches.len(), Instant::now());
                 if again {
                     self.polled = now;
                 }
@@ -276,5 +314,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let new = usize::try_from(hints - self.hints_seen).unwrap_or(usize::MAX);
         self.hints_seen = hints;
         self.batcher.hint(new, Instant::now());
+    }
+}
+
+/// Without the millisecond by which a timer is late.
+async fn wait_until(time: Instant) {
+    if time > Instant::now() {
+        sleep_until(time.into()).await;
     }
 }

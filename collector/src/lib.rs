@@ -21,5 +21,6 @@ pub mod queue;
 pub mod shutdown;
 pub mod signer;
 pub mod sink;
+pub mod sleeper;
 pub mod telemetry;
 pub mod usage;

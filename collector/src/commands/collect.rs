@@ -19,6 +19,7 @@ use crate::postgres::{ConnectionSettings, ProcessEnvironment, SettingsError};
 use crate::queue::{CursorQueue, Intervals};
 use crate::shutdown;
 use crate::sink::{Sender, StartError, Stdout};
+use crate::sleeper::Sleeper;
 use crate::telemetry;
 
 /// Arguments of `mailroom collect`.
@@ -87,20 +88,22 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
         None => Destination::Stdout(Stdout::start()?),
     };
     tracing::info!("{}", introduction(&settings, keys.count()));
-    let queue = match settings.queue_kind {
+    let (queue, sleeper, attendant) = match settings.queue_kind {
         QueueKind::Cursor => {
             let intervals = Intervals { poll: settings.poll_interval, reread: settings.healthcheck_interval };
-            CursorQueue::new(connection.clone(), &settings.queue_name, intervals)
+            let queue = CursorQueue::new(connection.clone(), &settings.queue_name, intervals);
+            (queue, Sleeper::of_announced_queue(), None)
         }
     };
-    let mut listener = Listener::start(connection, &settings.channel, settings.healthcheck_interval);
+    let mut listener =
+        Listener::start(connection, &settings.channel, settings.healthcheck_interval, attendant);
     let (hints, stop) = (listener.hints(), signals.stop());
     let collecting: Collecting = match destination {
         Destination::Stdout(sink) => {
-            Box::pin(Collector::new(queue, sink, &settings, signer, hints, stop).run())
+            Box::pin(Collector::new(queue, sink, &settings, signer, hints, sleeper, stop).run())
         }
         Destination::Sender(sink) => {
-            Box::pin(Collector::new(queue, *sink, &settings, signer, hints, stop).run())
+            Box::pin(Collector::new(queue, *sink, &settings, signer, hints, sleeper, stop).run())
         }
     };
     let stop = signals.stopper();

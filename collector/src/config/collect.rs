@@ -231,6 +231,10 @@ mod tests {
         assert_eq!(settings.batch_limit, 10);
         assert_eq!(settings.poll_interval, Duration::from_secs(5));
         assert_eq!(settings.prefetch, Prefetch::Auto);
+        assert_eq!(settings.line_format, LineFormat::Csv);
+        assert_eq!(settings.sender, None);
+        assert_eq!(settings.sender_timeout, Duration::from_secs(30));
+        assert_eq!(settings.lease, Duration::from_secs(90));
         assert_eq!(settings.log_format, LogFormat::Text);
         assert_eq!(settings.log_level, LogLevel::Info);
     }
@@ -283,6 +287,43 @@ mod tests {
                     .to_owned(),
             ),
             ("MAILROOM_POLL_INTERVAL", "0", format!("MAILROOM_POLL_INTERVAL is `0`, {SPAN} 100ms to 24h")),
+            (
+                "MAILROOM_PREFETCH",
+                "0",
+                "MAILROOM_PREFETCH is `0`, but must be `auto` or a whole number from 1 to 1000".to_owned(),
+            ),
+            (
+                "MAILROOM_LINE_FORMAT",
+                "json",
+                "MAILROOM_LINE_FORMAT is `json`, but must be `csv` or `ndjson`".to_owned(),
+            ),
+            (
+                "MAILROOM_SENDER",
+                "send --key 'hunter2",
+                "MAILROOM_SENDER is no command; it must be a program with its arguments, separated by blanks, and quoted \
+                 as in a shell"
+                    .to_owned(),
+            ),
+            (
+                "MAILROOM_SENDER_TIMEOUT",
+                "soon",
+                format!("MAILROOM_SENDER_TIMEOUT is `soon`, {SPAN} 100ms to 1h"),
+            ),
+            ("MAILROOM_LEASE", "0", format!("MAILROOM_LEASE is `0`, {SPAN} 1s to 24h")),
+            (
+                "MAILROOM_LEASE",
+                "59999",
+                "MAILROOM_LEASE is 59999ms, which is below twice the sender's timeout of 30s; raise it, or lower \
+                 MAILROOM_SENDER_TIMEOUT"
+                    .to_owned(),
+            ),
+            (
+                "MAILROOM_SENDER_TIMEOUT",
+                "46s",
+                "the default of MAILROOM_LEASE is 90s, which is below twice the sender's timeout of 46s; raise it, or \
+                 lower MAILROOM_SENDER_TIMEOUT"
+                    .to_owned(),
+            ),
             (
                 "MAILROOM_PREFETCH",
                 "many",

@@ -118,13 +118,15 @@ pub struct Claim {
 }
 
 /// What a queue has for a collector that is about to sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prospect {
-    /// There are tokens to claim now.
-    Due,
-    /// There are none, and none fall due before this time has passed, unless a notification says otherwise; `None` if
-    /// only a notification can bring any.
-    Quiet(Option<Duration>),
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prospect {
+    /// How many tokens are due by now, counted no further than asked. Some may turn out not to be eligible, and some
+    /// may be in the hands of another collector that has not committed yet: it can still fail.
+    pub due: usize,
+    /// When the next one falls due, or a lease ends, unless a notification says otherwise; `None` if only a
+    /// notification can bring any. A queue of leases does not look further ahead than a lease lasts, because nobody
+    /// announces those that others take meanwhile.
+    pub next: Option<Duration>,
 }
 
 /// A source of batches.
@@ -158,8 +160,9 @@ pub trait Queue {
     /// now.
     fn tend(&mut self) -> impl Future<Output = Result<Vec<BatchId>, QueueError>>;
 
-    /// Looks, by a statement that begins now, whether there is anything to claim.
-    fn prospect(&mut self) -> impl Future<Output = Result<Prospect, QueueError>>;
+    /// Looks, by a statement that begins now, whether there is anything to claim: counts up to `enough` tokens that are
+    /// due, wherever they stand and whoever holds their rows.
+    fn prospect(&mut self, enough: usize) -> impl Future<Output = Result<Prospect, QueueError>>;
 }
 
 /// Why a queue does not do what it was asked.

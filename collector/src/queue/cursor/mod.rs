@@ -292,8 +292,8 @@ impl Queue for CursorQueue {
     }
 
     /// Every token of the base schema is announced, whoever sleeps.
-    async fn prospect(&mut self) -> Result<Prospect, QueueError> {
-        Ok(Prospect::Quiet(None))
+    async fn prospect(&mut self, _enough: usize) -> Result<Prospect, QueueError> {
+        Ok(Prospect::default())
     }
 }
 

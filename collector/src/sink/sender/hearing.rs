@@ -135,7 +135,7 @@ fn tell(taken: &Taken) {
     for (id, exception) in &taken.exceptions {
         match exception {
             Exception::Dead { reason } => {
-                tracing::warn!(token = id, "the sender gives this token up: {reason}")
+                tracing::warn!(token = id, "the sender gives this token up: {reason}");
             }
             Exception::Retry { reason, .. } => {
                 tracing::info!(token = id, "the sender wants to try this token again: {reason}");

@@ -268,3 +268,6 @@ impl Owed {
         Taken { batch: self.batch, exceptions, after: now.duration_since(self.sent) }
     }
 }
+
+#[cfg(test)]
+mod tests;

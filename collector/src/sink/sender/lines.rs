@@ -67,7 +67,9 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn cut(pieces: &[&[u8]]) -> (Vec<Result<Vec<u8>, TooLong>>, Option<Vec<u8>>) {
+    type Cut = (Vec<Result<Vec<u8>, TooLong>>, Option<Vec<u8>>);
+
+    fn cut(pieces: &[&[u8]]) -> Cut {
         let (mut lines, mut found) = (Lines::default(), Vec::new());
         for piece in pieces {
             lines.push(piece);

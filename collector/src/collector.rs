@@ -1,11 +1,19 @@
 //! The loop: wake, claim, sign, send, and settle what the reader has.
 //!
 //! # Where a kill leaves tokens
-//! - Claimed, not sent: nothing is recorded; claimed again.
-//! - Sent, not taken by the reader: not recorded; what is still in the pipe may reach the reader, and goes out again.
-//! - Taken, not settled: not recorded; goes out again. This is the only doubling without a fault of the reader, and
-//!   it is at most what was taken within [`SETTLE_PAUSE`] and the time of a commit.
+//! - Claimed, not sent: the claim lapses, or was never recorded; claimed again.
+//! - Sent, not taken by the reader: the same. What is still in the pipe may reach the reader, and goes out again.
+//! - Taken, not settled: goes out again. Of a reader of standard output this is the only doubling without its fault, and it
+//!   is at most what was taken within [`SETTLE_PAUSE`](crate::outbox::SETTLE_PAUSE) and the time of a commit.
+//! - Sent to a sender that has not answered: goes out again, with a higher attempt. The sender learns of the kill because
+//!   its standard input ends; it can finish what it has, and nobody hears its answers.
+//! - Answered in part: the verdicts were in memory; the batch goes out again whole.
+//! - Answered, not settled: goes out again. With a sender this is the only doubling without its fault.
 //! - Settled: the database has it, and the reader had it before.
+//! - Given back (taken back, returned by a sender that ended, lost by the sink) and the queue not told yet: the claim lapses.
+//!
+//! A sender's own end is no loss either: what it has not answered is given back or settled as unanswered by
+//! [`Sink::taken`] and [`Sink::returned`], and a kill between the two is one of the above.
 
 mod finishing;
 
@@ -323,3 +331,6 @@ async fn wait_until(time: Instant) {
         sleep_until(time.into()).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,8 @@ const FRUITLESS_LOOKS: u32 = 3;
 pub struct Batcher {
     limit: usize,
     timeout: Duration,
+    /// Whether anything is announced only while the collector sleeps.
+    sleeps: bool,
     /// Eligible tokens that the last look left because they do not fill a batch, and when the first was noticed.
     waiting: usize,
     noticed: Option<Instant>,
@@ -38,11 +40,13 @@ pub struct Batcher {
 }
 
 impl Batcher {
-    /// Batches of at most `limit` tokens, none of which waits longer than `timeout` for the others.
-    pub fn new(limit: usize, timeout: Duration) -> Self {
+    /// Batches of at most `limit` tokens, none of which waits longer than `timeout` for the others. `sleeps` says whether
+    /// what becomes due is announced only while the collector sleeps.
+    pub fn new(limit: usize, timeout: Duration, sleeps: bool) -> Self {
         Self {
             limit,
             timeout,
+            sleeps,
             waiting: 0,
             noticed: None,
             hints: 0,
@@ -76,7 +80,7 @@ impl Batcher {
         self.fruitless = if batches == 0 { self.fruitless.saturating_add(1) } else { 0 };
         let is_busy = batches > 1 || self.fruitless >= FRUITLESS_LOOKS;
         self.strain = if is_busy { self.strain.saturating_add(1) } else { 0 };
-        if batches > 1 {
+        if batches > 1 && self.sleeps {
             // There will be more, and to sleep now would only make the writers announce it.
             self.again = Some(now + self.pause());
         }
@@ -163,7 +167,7 @@ mod tests {
     #[test]
     fn nothing_is_due_while_nothing_waits() {
         let now = Instant::now();
-        let mut batcher = Batcher::new(10, TIMEOUT);
+        let mut batcher = Batcher::new(10, TIMEOUT, true);
         assert_eq!(batcher.next_look(), None);
         batcher.looked(0, 0, now);
         assert_eq!(batcher.next_look(), None);
@@ -173,7 +177,7 @@ mod tests {
     #[test]
     fn tokens_wait_no_longer_than_the_timeout_since_the_first_was_noticed() {
         let start = Instant::now();
-        let mut batcher = Batcher::new(10, TIMEOUT);
+        let mut batcher = Batcher::new(10, TIMEOUT, true);
         batcher.looked(1, 0, start);
         batcher.looked(3, 0, start + milliseconds(4_000));
         assert_eq!(batcher.next_look(), Some(start + TIMEOUT));
@@ -184,7 +188,7 @@ mod tests {
     #[test]
     fn what_a_claimed_batch_leaves_was_noticed_with_it() {
         let start = Instant::now();
-        let mut batcher = Batcher::new(10, TIMEOUT);
+        let mut batcher = Batcher::new(10, TIMEOUT, true);
         batcher.looked(9, 0, start);
         batcher.looked(2, 1, start + milliseconds(3_000));
         assert!(!batcher.is_due(start + TIMEOUT));
@@ -194,7 +198,7 @@ mod tests {
     #[test]
     fn tokens_that_are_no_longer_eligible_do_not_wait() {
         let start = Instant::now();
-        let mut batcher = Batcher::new(10, TIMEOUT);
+        let mut batcher = Batcher::new(10, TIMEOUT, true);
         batcher.looked(1, 0, start);
         batcher.looked(0, 0, start + milliseconds(100));
         assert_eq!(batcher.next_look(), None);
@@ -203,7 +207,7 @@ mod tests {
     #[test]
     fn hints_within_a_moment_are_one_look() {
         let start = Instant::now();
-        let mut batcher = Batcher::new(10, TIMEOUT);
+        let mut batcher = Batcher::new(10, TIMEOUT, true);
         batcher.hint(1, start);
         batcher.hint(1, start + milliseconds(15));
         assert_eq!(batcher.next_look(), Some(start + GATHERING));
@@ -212,7 +216,7 @@ mod tests {
     #[test]
     fn on_a_busy_database_looks_are_a_pause_apart() {
         let start = Instant::now();
-        let mut batcher = Batcher::new(10, TIMEOUT);
+        let mut batcher = Batcher::new(10, TIMEOUT, true);
         batcher.looked(2, 0, start);
         batcher.hint(1, start + milliseconds(1));
         assert_eq!(batcher.next_look(), Some(start + BUSY_PAUSE));
@@ -223,7 +227,7 @@ mod tests {
     #[test]
     fn a_timeout_of_zero_sends_what_there_is() {
         let now = Instant::now();
-        let mut batcher = Batcher::new(10, Duration::ZERO);
+        let mut batcher = Batcher::new(10, Duration::ZERO, true);
         assert!(batcher.is_due(now));
         batcher.looked(0, 1, now);
         assert_eq!(batcher.next_look(), None);
@@ -236,7 +240,7 @@ mod tests {
     #[test]
     fn a_token_that_is_a_batch_is_looked_for_at_once() {
         let start = Instant::now();
-        let mut batcher = Batcher::new(1, TIMEOUT);
+        let mut batcher = Batcher::new(1, TIMEOUT, true);
         batcher.looked(0, 1, start);
         batcher.hint(1, start + milliseconds(1));
         assert_eq!(batcher.next_look(), Some(start + milliseconds(1)));
@@ -245,7 +249,7 @@ mod tests {
     #[test]
     fn backlogs_make_looks_rarer_until_one_batch_or_less_is_found() {
         let mut now = Instant::now();
-        let mut batcher = Batcher::new(1, TIMEOUT);
+        let mut batcher = Batcher::new(1, TIMEOUT, true);
         for pause in [20, 40, 80, 160, 200, 200] {
             batcher.looked(0, 7, now);
             assert!(!batcher.is_idle());
@@ -261,7 +265,7 @@ mod tests {
     #[test]
     fn whoever_cannot_sleep_looks_after_pauses() {
         let now = Instant::now();
-        let mut batcher = Batcher::new(10, TIMEOUT);
+        let mut batcher = Batcher::new(10, TIMEOUT, true);
         for pause in [20, 40, 80, 160, 200] {
             batcher.refused(now);
             assert_eq!(batcher.next_look(), Some(now + milliseconds(pause)));
@@ -274,7 +278,7 @@ mod tests {
     #[test]
     fn a_storm_of_hints_about_nothing_makes_looks_rarer() {
         let mut now = Instant::now();
-        let mut batcher = Batcher::new(1, TIMEOUT);
+        let mut batcher = Batcher::new(1, TIMEOUT, true);
         let mut looks = 0;
         let end = now + milliseconds(10_000);
         while now < end {
@@ -289,7 +293,7 @@ mod tests {
     #[test]
     fn a_sleeper_looks_when_something_falls_due() {
         let now = Instant::now();
-        let mut batcher = Batcher::new(10, TIMEOUT);
+        let mut batcher = Batcher::new(10, TIMEOUT, true);
         batcher.prospected(sleeping(0, Some(700)), now);
         assert!(batcher.is_idle());
         assert_eq!(batcher.next_look(), Some(now + milliseconds(700)));
@@ -300,7 +304,7 @@ mod tests {
     #[test]
     fn a_sleeper_waits_for_a_batch_to_fill_unless_it_is_full() {
         let start = Instant::now();
-        let mut batcher = Batcher::new(10, TIMEOUT);
+        let mut batcher = Batcher::new(10, TIMEOUT, true);
         batcher.looked(2, 0, start);
         batcher.prospected(sleeping(9, Some(9_000)), start + milliseconds(100));
         assert!(batcher.is_idle());
@@ -308,7 +312,7 @@ mod tests {
         batcher.prospected(sleeping(10, None), start + milliseconds(200));
         assert!(!batcher.is_idle());
         assert_eq!(batcher.next_look(), Some(start + milliseconds(200)));
-        let mut batcher = Batcher::new(10, Duration::ZERO);
+        let mut batcher = Batcher::new(10, Duration::ZERO, true);
         batcher.prospected(sleeping(1, None), start);
         assert_eq!(batcher.next_look(), Some(start));
     }
@@ -316,7 +320,7 @@ mod tests {
     #[test]
     fn tokens_in_the_hands_of_another_collector_are_looked_for_after_pauses() {
         let mut now = Instant::now();
-        let mut batcher = Batcher::new(1, TIMEOUT);
+        let mut batcher = Batcher::new(1, TIMEOUT, true);
         let mut pauses = Vec::new();
         for _ in 0..8 {
             batcher.looked(0, 0, now);
@@ -331,9 +335,16 @@ mod tests {
     #[test]
     fn what_others_took_does_not_wait() {
         let now = Instant::now();
-        let mut batcher = Batcher::new(10, TIMEOUT);
+        let mut batcher = Batcher::new(10, TIMEOUT, true);
         batcher.looked(2, 0, now);
         batcher.prospected(sleeping(0, None), now);
+        assert_eq!(batcher.next_look(), None);
+    }
+
+    #[test]
+    fn whoever_is_told_of_everything_or_of_nothing_does_not_look_by_itself() {
+        let mut batcher = Batcher::new(10, TIMEOUT, false);
+        batcher.looked(0, 7, Instant::now());
         assert_eq!(batcher.next_look(), None);
     }
 }

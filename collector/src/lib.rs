@@ -18,6 +18,7 @@ pub mod outbox;
 pub mod postgres;
 pub mod prefetch;
 pub mod queue;
+pub mod retention;
 pub mod shutdown;
 pub mod signer;
 pub mod sink;

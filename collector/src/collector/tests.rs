@@ -163,7 +163,7 @@ fn start(queue: &MemoryQueue, script: &str, settings: &[(&str, &str)]) -> Runnin
     let (stop, stopped) = watch::channel(false);
     let (hints, hinted) = watch::channel(0);
     let (signer, signs) = watch::channel(Arc::new(Signer::V1(SharedKey::from(&[7; 32]))));
-    let sleeper = Sleeper::of_announced_queue();
+    let sleeper = Sleeper::without_lock();
     let collector = Collector::new(queue.clone(), sink, &settings, signs, hinted, sleeper, stopped);
     Running { stop, task: tokio::spawn(collector.run()), _hints: hints, _signer: signer }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use mailroom_verifier_core::Version;
 
-use super::{CollectFlags, Origin, Setting, SettingError, Span, Variables, token_format, value};
+use super::{
+    CollectFlags, DeliverySettings, Origin, Setting, SettingError, Span, Variables, token_format, value,
+};
 use crate::line::LineFormat;
 use crate::sink::SenderCommand;
 use crate::telemetry::{LogFormat, LogLevel};
@@ -28,6 +30,8 @@ const HEALTHCHECK_INTERVAL: Setting =
 const BATCH_TIMEOUT: Setting = Setting { flag: "--batch-timeout", variable: "MAILROOM_BATCH_TIMEOUT" };
 const BATCH_LIMIT: Setting = Setting { flag: "--batch-limit", variable: "MAILROOM_BATCH_LIMIT" };
 const POLL_INTERVAL: Setting = Setting { flag: "--poll-interval", variable: "MAILROOM_POLL_INTERVAL" };
+const WAKE: Setting = Setting { flag: "--wake", variable: "MAILROOM_WAKE" };
+const RETENTION: Setting = Setting { flag: "--retention", variable: "MAILROOM_RETENTION" };
 const PREFETCH: Setting = Setting { flag: "--prefetch", variable: "MAILROOM_PREFETCH" };
 const LINE_FORMAT: Setting = Setting { flag: "--line-format", variable: "MAILROOM_LINE_FORMAT" };
 const SENDER: Setting = Setting { flag: "--sender", variable: "MAILROOM_SENDER" };
@@ -35,6 +39,10 @@ const SENDER_TIMEOUT: Setting = Setting { flag: "--sender-timeout", variable: "M
 const LEASE: Setting = Setting { flag: "--lease", variable: "MAILROOM_LEASE" };
 const LOG_FORMAT: Setting = Setting { flag: "--log-format", variable: "MAILROOM_LOG_FORMAT" };
 const LOG_LEVEL: Setting = Setting { flag: "--log-level", variable: "MAILROOM_LOG_LEVEL" };
+
+/// The upper end is a hundred years.
+const RETENTIONS: RangeInclusive<Duration> =
+    Duration::from_secs(86_400)..=Duration::from_secs(36_500 * 86_400);
 
 /// What `mailroom collect` runs with, apart from the database and the keys.
 #[derive(Clone, Debug)]
@@ -47,6 +55,10 @@ pub struct CollectSettings {
     pub queue_name: String,
     /// Which queue to collect from.
     pub queue_kind: QueueKind,
+    /// What the queue `deliveries` does about tokens that do not go out at once.
+    pub deliveries: DeliverySettings,
+    /// How long a claimed batch is this collector's without being renewed.
+    pub lease: Duration,
     /// How often all tokens beyond the cursor are read again, and the longest time between two polls and between two
     /// questions to the listening connection.
     pub healthcheck_interval: Duration,
@@ -56,6 +68,10 @@ pub struct CollectSettings {
     pub batch_limit: usize,
     /// How often to look without a notification; at most the health-check interval.
     pub poll_interval: Duration,
+    /// What makes the collector look.
+    pub wake: Wake,
+    /// From which age on hand-overs are pruned from the log; `None` if they never are.
+    pub retention: Option<Duration>,
     /// How many batches are on their way to the reader at once.
     pub prefetch: Prefetch,
     /// The form of the lines; a sender always gets [`LineFormat::Ndjson`].
@@ -64,8 +80,6 @@ pub struct CollectSettings {
     pub sender: Option<SenderCommand>,
     /// How long a sender may answer nothing.
     pub sender_timeout: Duration,
-    /// How long tokens stay claimed when nothing more is heard of a collector.
-    pub lease: Duration,
     /// The form of log lines.
     pub log_format: LogFormat,
     /// The least important log lines to write.
@@ -77,6 +91,17 @@ pub struct CollectSettings {
 pub enum QueueKind {
     /// `jobs.last_seq`, on an untouched base schema.
     Cursor,
+    /// Rows that are queued, leased and logged.
+    Deliveries,
+}
+
+/// What makes the collector look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Notifications; the poll covers those that are lost.
+    Hint,
+    /// The poll alone. Saves a connection, and the database never announces anything to this collector.
+    Poll,
 }
 
 impl QueueKind {
@@ -84,6 +109,7 @@ impl QueueKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cursor => "cursor",
+            Self::Deliveries => "deliveries",
         }
     }
 }
@@ -127,6 +153,10 @@ impl CollectSettings {
             })?;
         let (_, poll_interval) = POLL_INTERVAL
             .value(f.poll_interval.as_ref(), variables, "5s", |text| value::duration(text, &INTERVALS))?;
+        let (_, wake) = WAKE.value(f.wake.as_ref(), variables, "hint", |text| {
+            value::one_of(text, &[("hint", Wake::Hint), ("poll", Wake::Poll)])
+        })?;
+        let (_, retention) = RETENTION.value(f.retention.as_ref(), variables, "30d", retention_or_off)?;
         let (_, prefetch) = PREFETCH.value(f.prefetch.as_ref(), variables, "auto", prefetch)?;
 
         let sender = sender(f.sender.as_ref(), variables)?;
@@ -165,10 +195,13 @@ impl CollectSettings {
             channel,
             queue_name,
             queue_kind,
+            deliveries: DeliverySettings::read(&f.deliveries, variables)?,
             healthcheck_interval,
             batch_timeout,
             batch_limit,
             poll_interval: poll_interval.min(healthcheck_interval),
+            wake,
+            retention,
             prefetch,
             line_format: if sender.is_some() { LineFormat::Ndjson } else { line_format },
             sender,
@@ -189,14 +222,27 @@ fn sender(flag: Option<&OsString>, variables: Variables<'_>) -> Result<Option<Se
     SenderCommand::parse(&text).map(Some).map_err(|_| SettingError::NoCommand { origin })
 }
 
+/// An age from which what is done may be forgotten.
+///
+/// # Errors
+/// Anything but a whole number of hours or days, from one day on.
+pub fn retention(text: &str) -> Result<Duration, value::NotAllowed> {
+    value::age(text, &RETENTIONS)
+}
+
+fn retention_or_off(text: &str) -> Result<Option<Duration>, value::NotAllowed> {
+    if text == "off" {
+        return Ok(None);
+    }
+    retention(text).map(Some).map_err(|value::NotAllowed(ages)| value::NotAllowed(format!("`off` or {ages}")))
+}
+
 fn queue_kind(
     flag: Option<&OsString>,
     variables: Variables<'_>,
 ) -> Result<(Origin, QueueKind), SettingError> {
-    let kinds = [("cursor", Some(QueueKind::Cursor)), ("deliveries", None)];
-    let (origin, kind): (Origin, _) =
-        QUEUE_KIND.value(flag, variables, "cursor", |text| value::one_of(text, &kinds))?;
-    kind.map(|kind| (origin, kind)).ok_or(SettingError::NoDeliveries { origin })
+    let kinds = [("cursor", QueueKind::Cursor), ("deliveries", QueueKind::Deliveries)];
+    QUEUE_KIND.value(flag, variables, "deliveries", |text| value::one_of(text, &kinds))
 }
 
 fn prefetch(text: &str) -> Result<Prefetch, value::NotAllowed> {
@@ -225,11 +271,13 @@ mod tests {
         assert_eq!(settings.token_format, Version::V1);
         assert_eq!(settings.channel, "token_insert");
         assert_eq!(settings.queue_name, "mailroom");
-        assert_eq!(settings.queue_kind, QueueKind::Cursor);
+        assert_eq!(settings.queue_kind, QueueKind::Deliveries);
         assert_eq!(settings.healthcheck_interval, Duration::from_secs(270));
         assert_eq!(settings.batch_timeout, Duration::from_secs(5));
         assert_eq!(settings.batch_limit, 10);
         assert_eq!(settings.poll_interval, Duration::from_secs(5));
+        assert_eq!(settings.wake, Wake::Hint);
+        assert_eq!(settings.retention, Some(Duration::from_secs(30 * 86_400)));
         assert_eq!(settings.prefetch, Prefetch::Auto);
         assert_eq!(settings.line_format, LineFormat::Csv);
         assert_eq!(settings.sender, None);
@@ -269,6 +317,11 @@ mod tests {
     }
 
     #[test]
+    fn pruning_can_be_switched_off() {
+        assert_eq!(read(&[("MAILROOM_RETENTION", "off")]).unwrap().retention, None);
+    }
+
+    #[test]
     fn every_invalid_value_is_one_sentence_that_names_its_variable() {
         const LIMIT: &str = "but must be a whole number from 1 to 10000";
         const SPAN: &str =
@@ -287,6 +340,13 @@ mod tests {
                     .to_owned(),
             ),
             ("MAILROOM_POLL_INTERVAL", "0", format!("MAILROOM_POLL_INTERVAL is `0`, {SPAN} 100ms to 24h")),
+            ("MAILROOM_WAKE", "never", "MAILROOM_WAKE is `never`, but must be `hint` or `poll`".to_owned()),
+            (
+                "MAILROOM_RETENTION",
+                "30",
+                "MAILROOM_RETENTION is `30`, but must be `off` or a whole number with the unit h or d, from 24h to 36500d"
+                    .to_owned(),
+            ),
             (
                 "MAILROOM_PREFETCH",
                 "0",
@@ -338,13 +398,6 @@ mod tests {
                 "MAILROOM_QUEUE_KIND",
                 "Cursor",
                 "MAILROOM_QUEUE_KIND is `Cursor`, but must be `cursor` or `deliveries`".to_owned(),
-            ),
-            (
-                "MAILROOM_QUEUE_KIND",
-                "deliveries",
-                "MAILROOM_QUEUE_KIND is `deliveries`, but this release collects from the queue `cursor` only; set it \
-                 to `cursor`"
-                    .to_owned(),
             ),
             (
                 "MAILROOM_LOG_LEVEL",

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use super::DeliveryFlags;
+
 /// The flags of `mailroom collect`, as they were written.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct CollectFlags {
@@ -36,9 +38,22 @@ pub struct CollectFlags {
     #[arg(
         long,
         value_name = "KIND",
-        help = "Kind of the queue; this release has `cursor` only [env: MAILROOM_QUEUE_KIND] [default: cursor]"
+        help = "Kind of the queue: deliveries or, on a schema before migration 15, cursor [env: MAILROOM_QUEUE_KIND] \
+                [default: deliveries]"
     )]
     pub(crate) queue_kind: Option<OsString>,
+
+    #[command(flatten)]
+    pub(crate) deliveries: DeliveryFlags,
+
+    #[arg(
+        long,
+        value_name = "MS",
+        allow_negative_numbers = true,
+        help = "How long a claimed batch is this collector's without being renewed, 1s to 24h, not below twice the \
+                sender's timeout [env: MAILROOM_LEASE] [default: 90s]"
+    )]
+    pub(crate) lease: Option<OsString>,
 
     #[arg(
         long,
@@ -76,6 +91,22 @@ pub struct CollectFlags {
 
     #[arg(
         long,
+        value_name = "HOW",
+        help = "What makes the collector look: hints of the database and the poll, or the poll alone: hint or poll \
+                [env: MAILROOM_WAKE] [default: hint]"
+    )]
+    pub(crate) wake: Option<OsString>,
+
+    #[arg(
+        long,
+        value_name = "AGE",
+        help = "Age from which hand-overs are pruned from the log, at least 1d, or `off` [env: MAILROOM_RETENTION] \
+                [default: 30d]"
+    )]
+    pub(crate) retention: Option<OsString>,
+
+    #[arg(
+        long,
         value_name = "BATCHES",
         allow_negative_numbers = true,
         help = "Batches on their way to the reader at once, 1 to 1000, or `auto`, which follows how fast the reader \
@@ -106,15 +137,6 @@ pub struct CollectFlags {
                 [env: MAILROOM_SENDER_TIMEOUT] [default: 30s]"
     )]
     pub(crate) sender_timeout: Option<OsString>,
-
-    #[arg(
-        long,
-        value_name = "MS",
-        allow_negative_numbers = true,
-        help = "How long tokens stay claimed when nothing more is heard of a collector, 1s to 24h, not below twice the \
-                sender's timeout [env: MAILROOM_LEASE] [default: 90s]"
-    )]
-    pub(crate) lease: Option<OsString>,
 
     #[arg(
         long,

@@ -4,6 +4,7 @@
 //! that names the flag or the variable; secrets come from the environment or a file only and are never shown.
 
 mod collect;
+mod deliveries;
 mod flags;
 mod value;
 
@@ -12,7 +13,8 @@ use std::fmt;
 
 use mailroom_verifier_core::Version;
 
-pub use collect::{CollectSettings, Prefetch, QueueKind};
+pub use collect::{CollectSettings, Prefetch, QueueKind, Wake, retention};
+pub use deliveries::{DeliveryFlags, DeliverySettings};
 pub use flags::CollectFlags;
 pub use value::{NotAllowed, Span};
 
@@ -55,14 +57,6 @@ pub enum SettingError {
     /// The value is not text.
     #[error("{origin} is not valid UTF-8; write it in UTF-8")]
     NotUtf8 {
-        /// The flag or variable.
-        origin: Origin,
-    },
-    /// A queue that this release does not have.
-    #[error(
-        "{origin} is `deliveries`, but this release collects from the queue `cursor` only; set it to `cursor`"
-    )]
-    NoDeliveries {
         /// The flag or variable.
         origin: Origin,
     },

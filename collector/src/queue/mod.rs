@@ -3,8 +3,11 @@
 //! A queue hands out tokens in batches and is told what became of each batch. It decides what is eligible, keeps what
 //! has to survive this process, and recovers its own connection; it knows nothing of lines and sinks.
 
+mod answer;
 mod batch_names;
 mod cursor;
+mod deliveries;
+mod either;
 
 use std::fmt;
 use std::future::Future;
@@ -13,6 +16,8 @@ use std::time::{Duration, Instant};
 use mailroom_verifier_core::Action;
 
 pub use cursor::{CursorQueue, Intervals};
+pub use deliveries::DeliveriesQueue;
+pub use either::EitherQueue;
 
 /// A token's row with what the mail needs of its account.
 ///

@@ -58,7 +58,7 @@ const REPEAT: u32 = 20;
 /// The collector's side.
 #[derive(Debug)]
 pub struct Sleeper {
-    /// `None` if writers announce everything whoever sleeps.
+    /// `None` if it makes no difference to anybody whether the collector sleeps.
     bed: Option<Bed>,
     wish: Wish,
 }
@@ -109,9 +109,14 @@ pub fn pair() -> (Sleeper, Attendant) {
 }
 
 impl Sleeper {
-    /// For a queue whose writers announce everything: there is nothing to do.
-    pub fn of_announced_queue() -> Self {
+    /// For a collector to whom everything is announced whether it sleeps or not, or nothing ever.
+    pub fn without_lock() -> Self {
         Self { bed: None, wish: Wish::default() }
+    }
+
+    /// Whether anything is announced only during sleep.
+    pub fn sleeps(&self) -> bool {
+        self.bed.is_some()
     }
 
     /// Says whether the collector has nothing to do now. A wish begins when this changes to true.

@@ -22,7 +22,7 @@ async fn a_sender_that_cannot_work_is_said_and_costs_no_token_an_attempt() -> Re
         ("false --key hunter2", "the sender `false` has ended (exit status: 1)"),
     ] {
         let mut command = command(&database, &Puppet::new()?)?;
-        let collector = Collector::start(command.env("MAILROOM_SENDER", sender).args(["--sender", sender]))?;
+        let collector = Collector::start(command.args(["--sender", sender]))?;
         collector.wait_for_log(logged, 1)?;
         tokio::time::sleep(Duration::from_secs(2)).await;
         let log = collector.stop()?;
@@ -166,7 +166,8 @@ async fn a_sender_ends_with_its_collector_however_that_ends() -> Result<()> {
     let client = database.connect().await?;
     register(&client, 1..=3).await?;
     let mut puppet = Puppet::new()?;
-    let script = format!("bash -c 'cat > /dev/null; touch \"$0/over\"' {}", tempfile::tempdir()?.keep().display());
+    let script =
+        format!("bash -c 'cat > /dev/null; touch \"$0/over\"' {}", tempfile::tempdir()?.keep().display());
     let over = script.rsplit(' ').next().unwrap_or_default().to_owned() + "/over";
     let collector = Collector::start(command(&database, &puppet)?.args(["--sender", &script]))?;
     wait_for_state(&client, &[1], "leased").await?;
@@ -189,7 +190,10 @@ async fn a_sender_gets_neither_the_keys_nor_the_database() -> Result<()> {
     let file = folder.path().join("environment");
     let mut command = command(&database, &Puppet::new()?)?;
     let script = format!("bash -c 'env > {0}.part; mv {0}.part {0}; cat > /dev/null'", file.display());
-    command.args(["--sender", &script]).env("PGPASSWORD", "topsecret").env("SMTP_SERVER", "mail.example.test");
+    command
+        .args(["--sender", &script])
+        .env("PGPASSWORD", "topsecret")
+        .env("SMTP_SERVER", "mail.example.test");
     let collector = Collector::start(&mut command)?;
     collector::wait_until(|| file.exists())?;
     let environment = fs::read_to_string(&file)?;

@@ -2,7 +2,6 @@
 
 mod answers;
 mod ends;
-mod example;
 mod lines;
 mod pace;
 mod puppet;
@@ -16,11 +15,11 @@ use mailroom_tests::postgres::Database;
 use puppet::Puppet;
 use tokio_postgres::Client;
 
-/// A collector of the deliveries queue with a puppet as its sender, which sends what there is at once.
+/// A collector of the deliveries queue that sends what there is at once, to a puppet unless `--sender` says otherwise.
 fn command(database: &Database, puppet: &Puppet) -> Result<Command> {
     let mut command = collector::command(database.url())?;
     command.args(["--queue-kind", "deliveries", "--batch-timeout", "0", "--poll-interval", "200ms"]);
-    command.args(["--sender", &puppet.command()]);
+    command.env("MAILROOM_SENDER", puppet.command());
     Ok(command)
 }
 

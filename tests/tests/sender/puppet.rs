@@ -12,7 +12,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Notes its number, hands lines to a file and says what comes out of a pipe with a name.
-const SCRIPT: &str = r#"echo $$ >> "$0/started"; exec 3<&0; cat <&3 >> "$0/lines" & exec 3<&-; exec cat "$0/answers""#;
+const SCRIPT: &str =
+    r#"echo $$ >> "$0/started"; exec 3<&0; cat <&3 >> "$0/lines" & exec 3<&-; exec cat "$0/answers""#;
 
 /// The test's end of a sender.
 pub(crate) struct Puppet {

@@ -35,6 +35,13 @@ pub fn command(database_url: &str) -> Result<Command> {
     Ok(command)
 }
 
+/// The same for the queue of a base schema, `cursor`.
+pub fn on_base_schema(database_url: &str) -> Result<Command> {
+    let mut command = command(database_url)?;
+    command.env("MAILROOM_QUEUE_KIND", "cursor");
+    Ok(command)
+}
+
 impl Collector {
     /// Starts it with a pipe for its lines. Nobody reads them until [`output`](Self::output) is taken or
     /// [`lines`](Self::lines) called.

@@ -1,12 +1,46 @@
 //! What both modules do: read what JavaScript has left, and show what a token consists of.
 
-use mailroom_verifier_core::{ConsumedId, KeyId, Moment, UntrustedToken, VerifyError};
+use core::cell::UnsafeCell;
+
+use mailroom_verifier_core::{ConsumedId, KeyRing, Moment, UntrustedToken, VerifyError};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
-    buffers::{CODE, OUTPUT, TEXT, TEXT_LENGTH},
+    buffers::{CODE, KEY, OUTPUT, TEXT},
+    single_thread::SingleThread,
     status,
 };
+
+/// The key that was loaded, as a ring.
+pub(crate) static RING: Loaded = Loaded(SingleThread(UnsafeCell::new(None)));
+
+/// A key that stays from one call to the next, since to load it takes longer than to decode a token.
+pub(crate) struct Loaded(SingleThread<UnsafeCell<Option<KeyRing>>>);
+
+#[expect(unsafe_code, reason = "a flag that guards the key would stay set where a call is cut off")]
+impl Loaded {
+    /// Lets `judge` use the key; `otherwise` if none was loaded.
+    pub(crate) fn with<T>(&self, otherwise: T, judge: impl FnOnce(&KeyRing) -> T) -> T {
+        // SAFETY: only `replace` writes, which is called by nothing that `judge` can be: this crate calls both from
+        // exported functions alone, and none of those calls another.
+        match unsafe { &*self.0.get() } {
+            Some(ring) => judge(ring),
+            None => otherwise,
+        }
+    }
+
+    /// Puts a key in the place of the one that was loaded.
+    pub(crate) fn replace(&self, key: Option<KeyRing>) {
+        // SAFETY: as in `with`.
+        unsafe { *self.0.get() = key };
+    }
+}
+
+/// Where the prepared key lies that is to be loaded.
+#[wasm_bindgen]
+pub fn key_buffer() -> *const u8 {
+    KEY.address()
+}
 
 /// Where the token of the next call lies, in ASCII; also the key that is to be prepared, in bytes or in text.
 #[wasm_bindgen]
@@ -48,16 +82,12 @@ pub(crate) fn moment(now: f64, tolerance: f64) -> Moment {
 
 /// The token in the text buffer.
 pub(crate) fn token(length: usize) -> Result<UntrustedToken, VerifyError> {
-    let text: [u8; TEXT_LENGTH] = TEXT.load();
-    UntrustedToken::parse(first(&text, length))
+    #[expect(unsafe_code, reason = "as fast as the buffer allows")]
+    // SAFETY: `parse` stores to no buffer, and what it returns is its own.
+    UntrustedToken::parse(first(unsafe { TEXT.borrow() }, length))
 }
 
 /// The first `length` bytes; all of them, which are more than any format has, for a length that is beyond them.
 pub(crate) fn first(bytes: &[u8], length: usize) -> &[u8] {
     bytes.get(..length).unwrap_or(bytes)
-}
-
-/// The id of a key in a whole word, as buffers want it.
-pub(crate) fn word([i0, i1, i2, i3]: KeyId) -> [u8; 8] {
-    [i0, i1, i2, i3, 0, 0, 0, 0]
 }

@@ -4,44 +4,42 @@ use mailroom_verifier_core::{Action, Expected, KeyRing, SharedKey, VerifyError, 
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
-    buffers::{CODE, CODE_LENGTH, KEY, KEY_LENGTH, OUTPUT, TEXT, TEXT_LENGTH},
-    exchange::{first, moment, token, word},
+    buffers::{CODE, KEY, OUTPUT, TEXT, TEXT_LENGTH},
+    exchange::{RING, first, moment, token},
     status,
 };
 
-/// Where the prepared key of the next call lies: [`SharedKey::PREPARED_LENGTH`] bytes.
-#[wasm_bindgen]
-pub fn key_buffer() -> *const u8 {
-    KEY.address()
-}
-
-/// Prepares the key in the text buffer, leaves its state in the key buffer and its id (4 bytes) in the output buffer.
+/// Prepares the key in the text buffer, leaves its state ([`SharedKey::PREPARED_LENGTH`] bytes) in the key buffer and its
+/// id (4 bytes) in the output buffer.
 ///
 /// The key is what the first `hex` bytes spell in hexadecimal, or, if `hex` is negative, the first 32 bytes. The text
 /// buffer is overwritten. Returns a number of `status.rs` for keys.
 #[wasm_bindgen]
 pub fn prepare_key(hex: i32) -> u32 {
-    let text: [u8; TEXT_LENGTH] = TEXT.load();
-    let key = match usize::try_from(hex) {
-        Ok(length) => SharedKey::from_hex(first(&text, length)),
-        Err(_) => Ok(SharedKey::from(&TEXT.load())),
-    };
+    let text = TEXT.load();
     TEXT.store(&[0; TEXT_LENGTH]);
+    let key = match (usize::try_from(hex), text.first_chunk()) {
+        (Ok(length), _) => SharedKey::from_hex(first(&text, length)),
+        (Err(_), Some(bytes)) => Ok(SharedKey::from(bytes)),
+        (Err(_), None) => return status::UNKNOWN,
+    };
     match key {
         Ok(key) => {
-            let mut prepared = [0; KEY_LENGTH];
-            for (to, from) in prepared.iter_mut().zip(key.to_prepared()) {
-                *to = from;
-            }
-            KEY.store(&prepared);
-            OUTPUT.store(&word(key.id()));
+            KEY.store(&key.to_prepared());
+            OUTPUT.store(&key.id());
             status::OK
         }
         Err(error) => status::of_key(error),
     }
 }
 
-/// Verifies the token in the first `length` bytes of the text buffer with the key in the key buffer, and leaves its expiry
+/// Loads the prepared key in the key buffer, with which tokens are verified from now on.
+#[wasm_bindgen]
+pub fn load_key() {
+    RING.replace(Some(KeyRing::of(SharedKey::from_prepared(&KEY.load()))));
+}
+
+/// Verifies the token in the first `length` bytes of the text buffer with the key that was loaded, and leaves its expiry
 /// (8 bytes, little-endian, 0 in v1) in the output buffer.
 ///
 /// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, `code` the
@@ -50,29 +48,30 @@ pub fn prepare_key(hex: i32) -> u32 {
 #[wasm_bindgen]
 pub fn verify(length: usize, action: u8, code: i32, now: f64, tolerance: f64) -> u32 {
     let Some(action) = Action::from_number(action) else { return status::UNKNOWN };
-    let ring = KeyRing::of(SharedKey::from_prepared(&KEY.load()));
     let moment = moment(now, tolerance);
-    let digits: [u8; CODE_LENGTH] = CODE.load();
+    let digits = CODE.load();
     let given = usize::try_from(code).ok().map(|length| first(&digits, length));
-    status::of(token(length).and_then(|token| {
-        // Said first, it keeps a second copy of everything out of the module.
-        let expiry = if token.version() == Version::V1 {
-            if code == LINK_ONLY {
-                return Err(VerifyError::LinkUncheckable);
-            }
-            token.verify(&ring, Expected { action, code: given }, moment)?;
-            0
-        } else {
-            let link = token.verify_link(&ring, action, moment)?;
-            let expiry = link.expires_at().seconds();
-            if code != LINK_ONLY {
-                link.with_code(given)?;
-            }
-            expiry
-        };
-        OUTPUT.store(&expiry.to_le_bytes());
-        Ok(())
-    }))
+    RING.with(status::UNKNOWN, |ring| {
+        status::of(token(length).and_then(|token| {
+            // Said first, it keeps a second copy of everything out of the module.
+            let expiry = if token.version() == Version::V1 {
+                if code == LINK_ONLY {
+                    return Err(VerifyError::LinkUncheckable);
+                }
+                token.verify(ring, Expected { action, code: given }, moment)?;
+                0
+            } else {
+                let link = token.verify_link(ring, action, moment)?;
+                let expiry = link.expires_at().seconds();
+                if code != LINK_ONLY {
+                    link.with_code(given)?;
+                }
+                expiry
+            };
+            OUTPUT.store(&expiry.to_le_bytes());
+            Ok(())
+        }))
+    })
 }
 
 /// The length of the code where none is asked for: only the link is judged.

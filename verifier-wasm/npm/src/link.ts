@@ -1,4 +1,4 @@
-import type { Engine, Moment } from "./engine.js";
+import type { Engine } from "./engine.js";
 import { fieldsOf } from "./fields.js";
 import { CODE_REQUIRED, CODE_UNCHECKABLE, OK, RefusedToken, refusal } from "./status.js";
 import { VerifiedToken } from "./token.js";
@@ -18,7 +18,8 @@ export class VerifiedLink {
   readonly #token: string;
   readonly #action: Action;
   readonly #expiresAt: number;
-  readonly #moment: Moment;
+  readonly #verifiedAt: number;
+  readonly #tolerance: number;
   readonly #judge: CodeJudge;
 
   /** @internal */
@@ -27,14 +28,16 @@ export class VerifiedLink {
     token: string,
     action: Action,
     expiresAt: number,
-    moment: Moment,
+    verifiedAt: number,
+    tolerance: number,
     judge: CodeJudge,
   ) {
     this.#engine = engine;
     this.#token = token;
     this.#action = action;
     this.#expiresAt = expiresAt;
-    this.#moment = moment;
+    this.#verifiedAt = verifiedAt;
+    this.#tolerance = tolerance;
     this.#judge = judge;
   }
 
@@ -55,12 +58,12 @@ export class VerifiedLink {
 
   /** When this verifier stops accepting the link: its expiry and the clock tolerance, in seconds since the Unix epoch. */
   get acceptedUntil(): number {
-    return this.#expiresAt + this.#moment.tolerance;
+    return this.#expiresAt + this.#tolerance;
   }
 
   /** When the link was judged, by the verifier's clock, in whole seconds since the Unix epoch. */
   get verifiedAt(): number {
-    return this.#moment.now;
+    return this.#verifiedAt;
   }
 
   /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
@@ -101,6 +104,6 @@ export class VerifiedLink {
   }
 
   #verified(): VerifiedToken {
-    return new VerifiedToken(this.#engine, this.#token, this.#action, this.#expiresAt, this.#moment);
+    return new VerifiedToken(this.#engine, this.#token, this.#action, this.#expiresAt, this.#verifiedAt);
   }
 }

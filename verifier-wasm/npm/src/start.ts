@@ -1,5 +1,6 @@
 import { Engine, type KeyKind } from "./engine.js";
 import { InvalidArgumentError, WasmUnavailableError } from "./errors.js";
+import type { Bytes } from "./types.js";
 
 /** A module that has been started. */
 export interface Started {
@@ -12,28 +13,36 @@ interface StartedModule extends Started {
   readonly module: WebAssembly.Module;
 }
 
-const A = 0x61;
+/** What Node and newer runtimes have to read hexadecimal digits with. */
+interface Decoders {
+  readonly Uint8Array: { fromHex?(digits: string): Bytes };
+  readonly Buffer?: { from(digits: string, encoding: "hex"): Bytes };
+}
 
 /**
- * Compiles a module of which each half of a byte is a letter from a to p: gzip finds in it what it finds in the bytes,
- * which base64 hides from it.
+ * Compiles a module that is written in hexadecimal digits: gzip finds in them what it finds in the bytes, which base64 hides
+ * from it, and most runtimes read them at once, where a loop takes two milliseconds of the start.
  */
-export function decode(letters: string): WebAssembly.Module {
-  const bytes = new Uint8Array(letters.length / 2);
-  for (let at = 0; at < bytes.length; at++) {
-    bytes[at] = ((letters.charCodeAt(2 * at) - A) << 4) | (letters.charCodeAt(2 * at + 1) - A);
-  }
+export function compile(digits: string): WebAssembly.Module {
+  const runtime = globalThis as unknown as Decoders;
+  const bytes = runtime.Uint8Array.fromHex?.(digits) ?? runtime.Buffer?.from(digits, "hex") ?? spelt(digits);
   return new WebAssembly.Module(bytes);
+}
+
+function spelt(digits: string): Bytes {
+  const bytes = new Uint8Array(digits.length / 2);
+  for (let at = 0; at < bytes.length; at++) bytes[at] = Number.parseInt(digits.substr(2 * at, 2), 16);
+  return bytes;
 }
 
 /**
  * Starts the module while the entry is being imported: some runtimes compile WebAssembly only then. What goes wrong is
  * thrown by the first call, so that importing never fails.
  */
-export function startNow(kind: KeyKind, compile: () => WebAssembly.Module): () => StartedModule {
+export function startNow(kind: KeyKind, load: () => WebAssembly.Module): () => StartedModule {
   let started: StartedModule;
   try {
-    const module = compile();
+    const module = load();
     started = { engine: new Engine(new WebAssembly.Instance(module), kind), module };
   } catch (cause) {
     return () => {

@@ -164,6 +164,51 @@ impl UntrustedToken {
         action: Action,
         moment: Moment,
     ) -> Result<VerifiedLink<'r>, VerifyError> {
+        let (key, header) = self.signed_link(ring, action, moment)?;
+        Ok(VerifiedLink::new(self.clone(), key, header))
+    }
+
+    /// Proves that a key of `ring` signed this token for what is `expected`, and that it is still valid.
+    ///
+    /// It does not prove that the link was not used before, and of v1 not that it is still valid, since a v1 token
+    /// carries no expiry.
+    ///
+    /// # Errors
+    /// Those of [`verify_link`](Self::verify_link), then [`CodeUncheckable`](VerifyError::CodeUncheckable) for a code beside
+    /// an activation or any v3 token, [`CodeRequired`](VerifyError::CodeRequired),
+    /// [`CodeMalformed`](VerifyError::CodeMalformed) and [`CodeMismatch`](VerifyError::CodeMismatch) for a v2 recovery. In v1
+    /// the code is part of what is signed: its presence and shape are judged first, and a wrong one, like the other
+    /// action, is a wrong [`Signature`](VerifyError::Signature).
+    pub fn verify<K: AsRef<[VerifyingKey]>>(
+        &self,
+        ring: &KeyRing<K>,
+        expected: Expected<'_>,
+        moment: Moment,
+    ) -> Result<VerifiedToken, VerifyError> {
+        let Fields { header: VersionedHeader::V1, secret, .. } = &self.fields else {
+            let (key, header) = self.signed_link(ring, expected.action, moment)?;
+            self.check_code(key, expected.code)?;
+            return Ok(self.verified(header, expected.code.is_some()));
+        };
+        v1::verify(secret, &self.fields.tag(), ring.shared(), expected.action, expected.code)?;
+        Ok(VerifiedToken::v1(expected.action, secret.clone()))
+    }
+
+    /// What is said of this token once its link, with this header, and its code, if it has one, are proven.
+    pub(crate) fn verified(&self, header: Header, code_is_proven: bool) -> VerifiedToken {
+        let secret = self.fields.secret.clone();
+        VerifiedToken::of_link(self.version(), header, secret, code_is_proven)
+    }
+
+    /// The key that signed this link for `action`, and what it signed, if that is still valid.
+    // In one place: WebAssembly asks for links and for tokens.
+    #[inline(never)]
+    fn signed_link<'r, K: AsRef<[VerifyingKey]>>(
+        &self,
+        ring: &'r KeyRing<K>,
+        action: Action,
+        moment: Moment,
+    ) -> Result<(&'r VerifyingKey, Header), VerifyError> {
         let secret = &self.fields.secret;
         let (key, header) = match &self.fields.header {
             VersionedHeader::V1 => return Err(VerifyError::LinkUncheckable),
@@ -196,31 +241,7 @@ impl UntrustedToken {
         if !moment.is_before(header.expires_at) {
             return Err(VerifyError::Expired { now: moment.now, expires_at: header.expires_at });
         }
-        Ok(VerifiedLink::new(self.clone(), key, header))
-    }
-
-    /// Proves that a key of `ring` signed this token for what is `expected`, and that it is still valid.
-    ///
-    /// It does not prove that the link was not used before, and of v1 not that it is still valid, since a v1 token
-    /// carries no expiry.
-    ///
-    /// # Errors
-    /// Those of [`verify_link`](Self::verify_link), then [`CodeUncheckable`](VerifyError::CodeUncheckable) for a code beside
-    /// an activation or any v3 token, [`CodeRequired`](VerifyError::CodeRequired),
-    /// [`CodeMalformed`](VerifyError::CodeMalformed) and [`CodeMismatch`](VerifyError::CodeMismatch) for a v2 recovery. In v1
-    /// the code is part of what is signed: its presence and shape are judged first, and a wrong one, like the other
-    /// action, is a wrong [`Signature`](VerifyError::Signature).
-    pub fn verify<K: AsRef<[VerifyingKey]>>(
-        &self,
-        ring: &KeyRing<K>,
-        expected: Expected<'_>,
-        moment: Moment,
-    ) -> Result<VerifiedToken, VerifyError> {
-        let Fields { header: VersionedHeader::V1, secret, .. } = &self.fields else {
-            return self.verify_link(ring, expected.action, moment)?.with_code(expected.code);
-        };
-        v1::verify(secret, &self.fields.tag(), ring.shared(), expected.action, expected.code)?;
-        Ok(VerifiedToken::v1(expected.action, secret.clone()))
+        Ok((key, header))
     }
 
     /// Proves that the code beside this link, signed by `key`, is the row's.

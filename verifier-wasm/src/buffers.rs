@@ -19,26 +19,29 @@ pub(crate) const KEY_LENGTH: usize = mailroom_verifier_core::SharedKey::PREPARED
 #[cfg(not(feature = "shared"))]
 pub(crate) const KEY_LENGTH: usize = mailroom_verifier_core::PublicKey::LENGTH;
 
-/// The prepared key that is to be loaded.
-pub(crate) static KEY: Buffer<KEY_LENGTH> = Buffer::new();
-/// The token of the next call, or a key that is to be prepared.
-pub(crate) static TEXT: Buffer<TEXT_LENGTH> = Buffer::new();
-/// The code of the next call.
-pub(crate) static CODE: Buffer<CODE_LENGTH> = Buffer::new();
-/// What the last call found out, where a number does not say it.
-pub(crate) static OUTPUT: Buffer<OUTPUT_LENGTH> = Buffer::new();
+/// All of them, one behind the other without gaps, as `npm/src/engine.ts` expects them.
+#[repr(C)]
+pub(crate) struct Buffers {
+    /// The token of the next call, or a key that is to be prepared.
+    pub(crate) text: Buffer<TEXT_LENGTH>,
+    /// The code of the next call.
+    pub(crate) code: Buffer<CODE_LENGTH>,
+    /// What the last call found out, where a number does not say it.
+    pub(crate) output: Buffer<OUTPUT_LENGTH>,
+    /// The prepared key that is to be loaded.
+    pub(crate) key: Buffer<KEY_LENGTH>,
+}
+
+pub(crate) static BUFFERS: Buffers =
+    Buffers { text: Buffer::new(), code: Buffer::new(), output: Buffer::new(), key: Buffer::new() };
 
 /// Bytes of the module's memory that JavaScript reads and writes.
+#[repr(transparent)]
 pub(crate) struct Buffer<const LENGTH: usize>(SingleThread<Cell<[u8; LENGTH]>>);
 
 impl<const LENGTH: usize> Buffer<LENGTH> {
     const fn new() -> Self {
         Self(SingleThread(Cell::new([0; LENGTH])))
-    }
-
-    /// Where JavaScript finds the first byte.
-    pub(crate) fn address(&self) -> *const u8 {
-        self.0.as_ptr().cast()
     }
 
     /// A copy of the bytes.

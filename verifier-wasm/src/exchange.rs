@@ -1,15 +1,11 @@
 //! What both modules do: read what JavaScript has left, and show what a token consists of.
 
-use core::cell::UnsafeCell;
+use core::{cell::UnsafeCell, ptr};
 
-use mailroom_verifier_core::{ConsumedId, KeyRing, Moment, UntrustedToken, VerifyError};
+use mailroom_verifier_core::{ConsumedId, Expiry, KeyRing, Moment, UntrustedToken, VerifyError};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::{
-    buffers::{CODE, KEY, OUTPUT, TEXT},
-    single_thread::SingleThread,
-    status,
-};
+use crate::{buffers::BUFFERS, single_thread::SingleThread, status};
 
 /// The key that was loaded, as a ring.
 pub(crate) static RING: Loaded = Loaded(SingleThread(UnsafeCell::new(None)));
@@ -36,28 +32,12 @@ impl Loaded {
     }
 }
 
-/// Where the prepared key lies that is to be loaded.
+/// Where bytes cross, in this order: the token of the next call in ASCII, or the key that is to be prepared, in bytes or in
+/// text (160 bytes); the code of the next call in ASCII (8); what the last call found out and a number does not say (16);
+/// the prepared key that is to be loaded.
 #[wasm_bindgen]
-pub fn key_buffer() -> *const u8 {
-    KEY.address()
-}
-
-/// Where the token of the next call lies, in ASCII; also the key that is to be prepared, in bytes or in text.
-#[wasm_bindgen]
-pub fn text_buffer() -> *const u8 {
-    TEXT.address()
-}
-
-/// Where the code of the next call lies, in ASCII.
-#[wasm_bindgen]
-pub fn code_buffer() -> *const u8 {
-    CODE.address()
-}
-
-/// Where the last call left what a number does not say.
-#[wasm_bindgen]
-pub fn output_buffer() -> *const u8 {
-    OUTPUT.address()
+pub fn buffers() -> *const u8 {
+    ptr::from_ref(&BUFFERS).cast()
 }
 
 /// Leaves the consumed-token id (16 bytes) of a token in the output buffer, **proving nothing**.
@@ -66,7 +46,7 @@ pub fn output_buffer() -> *const u8 {
 #[wasm_bindgen]
 pub fn identify(length: usize) -> u32 {
     status::of(token(length).map(|token| {
-        OUTPUT.store(ConsumedId::of(token.unauthenticated_secret()).as_bytes());
+        BUFFERS.output.store(ConsumedId::of(token.unauthenticated_secret()).as_bytes());
     }))
 }
 
@@ -80,11 +60,17 @@ pub(crate) fn moment(now: f64, tolerance: f64) -> Moment {
     Moment::at(now as u64).tolerating(tolerance as u64)
 }
 
+/// Leaves the expiry of an accepted token in the output buffer.
+#[expect(clippy::cast_precision_loss, reason = "the end of the year 9999 has 38 bits")]
+pub(crate) fn leave_expiry(expiry: Option<Expiry>) {
+    BUFFERS.output.store(&(expiry.map_or(0, Expiry::seconds) as f64).to_le_bytes());
+}
+
 /// The token in the text buffer.
 pub(crate) fn token(length: usize) -> Result<UntrustedToken, VerifyError> {
     #[expect(unsafe_code, reason = "as fast as the buffer allows")]
     // SAFETY: `parse` stores to no buffer, and what it returns is its own.
-    UntrustedToken::parse(first(unsafe { TEXT.borrow() }, length))
+    UntrustedToken::parse(first(unsafe { BUFFERS.text.borrow() }, length))
 }
 
 /// The first `length` bytes; all of them, which are more than any format has, for a length that is beyond them.

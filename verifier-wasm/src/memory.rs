@@ -8,7 +8,7 @@ use core::{arch::wasm32, cell::RefCell, ptr, slice};
 use mailroom_verifier_core::{ConsumedId, Consumption, MemoryCache, Slot};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::{buffers::TEXT, single_thread::SingleThread};
+use crate::{buffers::BUFFERS, single_thread::SingleThread};
 
 const PAGE: usize = 65_536;
 
@@ -70,7 +70,7 @@ pub fn release() {
 
 /// What `act` answers for the token whose id is in the text buffer.
 fn with_store<T>(otherwise: T, act: impl FnOnce(&mut Cache, ConsumedId) -> T) -> T {
-    let text = TEXT.load();
+    let text = BUFFERS.text.load();
     let (Some(id), Ok(mut store)) = (text.first_chunk(), STORE.try_borrow_mut()) else { return otherwise };
     store.as_mut().map_or(otherwise, |store| act(store, ConsumedId::from(*id)))
 }

@@ -4,8 +4,8 @@ use mailroom_verifier_core::{Action, KeyRing, PublicKey, VerifyError, Version};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
-    buffers::{KEY, OUTPUT, TEXT},
-    exchange::{RING, first, moment, token},
+    buffers::BUFFERS,
+    exchange::{RING, first, leave_expiry, moment, token},
     status,
 };
 
@@ -15,7 +15,7 @@ use crate::{
 /// `status.rs` for keys.
 #[wasm_bindgen]
 pub fn prepare_key(length: i32) -> u32 {
-    let text = TEXT.load();
+    let text = BUFFERS.text.load();
     let key = match (usize::try_from(length), text.first_chunk()) {
         (Ok(length), _) => PublicKey::parse(first(&text, length)),
         (Err(_), Some(bytes)) => PublicKey::from_bytes(bytes),
@@ -23,8 +23,8 @@ pub fn prepare_key(length: i32) -> u32 {
     };
     match key {
         Ok(key) => {
-            KEY.store(key.as_bytes());
-            OUTPUT.store(&key.id());
+            BUFFERS.key.store(key.as_bytes());
+            BUFFERS.output.store(&key.id());
             status::OK
         }
         Err(error) => status::of_key(error),
@@ -34,11 +34,11 @@ pub fn prepare_key(length: i32) -> u32 {
 /// Loads the key in the key buffer, with which tokens are verified from now on.
 #[wasm_bindgen]
 pub fn load_key() {
-    RING.replace(PublicKey::from_bytes(&KEY.load()).ok().map(KeyRing::of));
+    RING.replace(PublicKey::from_bytes(&BUFFERS.key.load()).ok().map(KeyRing::of));
 }
 
 /// Verifies the token in the first `length` bytes of the text buffer with the key that was loaded, and leaves its expiry
-/// (8 bytes, little-endian) in the output buffer.
+/// (a number of 64 bits as JavaScript has them) in the output buffer.
 ///
 /// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, `code` the
 /// length of the code in the code buffer, −1 for no code, −2 to judge the link apart from its code; `now` and `tolerance`
@@ -56,7 +56,7 @@ pub fn verify(length: usize, action: u8, code: i32, now: f64, tolerance: f64) ->
             if code >= 0 {
                 return Err(VerifyError::CodeUncheckable);
             }
-            OUTPUT.store(&link.expires_at().seconds().to_le_bytes());
+            leave_expiry(Some(link.expires_at()));
             Ok(())
         }))
     })

@@ -1,11 +1,11 @@
 //! Shared keys: v1 and v2.
 
-use mailroom_verifier_core::{Action, Expected, KeyRing, SharedKey, VerifyError, Version};
+use mailroom_verifier_core::{Action, Expected, KeyRing, SharedKey};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
-    buffers::{CODE, KEY, OUTPUT, TEXT, TEXT_LENGTH},
-    exchange::{RING, first, moment, token},
+    buffers::{BUFFERS, TEXT_LENGTH},
+    exchange::{RING, first, leave_expiry, moment, token},
     status,
 };
 
@@ -16,8 +16,8 @@ use crate::{
 /// buffer is overwritten. Returns a number of `status.rs` for keys.
 #[wasm_bindgen]
 pub fn prepare_key(hex: i32) -> u32 {
-    let text = TEXT.load();
-    TEXT.store(&[0; TEXT_LENGTH]);
+    let text = BUFFERS.text.load();
+    BUFFERS.text.store(&[0; TEXT_LENGTH]);
     let key = match (usize::try_from(hex), text.first_chunk()) {
         (Ok(length), _) => SharedKey::from_hex(first(&text, length)),
         (Err(_), Some(bytes)) => Ok(SharedKey::from(bytes)),
@@ -25,8 +25,8 @@ pub fn prepare_key(hex: i32) -> u32 {
     };
     match key {
         Ok(key) => {
-            KEY.store(&key.to_prepared());
-            OUTPUT.store(&key.id());
+            BUFFERS.key.store(&key.to_prepared());
+            BUFFERS.output.store(&key.id());
             status::OK
         }
         Err(error) => status::of_key(error),
@@ -36,11 +36,11 @@ pub fn prepare_key(hex: i32) -> u32 {
 /// Loads the prepared key in the key buffer, with which tokens are verified from now on.
 #[wasm_bindgen]
 pub fn load_key() {
-    RING.replace(Some(KeyRing::of(SharedKey::from_prepared(&KEY.load()))));
+    RING.replace(Some(KeyRing::of(SharedKey::from_prepared(&BUFFERS.key.load()))));
 }
 
 /// Verifies the token in the first `length` bytes of the text buffer with the key that was loaded, and leaves its expiry
-/// (8 bytes, little-endian, 0 in v1) in the output buffer.
+/// (a number of 64 bits as JavaScript has them, 0 in v1) in the output buffer.
 ///
 /// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, `code` the
 /// length of the code in the code buffer, −1 for no code, −2 to judge the link apart from its code; `now` and `tolerance`
@@ -49,26 +49,16 @@ pub fn load_key() {
 pub fn verify(length: usize, action: u8, code: i32, now: f64, tolerance: f64) -> u32 {
     let Some(action) = Action::from_number(action) else { return status::UNKNOWN };
     let moment = moment(now, tolerance);
-    let digits = CODE.load();
+    let digits = BUFFERS.code.load();
     let given = usize::try_from(code).ok().map(|length| first(&digits, length));
     RING.with(status::UNKNOWN, |ring| {
         status::of(token(length).and_then(|token| {
-            // Said first, it keeps a second copy of everything out of the module.
-            let expiry = if token.version() == Version::V1 {
-                if code == LINK_ONLY {
-                    return Err(VerifyError::LinkUncheckable);
-                }
-                token.verify(ring, Expected { action, code: given }, moment)?;
-                0
+            let expiry = if code == LINK_ONLY {
+                Some(token.verify_link(ring, action, moment)?.expires_at())
             } else {
-                let link = token.verify_link(ring, action, moment)?;
-                let expiry = link.expires_at().seconds();
-                if code != LINK_ONLY {
-                    link.with_code(given)?;
-                }
-                expiry
+                token.verify(ring, Expected { action, code: given }, moment)?.expires_at()
             };
-            OUTPUT.store(&expiry.to_le_bytes());
+            leave_expiry(expiry);
             Ok(())
         }))
     })

@@ -3,6 +3,7 @@
 use core::ops::Deref;
 
 /// A cell that only the one thread of the module reaches.
+#[repr(transparent)]
 pub(crate) struct SingleThread<T>(pub(crate) T);
 
 impl<T> Deref for SingleThread<T> {

@@ -10,10 +10,10 @@ export interface PreparedKey {
   readonly id: Bytes;
 }
 
-/** Of which kind the keys of a module are, and how long they are when they are prepared. */
-const KEY_LENGTHS = { shared: 196, public: 32 } as const;
-
-export type KeyKind = keyof typeof KEY_LENGTHS;
+/** Of how many bytes the prepared keys of a module are. */
+export type KeyLength = typeof SHARED_KEY | typeof PUBLIC_KEY;
+export const SHARED_KEY = 196;
+export const PUBLIC_KEY = 32;
 
 const TEXT_LENGTH = 160;
 const CODE_LENGTH = 8;
@@ -34,11 +34,10 @@ const encoder = new TextEncoder();
  * calls: no code of the caller runs in between, so calls cannot disturb each other.
  */
 export class Engine {
-  readonly kind: KeyKind;
   readonly #exports: typeof Exports;
   readonly #stack: Stack;
   readonly #text: Bytes;
-  readonly #code: Uint8ClampedArray;
+  readonly #code: Bytes;
   readonly #key: Bytes;
   readonly #output: Bytes;
   readonly #numbers: DataView;
@@ -46,18 +45,22 @@ export class Engine {
   /** The text that was written last, unless something else was written since. */
   #written: string | undefined;
 
-  constructor(instance: WebAssembly.Instance, kind: KeyKind) {
+  constructor(instance: WebAssembly.Instance, keyLength: KeyLength) {
     const exports = instance.exports as unknown as typeof Exports;
     const { buffer } = exports.memory;
-    this.kind = kind;
     this.#exports = exports;
     this.#stack = new Stack(instance);
-    this.#text = new Uint8Array(buffer, exports.text_buffer(), TEXT_LENGTH);
-    // Clamped, so that a character beyond the first 256 does not pass for the one that has its low byte.
-    this.#code = new Uint8ClampedArray(buffer, exports.code_buffer(), CODE_LENGTH);
-    this.#key = new Uint8Array(buffer, exports.key_buffer(), KEY_LENGTHS[kind]);
-    this.#output = new Uint8Array(buffer, exports.output_buffer(), OUTPUT_LENGTH);
-    this.#numbers = new DataView(buffer, exports.output_buffer(), OUTPUT_LENGTH);
+    // In the order of `verifier-wasm/src/buffers.rs`.
+    let next = exports.buffers();
+    const place = (length: number): Bytes => {
+      next += length;
+      return new Uint8Array(buffer, next - length, length);
+    };
+    this.#text = place(TEXT_LENGTH);
+    this.#code = place(CODE_LENGTH);
+    this.#output = place(OUTPUT_LENGTH);
+    this.#key = place(keyLength);
+    this.#numbers = new DataView(buffer, this.#output.byteOffset);
   }
 
   /** Prepares a key given as text, or as 32 bytes; `undefined` for what is no key of this module's kind. */
@@ -86,7 +89,7 @@ export class Engine {
   ): number {
     // The number of an action, as `Action::number` in the core has it.
     const number = action === "activate" ? 1 : 2;
-    const digits = code === LINK_ONLY ? code : this.#writeCode(code);
+    const digits = code === LINK_ONLY ? code : code === undefined ? NO_CODE : write(code, this.#code);
     const length = this.#write(token);
     const exports = this.#exports;
     let status = SIGNATURE;
@@ -101,7 +104,7 @@ export class Engine {
 
   /** When the token ends that the last call of `verify` or `verifyLink` accepted; 0 if it does not say. */
   get expiresAt(): number {
-    return this.#numbers.getUint32(4, true) * 2 ** 32 + this.#numbers.getUint32(0, true);
+    return this.#numbers.getFloat64(0, true);
   }
 
   /** The id under which the use of a token is remembered, if it is well-formed. */
@@ -123,20 +126,17 @@ export class Engine {
     this.#loaded = key;
   }
 
-  /** Writes a text and returns its length in UTF-8; one that is too long for anything is not looked at. */
+  /** Writes a token or a key and returns its length in UTF-8. */
   #write(text: string): number {
     this.#written = undefined;
-    if (text.length > TEXT_LENGTH) return TEXT_LENGTH;
-    const { written } = encoder.encodeInto(text, this.#text);
+    const length = write(text, this.#text);
     // What is not ASCII has another length, and is no token.
-    if (written === text.length) this.#written = text;
-    return written;
-  }
-
-  #writeCode(code: string | undefined): number {
-    if (code === undefined) return NO_CODE;
-    const length = Math.min(code.length, CODE_LENGTH);
-    for (let index = 0; index < length; index++) this.#code[index] = code.charCodeAt(index);
+    if (length === text.length) this.#written = text;
     return length;
   }
+}
+
+/** Writes a text and returns its length in UTF-8; one that is too long for anything is not looked at. */
+function write(text: string, place: Bytes): number {
+  return text.length > place.length ? place.length : encoder.encodeInto(text, place).written;
 }

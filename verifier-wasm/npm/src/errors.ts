@@ -23,8 +23,7 @@ export abstract class VerifierError extends Error {
   // On the prototype, so that stack traces begin with it, and made of the code, which minified programs keep.
   override get name(): string {
     const { code = "ERR_VERIFIER" } = this.constructor as unknown as Partial<Coded>;
-    const words = code.toLowerCase().split("_").slice(1);
-    return `${words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("")}Error`;
+    return `${code.slice(4).replace(/(.)([^_]*)_?/g, (_, first, rest) => first + rest.toLowerCase())}Error`;
   }
 }
 

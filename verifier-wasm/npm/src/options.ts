@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from "./errors.js";
+import type { Action } from "./types.js";
 
 /**
  * Reads properties of a caller's object, each once and in this order. Names that are not among them are refused: a
@@ -79,4 +80,18 @@ export function readMethod(owner: unknown, name: string): ((...given: unknown[])
 /** The error for an argument whose getter threw, or that is a proxy that did. */
 export function unreadable(cause: unknown): InvalidArgumentError {
   return new InvalidArgumentError("an argument cannot be read", { cause });
+}
+
+export function demandAction(action: unknown): asserts action is Action {
+  if (action !== "activate" && action !== "recover") {
+    throw new InvalidArgumentError('the option action is "activate" or "recover"');
+  }
+}
+
+export function demandString(token: unknown): asserts token is string {
+  if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
+}
+
+export function demandCode(code: unknown): asserts code is string | undefined {
+  if (code !== undefined && typeof code !== "string") throw new InvalidArgumentError("a code is a string");
 }

@@ -1,6 +1,6 @@
 import type { Engine } from "./engine.js";
-import { InvalidArgumentError } from "./errors.js";
 import { fieldsOf } from "./fields.js";
+import { demandString } from "./options.js";
 import type { Action, Bytes } from "./types.js";
 import { type Version, versionOf } from "./version.js";
 
@@ -89,7 +89,7 @@ export interface UnverifiedToken {
 
 /** @internal What every entry calls `inspect`. */
 export function inspectToken(engine: Engine, token: unknown): UnverifiedToken {
-  if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
+  demandString(token);
   const id = engine.id(token);
   const { version, action, keyId, expiresAt, secret, tag } = fieldsOf(token);
   return {

@@ -1,12 +1,11 @@
 import { type Engine, LINK_ONLY } from "./engine.js";
-import { InvalidArgumentError } from "./errors.js";
 import { VerifiedLink } from "./link.js";
-import { OF_LINK, OF_TOKEN, readExpectation } from "./options.js";
+import { demandAction, demandCode, demandString, OF_LINK, OF_TOKEN, readExpectation } from "./options.js";
 import type { KeyRing } from "./ring.js";
 import type { Clock } from "./seconds.js";
-import { isAboutCode, isMalformed, OK, RefusedToken, refusal, SIGNATURE } from "./status.js";
+import { isAboutCode, isMalformed, OK, refusal, refused, SIGNATURE } from "./status.js";
 import { VerifiedToken } from "./token.js";
-import type { Action, Expectation, LinkExpectation, LinkVerification, Verification } from "./types.js";
+import type { Expectation, LinkExpectation, LinkVerification, Verification } from "./types.js";
 import { type Version, versionOf } from "./version.js";
 
 /** Verifies tokens with the keys that it was made with. Its methods need no `this`. */
@@ -73,7 +72,7 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
     const { action, code } = readExpectation(expected, OF_TOKEN);
     demandAction(action);
     demandString(token);
-    if (code !== undefined && typeof code !== "string") throw new InvalidArgumentError("a code is a string");
+    demandCode(code);
     const now = Math.floor(clock());
     const status = engine.verify(token, action, code, ring.candidates(token), now, clockTolerance);
     const version = versionOf(token);
@@ -93,7 +92,8 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
     if (!accepts[versionOf(token) - 1]) return isMalformed(status) ? status : SIGNATURE;
     if (status !== OK) return status;
     // Every key is asked again: any of those with the same id may be the one.
-    return new VerifiedLink(engine, token, action, engine.expiresAt, now, clockTolerance, (code) =>
+    const proven = new VerifiedToken(engine, token, action, engine.expiresAt, now);
+    return new VerifiedLink(proven, clockTolerance, (code) =>
       engine.verify(token, action, code, keys, now, clockTolerance),
     );
   }
@@ -106,7 +106,7 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
     },
     tryVerify(token, expected) {
       const verdict = judge(token, expected);
-      return typeof verdict === "number" ? new RefusedToken(verdict) : { ok: true, token: verdict };
+      return typeof verdict === "number" ? refused(verdict) : { ok: true, token: verdict };
     },
     verifyLink(token, expected) {
       const verdict = judgeLink(token, expected);
@@ -115,18 +115,8 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
     },
     tryVerifyLink(token, expected) {
       const verdict = judgeLink(token, expected);
-      return typeof verdict === "number" ? new RefusedToken(verdict) : { ok: true, link: verdict };
+      return typeof verdict === "number" ? refused(verdict) : { ok: true, link: verdict };
     },
     clockTolerance,
   });
-}
-
-function demandAction(action: unknown): asserts action is Action {
-  if (action !== "activate" && action !== "recover") {
-    throw new InvalidArgumentError('the option action is "activate" or "recover"');
-  }
-}
-
-function demandString(token: unknown): asserts token is string {
-  if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
 }

@@ -1,6 +1,6 @@
 // The configuration of workerd that binds the edge function as `wrangler.toml` would on Cloudflare.
 
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 export interface EdgeBindings {
@@ -21,14 +21,15 @@ export function writeEdgeConfiguration(
 ): string {
   const objects = join(folder, "objects");
   mkdirSync(objects, { recursive: true });
-  // workerd embeds modules by paths from its configuration, so they are given as absolute ones.
+  // workerd embeds what lies below its configuration, and nothing else.
+  cpSync(join(site, "edge"), join(folder, "edge"), { recursive: true });
   const modules = readdirSync(join(site, "edge"))
     .filter((name) => /\.(js|wasm)$/.test(name))
     // The first module is the one that answers.
     .sort((a, b) => Number(b === "worker.js") - Number(a === "worker.js"))
     .map((name) => {
       const kind = name.endsWith(".wasm") ? "wasm" : "esModule";
-      return `(name = ${text(name)}, ${kind} = embed ${text(join(site, "edge", name))})`;
+      return `(name = ${text(name)}, ${kind} = embed ${text(`edge/${name}`)})`;
     });
   const services = [
     '(name = "main", worker = .worker)',

@@ -52,8 +52,7 @@ input.once("close", () => ending.abort());
 ending.signal.addEventListener("abort", () => void end());
 
 await Promise.all([parts.inbox.start(), parts.origin.start()]);
-await parts.edge.start();
-await parts.collector.start();
+for (const part of [parts.edge, parts.collector]) if (!ending.signal.aborted) await part.start();
 if (!ending.signal.aborted) {
   settings(stage);
   void followMails(parts.inbox, ending.signal, (mail) => audience.tellMail(mail));

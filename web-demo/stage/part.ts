@@ -185,8 +185,9 @@ export class Part {
     if (!this.#wanted) return;
     this.#deaths = Date.now() - started > WELL ? 1 : this.#deaths + 1;
     this.#become("down");
-    if (this.#deaths > MOST_DEATHS) {
-      this.#watcher.failed(this, `${this.name} ended with ${how}, ${this.#deaths} times in a row`);
+    if (this.#deaths > MOST_DEATHS || (this.#listens && this.port === undefined)) {
+      const often = this.#deaths > 1 ? `, ${this.#deaths} times in a row` : " before it was up";
+      this.#watcher.failed(this, `${this.name} ended with ${how}${often}`);
       return;
     }
     const pause = 500 * 2 ** this.#deaths;

@@ -44,7 +44,9 @@ await bundle({
   platform: "node",
   loader: { ".sql": "text" },
   // pg is no module, and asks for its parts by `require`.
-  banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
+  banner: {
+    js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);',
+  },
   external: ["pg-native"],
 });
 copyFileSync(join(root, "stage/supervise.sh"), join(folder, "node/supervise.sh"));
@@ -60,7 +62,9 @@ await buildPages({
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
     rollupOptions: {
-      input: ["index.html", "inspector.html", "pipeline.html", "src/link.ts"].map((name) => join(root, "pages", name)),
+      input: ["index.html", "inspector.html", "pipeline.html", "src/link.ts"].map((name) =>
+        join(root, "pages", name),
+      ),
       // The edge function names the script of its own pages.
       output: { entryFileNames: "assets/[name].js", chunkFileNames: "assets/[name].js" },
     },

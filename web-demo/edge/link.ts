@@ -19,9 +19,14 @@ export async function link(request: Request, env: Environment, action: Action): 
     return show(env, action, new URL(request.url).searchParams);
   }
   if (request.method !== "POST") {
-    return errorPage(405, "This is no way to use a link", "Open the link from the mail, then press the button.", {
-      Allow: "GET, HEAD, POST",
-    });
+    return errorPage(
+      405,
+      "This is no way to use a link",
+      "Open the link from the mail, then press the button.",
+      {
+        Allow: "GET, HEAD, POST",
+      },
+    );
   }
   if (!isOfType(request, FORM)) {
     return errorPage(415, "This is no form of ours", `A link is used by the button of its page, as ${FORM}.`);
@@ -74,7 +79,8 @@ function answer(env: Environment, action: Action, token: string, { by, reason }:
   }
   if (by === "edge") countRefusal(reason);
   const refusal = by === "edge" ? refusalByEdge(reason) : refusalByOrigin(reason);
-  const text = by === "edge" ? "The edge has stopped this; the origin was not asked." : "The database said no.";
+  const text =
+    by === "edge" ? "The edge has stopped this; the origin was not asked." : "The database said no.";
   const checks: Check[] = [{ by, passed: false, text }];
   // Here another code, or another moment, can still help.
   const helps = refusal.status === 422 || refusal.status === 503 || reason === "not_eligible";
@@ -103,7 +109,13 @@ function found(action: Action, { version, proven }: Judged): Check[] {
   const format = `v${version}`;
   const checks: Check[] = proven
     ? [{ by: "edge", passed: true, text: `This ${format} link is genuine.` }]
-    : [{ by: "edge", passed: undefined, text: `Whether this ${format} link is genuine shows only with its code.` }];
+    : [
+        {
+          by: "edge",
+          passed: undefined,
+          text: `Whether this ${format} link is genuine shows only with its code.`,
+        },
+      ];
   checks.push(
     version === 1
       ? { by: "edge", passed: undefined, text: "A v1 link carries no expiry: only the database knows it." }
@@ -116,7 +128,11 @@ function found(action: Action, { version, proven }: Judged): Check[] {
         : "Only the database can check the code; it counts the tries.";
     checks.push({ by: version === 2 ? "edge" : "origin", passed: undefined, text });
   }
-  checks.push({ by: "origin", passed: undefined, text: "Whether it was used is asked when you press the button." });
+  checks.push({
+    by: "origin",
+    passed: undefined,
+    text: "Whether it was used is asked when you press the button.",
+  });
   return checks;
 }
 
@@ -125,11 +141,19 @@ function onlyToken(parameters: URLSearchParams): string | Response {
   const [token, another] = parameters.getAll("token");
   if (token === undefined || token === "") {
     countRefusal("no token");
-    return errorPage(400, "There is no link here", "The address has no token. Open the link as it stands in the mail.");
+    return errorPage(
+      400,
+      "There is no link here",
+      "The address has no token. Open the link as it stands in the mail.",
+    );
   }
   if (another !== undefined) {
     countRefusal("two tokens");
-    return errorPage(400, "These are two links", "The address has more than one token. Open one link at a time.");
+    return errorPage(
+      400,
+      "These are two links",
+      "The address has more than one token. Open one link at a time.",
+    );
   }
   return token;
 }

@@ -73,7 +73,11 @@ export function donePage(action: Action, checks: readonly Check[]): Response {
 }
 
 /** It did not, and pressing again would not help. */
-export function refusalPage(refusal: Refusal, reason: string | undefined, checks: readonly Check[]): Response {
+export function refusalPage(
+  refusal: Refusal,
+  reason: string | undefined,
+  checks: readonly Check[],
+): Response {
   const body = html`
     <h1>${refusal.title}</h1>
     <p role="alert" class="alert">${refusal.text}</p>

@@ -51,9 +51,7 @@ export async function redeem(
       if (GIVEN_BACK.includes(verdict)) throw new GiveBack(verdict);
       return verdict;
     });
-    return redeemed.ok
-      ? { by: "origin", reason: redeemed.result }
-      : { by: "edge", reason: redeemed.code };
+    return redeemed.ok ? { by: "origin", reason: redeemed.result } : { by: "edge", reason: redeemed.code };
   } catch (error) {
     if (error instanceof GiveBack) return { by: "origin", reason: error.verdict };
     throw error;

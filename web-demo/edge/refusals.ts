@@ -47,7 +47,11 @@ const BY_EDGE: Record<VerificationErrorCode | RedemptionErrorCode, Refusal> = {
     text: "It is genuine, but was made for another page. Open it as it stands in the mail.",
   },
   ERR_TOKEN_EXPIRED: EXPIRED,
-  ERR_CODE_UNCHECKABLE: { status: 400, title: "No code belongs here", text: "This link is used without a code." },
+  ERR_CODE_UNCHECKABLE: {
+    status: 400,
+    title: "No code belongs here",
+    text: "This link is used without a code.",
+  },
   ERR_CODE_REQUIRED: {
     status: 422,
     title: "The code is missing",

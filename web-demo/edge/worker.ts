@@ -17,7 +17,9 @@ export default {
     } catch (error) {
       // Neither the message nor the address, which may hold a token.
       console.error("a request failed:", error instanceof Error ? error.name : typeof error);
-      return guarded(errorPage(500, "Something went wrong here", "Nothing was changed. Try again in a moment."));
+      return guarded(
+        errorPage(500, "Something went wrong here", "Nothing was changed. Try again in a moment."),
+      );
     }
   },
 } satisfies ExportedHandler<Environment>;
@@ -38,5 +40,7 @@ async function route(request: Request, env: Environment): Promise<Response> {
   if (request.method !== "GET" && request.method !== "HEAD") {
     return problem(405, "Only GET is answered here.", { Allow: "GET, HEAD" });
   }
-  return (await asset(env, pathname)) ?? errorPage(404, "There is no such page", "Nothing lies at this address.");
+  return (
+    (await asset(env, pathname)) ?? errorPage(404, "There is no such page", "Nothing lies at this address.")
+  );
 }

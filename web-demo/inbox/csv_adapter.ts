@@ -12,7 +12,13 @@ for await (const line of createInterface({ input: process.stdin })) {
   const fields = line.split(",");
   const items: Item[] = [];
   for (let at = 0; at + 4 < fields.length; at += 5) {
-    const [number, email, login, token, code] = fields.slice(at, at + 5) as [string, string, string, string, string];
+    const [number, email, login, token, code] = fields.slice(at, at + 5) as [
+      string,
+      string,
+      string,
+      string,
+      string,
+    ];
     const action = number === "1" ? "activate" : "recover";
     id += 1;
     const expires_at = token.length > 90 ? Number(Buffer.from(token, "base64url").readBigUInt64BE(6)) : 0;

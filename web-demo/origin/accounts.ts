@@ -25,7 +25,10 @@ export class Accounts {
       [email, login],
     );
     if (inserted.rowCount === 1) return true;
-    const taken = await this.#query("SELECT 1 FROM accounts WHERE login = $1 AND email <> $2", [login, email]);
+    const taken = await this.#query("SELECT 1 FROM accounts WHERE login = $1 AND email <> $2", [
+      login,
+      email,
+    ]);
     if (taken.rowCount !== 0) return false;
     // What somebody who registers a second time probably wants; at most one of the two makes a token.
     await this.request(email, "activation");

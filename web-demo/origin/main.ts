@@ -23,7 +23,7 @@ const ACTIONS: Record<string, TokenAction> = { activate: "activation", recover: 
 await run({
   "POST /api/register": forEdge(async (body) => {
     calls.register += 1;
-    const read = readRegistration(body["email"], body["login"]);
+    const read = readRegistration(body.email, body.login);
     if ("field" in read) return { status: 422, body: read };
     if (!(await accounts.register(read))) {
       return { status: 409, body: { field: "login", message: "This login is taken. Choose another one." } };
@@ -33,8 +33,8 @@ await run({
 
   "POST /api/request": forEdge(async (body) => {
     calls.request += 1;
-    const action = ACTIONS[String(body["action"])];
-    const name = body["name"];
+    const action = ACTIONS[String(body.action)];
+    const name = body.name;
     if (action === undefined || typeof name !== "string") {
       throw new BadRequest("Send a name, and the action activate or recover.", 422);
     }

@@ -38,7 +38,8 @@ function readField(value: unknown, field: "email" | "login"): string | Complaint
   const text = value.trim();
   if (text === "") return { field, message: `${name} is needed.` };
   if ([...text].length > MOST) return { field, message: `${name} has at most ${MOST} characters.` };
-  if (CONTROLS.test(text)) return { field, message: `${name} has no line breaks or other control characters.` };
+  if (CONTROLS.test(text))
+    return { field, message: `${name} has no line breaks or other control characters.` };
   if (LONE_SURROGATE.test(text)) return { field, message: `${name} is made of whole characters.` };
   return text;
 }

@@ -10,7 +10,11 @@ export interface Answer {
   readonly body: unknown;
 }
 
-export type Handler = (request: IncomingMessage, response: ServerResponse, url: URL) => Promise<Answer | undefined>;
+export type Handler = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  url: URL,
+) => Promise<Answer | undefined>;
 
 /** A request that cannot be answered as it is; the message is for whoever sent it. */
 export class BadRequest extends Error {
@@ -73,7 +77,10 @@ function send(response: ServerResponse, status: number, body: unknown): void {
     return;
   }
   const text = JSON.stringify(body);
-  response.writeHead(status, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(text) });
+  response.writeHead(status, {
+    "Content-Type": "application/json",
+    "Content-Length": Buffer.byteLength(text),
+  });
   response.end(text);
 }
 
@@ -94,6 +101,7 @@ export async function readObject(request: IncomingMessage): Promise<Record<strin
   } catch {
     throw new BadRequest("That is no JSON.");
   }
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new BadRequest("Send a JSON object.");
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw new BadRequest("Send a JSON object.");
   return value as Record<string, unknown>;
 }

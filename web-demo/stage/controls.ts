@@ -1,7 +1,7 @@
 // The buttons of the pages, behind the edge at /demo/.
 
-import { type Handler, readObject, BadRequest } from "../service/server.ts";
 import type { Mail } from "../inbox/mail.ts";
+import { BadRequest, type Handler, readObject } from "../service/server.ts";
 import type { Audience } from "./audience.ts";
 import type { Format, Keys } from "./keys.ts";
 import type { Load } from "./load.ts";
@@ -25,7 +25,11 @@ export function controls(stage: () => Stage): Record<string, Handler> {
     "GET /demo/events": async (_request, response, url) => {
       const { audience, parts } = stage();
       const login = url.searchParams.get("login") ?? undefined;
-      audience.join(response, login, login === undefined ? [] : await mails(parts, `?login=${encodeURIComponent(login)}`));
+      audience.join(
+        response,
+        login,
+        login === undefined ? [] : await mails(parts, `?login=${encodeURIComponent(login)}`),
+      );
       return undefined;
     },
 
@@ -47,7 +51,8 @@ export function controls(stage: () => Stage): Record<string, Handler> {
 
     "POST /demo/lifetime": async (request) => {
       const { seconds } = await readObject(request);
-      if (!(await stage().observer.setLifetime(seconds))) throw new BadRequest("Tokens live 60 or 900 seconds.", 422);
+      if (!(await stage().observer.setLifetime(seconds)))
+        throw new BadRequest("Tokens live 60 or 900 seconds.", 422);
       return { body: settings(stage()) };
     },
 
@@ -62,19 +67,20 @@ export function controls(stage: () => Stage): Record<string, Handler> {
 
     "POST /demo/rotate": async () => {
       const { keys, parts } = stage();
-      if (!keys.advance()) throw new BadRequest("Every key of this run has had its turn. Start the demonstration anew.", 409);
+      if (!keys.advance())
+        throw new BadRequest("Every key of this run has had its turn. Start the demonstration anew.", 409);
       // The verifiers have known the key from the beginning; now the signer reads its file again.
       parts.collector.signal("SIGHUP");
       return { body: settings(stage()) };
     },
 
     "POST /demo/registrations": async (request) => {
-      stage().load.registrations(readCount((await readObject(request))["count"]));
+      stage().load.registrations(readCount((await readObject(request)).count));
       return { status: 202, body: {} };
     },
 
     "POST /demo/flood": async (request) => {
-      stage().load.flood(readCount((await readObject(request))["count"]));
+      stage().load.flood(readCount((await readObject(request)).count));
       return { status: 202, body: {} };
     },
   };

@@ -46,7 +46,12 @@ export class Load {
         () => expired[Math.random() < 0.5 ? 0 : 1] ?? "",
         () => used,
       ];
-      return send("flood", count, (number) => this.#press(kinds[number % kinds.length]?.() ?? ""), this.#tell);
+      return send(
+        "flood",
+        count,
+        (number) => this.#press(kinds[number % kinds.length]?.() ?? ""),
+        this.#tell,
+      );
     });
   }
 

@@ -9,7 +9,11 @@ import type { Mail } from "../inbox/mail.ts";
 import type { Part } from "./part.ts";
 
 /** Calls for each mail that arrives, for ever. */
-export async function followMails(inbox: Part, ending: AbortSignal, listener: (mail: Mail) => void): Promise<void> {
+export async function followMails(
+  inbox: Part,
+  ending: AbortSignal,
+  listener: (mail: Mail) => void,
+): Promise<void> {
   while (!ending.aborted) {
     try {
       const response = await fetch(`${inbox.url}/events`, { signal: ending });

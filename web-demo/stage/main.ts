@@ -45,7 +45,9 @@ const observer = new Observer(setting);
 let stage: Stage | undefined;
 const port = await listen(controls(() => stage as Stage));
 const parts = makeParts(setting, keys, signing, port, watcher);
-const load = new Load(parts, new Junk(setting, keys), (progress) => audience.tell(`load-${progress.title}`, progress));
+const load = new Load(parts, new Junk(setting, keys), (progress) =>
+  audience.tell(`load-${progress.title}`, progress),
+);
 stage = { parts, keys, signing, observer, audience, load };
 
 input.once("close", () => ending.abort());
@@ -85,7 +87,8 @@ async function end(): Promise<void> {
 /** In the browser of the desktop, if there is one; otherwise the address that was printed has to do. */
 function show(address: string): void {
   const { DISPLAY, WAYLAND_DISPLAY } = process.env;
-  const program = process.platform === "darwin" ? "open" : DISPLAY || WAYLAND_DISPLAY ? "xdg-open" : undefined;
+  const program =
+    process.platform === "darwin" ? "open" : DISPLAY || WAYLAND_DISPLAY ? "xdg-open" : undefined;
   if (program === undefined) return;
   spawn(program, [address], { detached: true, stdio: "ignore" })
     .on("error", () => undefined)

@@ -22,15 +22,25 @@ export interface Parts {
 }
 
 /** @param stage the port on which the stage itself listens */
-export function makeParts(setting: Setting, keys: Keys, signing: Signing, stage: number, watcher: Watcher): Parts {
+export function makeParts(
+  setting: Setting,
+  keys: Keys,
+  signing: Signing,
+  stage: number,
+  watcher: Watcher,
+): Parts {
   const logs = join(setting.folder, "logs");
   mkdirSync(logs, { recursive: true });
   const password = randomBytes(32).toString("hex");
-  const part = (name: string, listens: boolean, plan: () => Plan) => new Part(name, listens, logs, watcher, plan);
+  const part = (name: string, listens: boolean, plan: () => Plan) =>
+    new Part(name, listens, logs, watcher, plan);
 
   const inbox = part("inbox", true, () => node(setting, "inbox", {}));
   const origin = part("origin", true, () =>
-    node(setting, "origin", { ...databaseVariables(setting, setting.application), ORIGIN_PASSWORD: password }),
+    node(setting, "origin", {
+      ...databaseVariables(setting, setting.application),
+      ORIGIN_PASSWORD: password,
+    }),
   );
   const edge = part("edge", true, () => {
     const { shared, public: open } = keys.ofEdge;
@@ -51,8 +61,8 @@ function node(setting: Setting, name: string, variables: Record<string, string>)
 function collectorPlan(setting: Setting, keys: Keys, { format }: Signing, inbox: string): Plan {
   const sender = `${process.execPath} ${join(setting.site, "node", "csv_adapter.js")}`;
   return {
-    program: "/bin/sh",
-    arguments: ["-c", `${setting.mailroom} collect --queue-kind cursor | ${sender}`],
+    program: "/bin/bash",
+    arguments: ["-c", `exec ${setting.mailroom} collect --queue-kind cursor > >(${sender})`],
     variables: {
       ...databaseVariables(setting, setting.collector),
       MAILROOM_DATABASE_URL: `postgresql:///${encodeURIComponent(setting.database.name)}`,

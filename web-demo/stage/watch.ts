@@ -28,7 +28,9 @@ export async function watch(
     } catch {
       database(false);
     }
-    await pause(Math.max(50, EVERY - (Date.now() - started)), undefined, { signal: ending }).catch(() => undefined);
+    await pause(Math.max(50, EVERY - (Date.now() - started)), undefined, { signal: ending }).catch(
+      () => undefined,
+    );
   }
 }
 

@@ -8,7 +8,7 @@ use mailroom_tests::postgres::{Installation, Wanted};
 
 use crate::is_continuous_integration;
 use crate::step::Steps;
-use crate::{consumers, demo, lint, npm, rust};
+use crate::{consumers, demo, lint, npm, rust, web};
 
 /// A part of the suite that can be asked for by name.
 struct Part {
@@ -18,7 +18,7 @@ struct Part {
 }
 
 /// What fails fastest goes first, and alone; of those that run beside each other, from `database` on, what takes longest.
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 12] = [
     Part { name: "fmt", about: "the formatting of the Rust code", run: |steps, _| lint::formatting(steps) },
     Part { name: "clippy", about: "the lints, warnings being errors", run: |steps, _| lint::clippy(steps) },
     Part {
@@ -44,6 +44,7 @@ const PARTS: [Part; 11] = [
         about: "tests against PostgreSQL, on each version asked for",
         run: rust::with_database,
     },
+    Part { name: "web", about: "the web demonstration, in Chromium", run: web::test },
     Part {
         name: "runtimes",
         about: "the packed npm package on Node, Deno, Bun and workerd",

@@ -31,6 +31,14 @@ export function showAccount(account: Account | null): void {
   byId("account").replaceChildren(facts);
 }
 
-function stateOf({ usedAt, expiresAt }: { readonly usedAt: number | null; readonly expiresAt: number }): string {
-  return usedAt === null ? `unused, valid until ${clock(expiresAt * 1000)}` : `used at ${clock(usedAt * 1000)}`;
+function stateOf({
+  usedAt,
+  expiresAt,
+}: {
+  readonly usedAt: number | null;
+  readonly expiresAt: number;
+}): string {
+  return usedAt === null
+    ? `unused, valid until ${clock(expiresAt * 1000)}`
+    : `used at ${clock(usedAt * 1000)}`;
 }

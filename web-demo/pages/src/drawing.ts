@@ -37,7 +37,11 @@ export function drawBytes(token: string, before: string): void {
   const fields = fieldsOf(token) ?? [{ name: "no token has this length", tint: 0, length: 4096 }];
   byId("legend").replaceChildren(
     ...fields.map(({ name, tint, length }) =>
-      element("li", { class: `tint-${tint}` }, tint === 0 ? name : `${name}, ${length} ${length === 1 ? "byte" : "bytes"}`),
+      element(
+        "li",
+        { class: `tint-${tint}` },
+        tint === 0 ? name : `${name}, ${length} ${length === 1 ? "byte" : "bytes"}`,
+      ),
     ),
   );
   const [bytes, original] = [bytesOf(token).slice(0, 4096), bytesOf(before)];
@@ -48,7 +52,9 @@ export function drawBytes(token: string, before: string): void {
       const changed = token.length === before.length && bytes[at] !== original[at];
       const hex = (bytes[at] ?? 0).toString(16).padStart(2, "0");
       const what = changed ? `${name}, changed` : name;
-      drawn.push(element("span", { class: `byte tint-${tint}${changed ? " byte-changed" : ""}`, title: what }, hex));
+      drawn.push(
+        element("span", { class: `byte tint-${tint}${changed ? " byte-changed" : ""}`, title: what }, hex),
+      );
     }
   }
   byId("bytes").replaceChildren(...drawn);
@@ -60,8 +66,14 @@ export function drawFacts(token: string, { parts }: Judgement): void {
     facts.unshift(["Format", `v${parts.version}`]);
     facts.push(["Action", parts.unverifiedAction ?? "not in the token; it is part of what is signed"]);
     const expiry = parts.unverifiedExpiresAt;
-    facts.push(["Expires", expiry === undefined ? "not in the token" : element("span", { id: "expiry" }, countdown(expiry))]);
-    facts.push(["Key id", parts.unverifiedKeyId === undefined ? "not in the token" : hexadecimal(parts.unverifiedKeyId)]);
+    facts.push([
+      "Expires",
+      expiry === undefined ? "not in the token" : element("span", { id: "expiry" }, countdown(expiry)),
+    ]);
+    facts.push([
+      "Key id",
+      parts.unverifiedKeyId === undefined ? "not in the token" : hexadecimal(parts.unverifiedKeyId),
+    ]);
     facts.push(["Remembered as", hexadecimal(parts.unverifiedId)]);
   }
   byId("facts").replaceChildren(

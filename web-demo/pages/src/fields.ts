@@ -31,7 +31,10 @@ export function fieldsOf(token: string): readonly Field[] | undefined {
 
 /** The bytes of base64url, read leniently, so that a token that is refused can be drawn all the same. */
 export function bytesOf(token: string): Uint8Array {
-  const letters = token.replace(/[^\w-]/g, "A").replaceAll("-", "+").replaceAll("_", "/");
+  const letters = token
+    .replace(/[^\w-]/g, "A")
+    .replaceAll("-", "+")
+    .replaceAll("_", "/");
   const whole = letters.length % 4 === 1 ? letters.slice(0, -1) : letters;
   return Uint8Array.from(atob(whole), (letter) => letter.charCodeAt(0));
 }

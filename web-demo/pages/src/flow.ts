@@ -5,26 +5,60 @@ import type { Counts } from "./messages.ts";
 
 interface Stop {
   readonly id: string;
-  readonly list: "outward" | "homeward";
+  /** Where it stands; what is stopped goes nowhere, and has its own place in the page. */
+  readonly list: "outward" | "homeward" | undefined;
   readonly name: string;
   /** Which part counts it. */
   readonly by: string;
   /** Whether it is a number of things that are there now, and so has no rate. */
   readonly standing?: boolean;
-  readonly look?: "stop" | "shielded";
+  readonly look?: "shielded";
   /** Nothing if the part that counts is away. */
   readonly of: (counts: Counts) => number | undefined;
 }
 
 const STOPS: readonly Stop[] = [
-  { id: "registered", list: "outward", name: "registered", by: "database", of: ({ census }) => census.registered },
-  { id: "waiting", list: "outward", name: "waiting", by: "database", standing: true, of: ({ census }) => census.waiting },
-  { id: "claimed", list: "outward", name: "claimed", by: "collector", standing: true, of: ({ census }) => census.claimed },
-  { id: "sent", list: "outward", name: "sent", by: "collector", of: ({ census }) => census.sent },
+  {
+    id: "registered",
+    list: "outward",
+    name: "registered",
+    by: "database",
+    of: ({ census }) => census.registered,
+  },
+  {
+    id: "waiting",
+    list: "outward",
+    name: "waiting",
+    by: "database",
+    standing: true,
+    of: ({ census }) => census.waiting,
+  },
+  {
+    id: "claimed",
+    list: "outward",
+    name: "claimed",
+    by: "database",
+    standing: true,
+    of: ({ census }) => census.claimed,
+  },
+  { id: "sent", list: "outward", name: "sent", by: "database", of: ({ census }) => census.sent },
   { id: "received", list: "outward", name: "received", by: "inbox", of: ({ inbox }) => inbox?.received },
   { id: "opened", list: "homeward", name: "opened, genuine", by: "edge", of: ({ edge }) => edge?.opened },
-  { id: "refused", list: "homeward", name: "refused", by: "edge", look: "stop", of: ({ edge }) => edge && sum(edge.refused) },
-  { id: "calls", list: "homeward", name: "calls to redeem", by: "origin", look: "shielded", of: ({ origin }) => origin?.redeem },
+  {
+    id: "refused",
+    list: undefined,
+    name: "refused",
+    by: "edge",
+    of: ({ edge }) => edge && sum(edge.refused),
+  },
+  {
+    id: "calls",
+    list: "homeward",
+    name: "calls to redeem",
+    by: "origin",
+    look: "shielded",
+    of: ({ origin }) => origin?.redeem,
+  },
   { id: "verified", list: "homeward", name: "used", by: "database", of: ({ edge }) => edge?.verified },
 ];
 
@@ -57,18 +91,28 @@ function rateOf({ of }: Stop): string {
 
 const cells = new Map<string, [count: HTMLElement, rate: HTMLElement]>();
 
-function cell({ id, list, name, by, look }: Stop): [HTMLElement, HTMLElement] {
-  const known = cells.get(id);
+function cell(stop: Stop): [HTMLElement, HTMLElement] {
+  const known = cells.get(stop.id);
   if (known !== undefined) return known;
-  const made: [HTMLElement, HTMLElement] = [
-    element("span", { class: "count", "data-count": id }),
-    element("span", { class: "rate" }),
-  ];
-  byId(list).append(
-    element("li", { class: look ?? "" }, element("span", { class: "name" }, name), ...made, element("span", { class: "by" }, `counted by the ${by}`)),
-  );
-  cells.set(id, made);
+  const made = stop.list === undefined ? placed(stop.id) : drawn(stop, stop.list);
+  cells.set(stop.id, made);
   return made;
+}
+
+function placed(id: string): [HTMLElement, HTMLElement] {
+  const count = document.querySelector<HTMLElement>(`[data-count="${id}"]`);
+  if (count === null) throw new Error(`the page has no place for ${id}`);
+  return [count, byId(`${id}-rate`)];
+}
+
+function drawn({ id, name, by, look }: Stop, list: string): [HTMLElement, HTMLElement] {
+  const count = element("span", { class: "count", "data-count": id });
+  const rate = element("span", { class: "rate" });
+  const source = element("span", { class: "by" }, `counted by the ${by}`);
+  byId(list).append(
+    element("li", { class: look ?? "" }, element("span", { class: "name" }, name), count, rate, source),
+  );
+  return [count, rate];
 }
 
 function showRefused(refused: Readonly<Record<string, number>>): void {

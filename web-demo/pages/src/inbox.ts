@@ -23,7 +23,11 @@ export function showMail(mail: Mail): void {
   const time = element("time", { datetime: new Date(mail.receivedAt).toISOString() }, clock(mail.receivedAt));
   const token = mail.link.slice(mail.link.indexOf("=") + 1);
   // Of the address only the path is shown: whoever looks over a shoulder sees no link.
-  const link = element("a", { href: mail.link, target: "_blank", rel: "noopener noreferrer" }, SUBJECTS[mail.action]);
+  const link = element(
+    "a",
+    { href: mail.link, target: "_blank", rel: "noopener noreferrer" },
+    SUBJECTS[mail.action],
+  );
   link.append(element("span", { class: "visually-hidden" }, " (opens a new page)"));
   byId("mails").prepend(
     element(
@@ -35,7 +39,11 @@ export function showMail(mail: Mail): void {
     ),
   );
   if (mail.code === undefined) return;
-  const received = element("time", { datetime: new Date(mail.receivedAt).toISOString() }, clock(mail.receivedAt));
+  const received = element(
+    "time",
+    { datetime: new Date(mail.receivedAt).toISOString() },
+    clock(mail.receivedAt),
+  );
   byId("codes").prepend(element("li", {}, received, element("span", { class: "code" }, mail.code)));
   say(byId("request-note"), "");
 }

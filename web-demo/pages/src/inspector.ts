@@ -30,7 +30,7 @@ input.addEventListener("input", (event) => {
 });
 action.addEventListener("change", show);
 picked.addEventListener("change", () => {
-  if (picked.value !== "") take(picked.value, picked.selectedOptions[0]?.dataset["action"]);
+  if (picked.value !== "") take(picked.value, picked.selectedOptions[0]?.dataset.action);
 });
 byId("change").addEventListener("click", changeOne);
 byId("undo").addEventListener("click", () => take(original, undefined));
@@ -39,7 +39,10 @@ try {
   const keys = (await (await fetch("/keys.json")).json()) as { publicKeys: string[] };
   judge = makeJudge(keys.publicKeys);
 } catch {
-  say(byId("token-note"), "The edge does not answer, so there is no public key to verify with. Load this page anew later.");
+  say(
+    byId("token-note"),
+    "The edge does not answer, so there is no public key to verify with. Load this page anew later.",
+  );
 }
 await offer();
 setInterval(() => {
@@ -64,7 +67,9 @@ async function offer(): Promise<void> {
     const label = `${mail.action}, ${mail.login.slice(0, 40)}`;
     picked.append(element("option", { value: tokenIn(mail.link), "data-action": mail.action }, label));
   }
-  picked.append(element("option", { value: SAMPLE, "data-action": "activate" }, "activate, v1, of the test vectors"));
+  picked.append(
+    element("option", { value: SAMPLE, "data-action": "activate" }, "activate, v1, of the test vectors"),
+  );
   const [newest] = mails;
   take(newest === undefined ? SAMPLE : tokenIn(newest.link), newest?.action ?? "activate");
 }
@@ -123,6 +128,7 @@ async function second(token: string): Promise<void> {
     const note = `${words}, in ${Math.max(1, Math.round(milliseconds))} ms there and back`;
     byId("checks").append(drawCheck({ name: "edge", state: good ? "passed" : "failed", note }));
   } catch {
-    if (!signal.aborted) byId("checks").append(drawCheck({ name: "edge", state: "open", note: "does not answer" }));
+    if (!signal.aborted)
+      byId("checks").append(drawCheck({ name: "edge", state: "open", note: "does not answer" }));
   }
 }

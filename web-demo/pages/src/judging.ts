@@ -72,7 +72,11 @@ function onlyShape(parts: UnverifiedToken, token: string): Judgement {
     { name: "shape", state: "passed", note: NOTES.shape },
     { name: "signature", state: "open", note: key },
     { name: "action", state: "open", note: parts.version === 1 ? "part of what is signed" : NOTES.action },
-    { name: "expiry", state: "open", note: parts.version === 1 ? "v1 carries none: only the database knows" : NOTES.expiry },
+    {
+      name: "expiry",
+      state: "open",
+      note: parts.version === 1 ? "v1 carries none: only the database knows" : NOTES.expiry,
+    },
   ];
   return { verdict: "open", words: "Well-formed; this page cannot say more", checks, parts, microseconds };
 }

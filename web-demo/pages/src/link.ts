@@ -39,10 +39,16 @@ function judge(token: string, publicKeys: string): Check {
     const result = verifier.tryVerifyLink(token, { action });
     const microseconds = Math.round((performance.now() - started) * 1000);
     return result.ok
-      ? { state: "passed", text: `This page has verified it, too, with the public key, in ${microseconds} µs.` }
+      ? {
+          state: "passed",
+          text: `This page has verified it, too, with the public key, in ${microseconds} µs.`,
+        }
       : { state: "failed", text: `This page does not believe it: ${result.code}.` };
   } catch {
-    return { state: "cannot", text: "This browser runs no WebAssembly; the edge has checked the link all the same." };
+    return {
+      state: "cannot",
+      text: "This browser runs no WebAssembly; the edge has checked the link all the same.",
+    };
   }
 }
 
@@ -53,20 +59,22 @@ function cannot(version: string | undefined): Check {
 function check({ state, text }: Check): void {
   const mark = { passed: "✓", failed: "✗", cannot: "–" }[state];
   const spoken = { passed: "passed", failed: "failed", cannot: "cannot be judged here" }[state];
-  document.querySelector("#checks")?.append(
-    element(
-      "li",
-      { class: `check check-${state}`, id: "page-check" },
-      element("span", { class: "mark", "aria-hidden": "true" }, mark),
+  document
+    .querySelector("#checks")
+    ?.append(
       element(
-        "span",
-        {},
-        element("span", { class: "by" }, "page"),
-        ` ${text}`,
-        element("span", { class: "visually-hidden" }, ` (${spoken})`),
+        "li",
+        { class: `check check-${state}`, id: "page-check" },
+        element("span", { class: "mark", "aria-hidden": "true" }, mark),
+        element(
+          "span",
+          {},
+          element("span", { class: "by" }, "page"),
+          ` ${text}`,
+          element("span", { class: "visually-hidden" }, ` (${spoken})`),
+        ),
       ),
-    ),
-  );
+    );
 }
 
 function countDown(until: number): void {
@@ -74,7 +82,8 @@ function countDown(until: number): void {
   if (note === null) return;
   const show = () => {
     const remaining = left(until);
-    note.textContent = remaining === undefined ? "This link has expired. Ask for another one." : `Valid for ${remaining}.`;
+    note.textContent =
+      remaining === undefined ? "This link has expired. Ask for another one." : `Valid for ${remaining}.`;
     if (remaining === undefined) clearInterval(timer);
   };
   const timer = setInterval(show, 1000);

@@ -29,7 +29,8 @@ export class Live {
     source.onerror = () => {
       this.#connection(false);
       // An answer that is no stream ends it for good; what is away may come back.
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => this.#source === source && this.follow(login), 2000);
+      if (source.readyState === EventSource.CLOSED)
+        setTimeout(() => this.#source === source && this.follow(login), 2000);
     };
     for (const [name, listeners] of this.#listeners) {
       source.addEventListener(name, (event) => {

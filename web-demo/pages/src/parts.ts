@@ -15,7 +15,9 @@ const ORDER = ["database", "collector", "inbox", "origin", "edge"];
 export function showParts(parts: Readonly<Record<string, PartState>>): void {
   const known = ORDER.flatMap((name) => {
     const state = parts[name];
-    return state === undefined ? [] : [element("span", { class: `part part-${state}` }, `${name} ${WORDS[state]}`)];
+    return state === undefined
+      ? []
+      : [element("span", { class: `part part-${state}` }, `${name} ${WORDS[state]}`)];
   });
   byId("parts").replaceChildren(...known);
 }

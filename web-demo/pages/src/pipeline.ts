@@ -15,7 +15,7 @@ let collectorRuns = true;
 new Live(showConnection)
   .on("parts", (parts) => {
     showParts(parts);
-    showCollector(parts["collector"]);
+    showCollector(parts.collector);
   })
   .on("settings", showKey)
   .on("counts", showFlow)

@@ -18,6 +18,10 @@ export async function post(path: string, body: unknown): Promise<Reply> {
     const { message = "", field } = (await response.json()) as { message?: string; field?: string };
     return { ok: response.ok, message, field };
   } catch {
-    return { ok: false, message: "The demonstration does not answer. Is it still running?", field: undefined };
+    return {
+      ok: false,
+      message: "The demonstration does not answer. Is it still running?",
+      field: undefined,
+    };
   }
 }

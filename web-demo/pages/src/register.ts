@@ -50,7 +50,10 @@ export function onRequest(login: () => string | null): void {
     const action = (event.submitter as HTMLButtonElement | null)?.value;
     const { ok, message } = await whileBusy(form, () => post("/api/request", { name, action }));
     note.classList.toggle("wrong", !ok);
-    say(note, ok ? `${message} At most one every five seconds, and only if the account's status allows it.` : message);
+    say(
+      note,
+      ok ? `${message} At most one every five seconds, and only if the account's status allows it.` : message,
+    );
   });
 }
 

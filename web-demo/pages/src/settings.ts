@@ -8,7 +8,9 @@ export function showSettings({ format, lifetime }: Settings): void {
   choose("format", format);
   choose("lifetime", String(lifetime));
   const table = byId<HTMLTableElement>("abilities");
-  const column = [...table.querySelectorAll("thead th")].findIndex((cell) => (cell as HTMLElement).dataset["format"] === format);
+  const column = [...table.querySelectorAll("thead th")].findIndex(
+    (cell) => (cell as HTMLElement).dataset.format === format,
+  );
   for (const row of table.rows) {
     for (const [at, cell] of [...row.cells].entries()) cell.classList.toggle("chosen", at === column);
   }
@@ -25,7 +27,11 @@ export function onSettings(): void {
     });
   };
   on("format", (format) => ["/demo/format", { format }, `New links are signed as ${format}.`]);
-  on("lifetime", (seconds) => ["/demo/lifetime", { seconds: Number(seconds) }, `New links live ${seconds} seconds.`]);
+  on("lifetime", (seconds) => [
+    "/demo/lifetime",
+    { seconds: Number(seconds) },
+    `New links live ${seconds} seconds.`,
+  ]);
 }
 
 function choose(name: string, value: string): void {

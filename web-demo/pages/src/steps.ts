@@ -16,7 +16,7 @@ export class Steps {
   }
 
   done(step: Step): void {
-    for (const item of this.#items()) if (item.dataset["step"] === step) this.#mark(item, true);
+    for (const item of this.#items()) if (item.dataset.step === step) this.#mark(item, true);
   }
 
   follow(account: Account | null): void {

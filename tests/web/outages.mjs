@@ -12,7 +12,7 @@ export async function outages({ visitor, demo }) {
   const link = await visitor.follow(page, "activate");
 
   // Pressed while the origin is away: given back, and as good as before once it is there again.
-  const origin = demo.processOf(/node\/origin\.js/);
+  const origin = demo.processOf(/^\S+node \S+origin\.js/);
   process.kill(origin, "SIGSTOP");
   const title = await visitor.press(link);
   checks.same("an origin that does not answer is told", title, "The application does not answer");
@@ -26,7 +26,7 @@ export async function outages({ visitor, demo }) {
   checks.same("and is used once", await used(demo, "outage"), 1);
 
   // The inbox dies: the collector keeps what it cannot deliver.
-  process.kill(demo.processOf(/node\/inbox\.js/), "SIGKILL");
+  process.kill(demo.processOf(/^\S+node \S+inbox\.js/), "SIGKILL");
   const second = await visitor.open("/");
   await second.fill("#email", "no-inbox@example.test");
   await second.fill("#login", "no-inbox");
@@ -36,7 +36,7 @@ export async function outages({ visitor, demo }) {
 
   // The edge dies: what it has let through is remembered.
   const replayed = await visitor.link(page, "activate");
-  process.kill(demo.processOf(/workerd serve/), "SIGKILL");
+  process.kill(demo.processOf(/^\S+workerd serve/), "SIGKILL");
   await page.waitForSelector(".part-down");
   checks.same("a page says that nothing answers", await page.textContent("#parts"), /does not answer/);
   await page.waitForSelector('.part-up:has-text("edge runs")', { timeout: PATIENCE });

@@ -50,6 +50,10 @@ export class Visitor {
     return page;
   }
 
+  async closeAllBut(kept) {
+    for (const page of this.#context.pages()) if (!kept.includes(page)) await page.close();
+  }
+
   /** Opens the walk-through and registers somebody. Returns the page, on which the mail has arrived. */
   async register(login, email = `${login}@example.test`) {
     const page = await this.open("/");

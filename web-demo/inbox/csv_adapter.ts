@@ -6,7 +6,7 @@ import { deliver } from "./delivery.ts";
 import type { Item } from "./mail.ts";
 
 const inbox = process.env.DEMO_INBOX ?? "";
-let id = 0;
+let id = Date.now();
 
 for await (const line of createInterface({ input: process.stdin })) {
   const fields = line.split(",");

@@ -8,10 +8,16 @@ export class Live {
   readonly #listeners = new Map<string, Listener<never>[]>();
   readonly #connection: (connected: boolean) => void;
   #source: EventSource | undefined;
+  #login: string | undefined;
 
   /** @param connection is told whether the demonstration answers */
   constructor(connection: (connected: boolean) => void) {
     this.#connection = connection;
+    // Of many open tabs those that nobody sees would take up every connection that the browser allows.
+    document.addEventListener("visibilitychange", () => {
+      if (document.hidden) this.#source?.close();
+      else this.follow(this.#login);
+    });
   }
 
   on<Name extends keyof Messages>(name: Name, listener: Listener<Name>): this {
@@ -22,6 +28,7 @@ export class Live {
   /** Begins, or begins again with somebody else's mails and account. */
   follow(login?: string): void {
     this.#source?.close();
+    this.#login = login;
     const query = login === undefined ? "" : `?${new URLSearchParams({ login })}`;
     const source = new EventSource(`/demo/events${query}`);
     this.#source = source;

@@ -23,6 +23,7 @@ use crate::prefetch::Prefetch;
 use crate::queue::{BatchId, Claim, Queue, QueueError, Want};
 use crate::shutdown::{Stop, stopped};
 use crate::sink::{Sink, SinkError};
+use crate::sleeper::{Outcome, Sleeper};
 
 /// At the end, how long the reader gets to take what is on its way, and the database to record it. Together they stay
 /// below the ten seconds after which container runtimes kill.
@@ -47,6 +48,7 @@ pub struct Collector<Q, S> {
     outbox: Outbox<S>,
     signer: watch::Receiver<Arc<Signer>>,
     hints: watch::Receiver<u64>,
+    sleeper: Sleeper,
     stop: Stop,
     limit: usize,
     poll_interval: Duration,
@@ -61,13 +63,15 @@ pub struct Collector<Q, S> {
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
-    /// Puts the parts together. `hints` counts reasons to look, `signer` is watched for a newer one.
+    /// Puts the parts together. `hints` counts reasons to look, `sleeper` tells whether there
+    /// are any, `signer` is watched for a newer one.
     pub fn new(
         queue: Q,
         sink: S,
         settings: &CollectSettings,
         signer: watch::Receiver<Arc<Signer>>,
         hints: watch::Receiver<u64>,
+        sleeper: Sleeper,
         stop: Stop,
     ) -> Self {
         let now = Instant::now();
@@ -79,7 +83,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             stop,
             limit: settings.batch_limit,
             poll_interval: settings.poll_interval,
-            batcher: Batcher::new(settings.batch_limit, settings.batch_timeout),
+            batcher: Batcher::new(settings.batch_limit, settings.batch_timeout, sleeper.sleeps()),
+            sleeper,
             connection: Connection::new(now),
             more: false,
             hints_seen: 0,
@@ -103,11 +108,13 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         loop {
             let now = Instant::now();
             let next = self.next_action(now);
+            let sleeps = self.has_nothing_to_do(now);
+            self.sleeper.wish(sleeps);
             tokio::select! {
                 biased;
                 () = stopped(&mut self.stop) => return Ok(()),
                 // Before the sink, which a fast reader keeps changing: what was taken must be settled meanwhile.
-                () = sleep_until(next.into()) => {
+                () = wait_until(next) => {
                     if !self.act(Instant::now()).await? {
                         return Ok(());
                     }
@@ -116,6 +123,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                     self.paused_until = None;
                 },
                 Ok(()) = self.hints.changed() => self.note_hints(),
+                news = self.sleeper.news() => {
+                    if !self.rest(news).await? {
+                        return Ok(());
+                    }
+                }
             }
         }
     }
@@ -125,10 +137,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if !self.connection.is_open() {
             return self.connection.next_attempt();
         }
-        let next = [self.outbox.settle_at(now), self.look_at(now), self.outbox.stale_at()]
-            .into_iter()
-            .flatten()
-            .min();
+        let next =
+            [self.outbox.settle_at(now), self.look_at(now), self.outbox.stale_at(), self.queue.tend_at()]
+                .into_iter()
+                .flatten()
+                .min();
         next.unwrap_or(now + self.poll_interval)
     }
 
@@ -139,6 +152,29 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let poll = self.polled + self.poll_interval;
         let look = if self.more { now } else { self.batcher.next_look().map_or(poll, |look| look.min(poll)) };
         Some(self.paused_until.map_or(look, |until| look.max(until)))
+    }
+
+    /// Whether only a token, or time, gives a reason to look.
+    fn has_nothing_to_do(&self, now: Instant) -> bool {
+        self.connection.is_open()
+            && self.outbox.wanted() > 0
+            && !self.more
+            && self.batcher.is_idle()
+            && self.paused_until.is_none_or(|until| until <= now)
+    }
+
+    /// Asks the queue what there is before sleeping; answers whether to go on.
+    async fn rest(&mut self, news: Outcome) -> Result<bool, CollectError> {
+        if news == Outcome::Refused {
+            self.batcher.refused(Instant::now());
+            return Ok(true);
+        }
+        match self.outbox.attend(Some(&mut self.stop), self.queue.prospect(self.limit)).await? {
+            Attended::Stopped => return Ok(false),
+            Attended::Done(Err(error)) => self.lost(&error),
+            Attended::Done(Ok(prospect)) => self.batcher.prospected(prospect, Instant::now()),
+        }
+        Ok(true)
     }
 
     /// Does what is due; answers whether to go on.
@@ -152,11 +188,15 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             self.release(&batches);
             self.paused_until = Some(now + STALE);
         }
-        if is_due(self.outbox.settle_at(now)) {
-            self.settle().await?;
+        if is_due(self.queue.tend_at()) {
+            self.tend().await?;
         }
+        let settles = is_due(self.outbox.settle_at(now));
         if self.connection.is_open() && is_due(self.look_at(now)) {
-            return self.look().await;
+            return self.look(settles).await;
+        }
+        if settles {
+            self.settle().await?;
         }
         Ok(true)
     }
@@ -178,19 +218,30 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     async fn settle(&mut self) -> Result<(), CollectError> {
-        let batches = self.outbox.unsettled().to_vec();
-        // Not broken off by a stop: it is short, and what it records need not go out again.
-        let attended = self.outbox.attend(None, self.queue.settle(&batches));
+        let settlements = self.outbox.take_settlements(Instant::now());
+        // Not broken off by a stop: it is short, and what it records need not go out again. If it fails, the queue
+        // itself keeps them.
+        let attended = self.outbox.attend(None, self.queue.exchange(settlements, None));
         if let Attended::Done(Err(error)) = attended.await? {
             self.lost(&error);
         }
-        // If that failed, the queue itself knows them as settled.
-        self.outbox.settled(batches.len(), Instant::now());
         Ok(())
     }
 
-    /// Claims what there is room for, and sends it; answers whether to go on.
-    async fn look(&mut self) -> Result<bool, CollectError> {
+    async fn tend(&mut self) -> Result<(), CollectError> {
+        match self.outbox.attend(None, self.queue.tend()).await? {
+            Attended::Done(Err(error)) => self.lost(&error),
+            Attended::Done(Ok(lost)) if !lost.is_empty() => {
+                tracing::warn!("{} batches took too long and may go out again", lost.len());
+            }
+            Attended::Done(Ok(_)) | Attended::Stopped => {}
+        }
+        Ok(())
+    }
+
+    /// Claims what there is room for, and sends it; answers whether to go on. Settles on the same way what the reader
+    /// has, if that is due as well.
+    async fn look(&mut self, settles: bool) -> Result<bool, CollectError> {
         let now = Instant::now();
         let again = now >= self.polled + self.poll_interval;
         let want = Want {
@@ -199,9 +250,13 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             partial: self.batcher.is_due(now),
             again,
         };
+        // What this look leaves is no reason for anybody to announce more.
+        self.sleeper.wish(false);
         // Hints from here on may tell of tokens that this look does not see.
         self.hints_seen = *self.hints.borrow_and_update();
-        match self.outbox.attend(Some(&mut self.stop), self.queue.claim(want)).await? {
+        let settlements = if settles { self.outbox.take_settlements(now) } else { Vec::new() };
+        let exchange = self.queue.exchange(settlements, Some(want));
+        match self.outbox.attend(Some(&mut self.stop), exchange).await? {
             Attended::Stopped => return Ok(false),
             Attended::Done(Err(error)) => self.lost(&error),
             Attended::Done(Ok(claim)) => {
@@ -209,7 +264,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                     tracing::info!("{sentence}");
                 }
                 self.more = claim.batches.len() == want.batches;
-                self.batcher.looked(claim.waiting, !claim.batches.is_empty(), Instant::now());
+                self.batcher.looked(claim.waiting, claim.batches.len(), Instant::now());
                 if again {
                     self.polled = now;
                 }
@@ -226,7 +281,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             for (id, reason) in &line.passed {
                 tracing::warn!(token = id, "this token is passed and gets no mail: {reason}");
             }
-            self.outbox.send(batch.id, line);
+            self.outbox.send(batch.id, batch.name, line);
         }
     }
 
@@ -286,10 +341,9 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Settles what the reader has, over a new connection if need be.
     async fn settle_finally(&mut self) -> bool {
         loop {
-            let batches = self.outbox.unsettled().to_vec();
-            self.outbox.settled(batches.len(), Instant::now());
-            match self.queue.settle(&batches).await {
-                Ok(()) => return true,
+            let settlements = self.outbox.take_settlements(Instant::now());
+            match self.queue.exchange(settlements, None).await {
+                Ok(_) => return true,
                 Err(QueueError::Unavailable(_)) => sleep(SETTLE_PAUSE).await,
                 Err(_) => return false,
             }
@@ -300,5 +354,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                 Err(_) => return false,
             }
         }
+    }
+}
+
+/// Without the millisecond by which a timer is late.
+async fn wait_until(time: Instant) {
+    if time > Instant::now() {
+        sleep_until(time.into()).await;
     }
 }

@@ -1,14 +1,17 @@
 //! Lines on their way to the reader, and the batches that the reader has and the queue was not told of.
 
+use std::collections::HashMap;
 use std::future::{Future, pending};
+use std::mem;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use crate::line::Line;
 use crate::prefetch::Prefetch;
-use crate::queue::BatchId;
+use crate::queue::{BatchId, Exception, Settlement};
 use crate::shutdown::{Stop, stopped};
-use crate::sink::{Sink, SinkError};
+use crate::signer::Unfit;
+use crate::sink::{Parcel, Sink, SinkError};
 
 /// The shortest time between two settlements, each of which is a commit.
 pub const SETTLE_PAUSE: Duration = Duration::from_millis(20);
@@ -21,7 +24,9 @@ pub const STALE: Duration = Duration::from_secs(1);
 pub struct Outbox<S> {
     sink: S,
     prefetch: Prefetch,
-    unsettled: Vec<BatchId>,
+    /// Of batches on their way, the tokens that their lines do not carry.
+    left_out: HashMap<BatchId, Vec<(i64, Exception)>>,
+    unsettled: Vec<Settlement>,
     settled_at: Option<Instant>,
 }
 
@@ -37,7 +42,7 @@ pub enum Attended<T> {
 impl<S: Sink> Outbox<S> {
     /// Nothing sent yet.
     pub fn new(sink: S, prefetch: Prefetch) -> Self {
-        Self { sink, prefetch, unsettled: Vec::new(), settled_at: None }
+        Self { sink, prefetch, left_out: HashMap::new(), unsettled: Vec::new(), settled_at: None }
     }
 
     /// How many batches there is room for now.
@@ -51,12 +56,17 @@ impl<S: Sink> Outbox<S> {
     }
 
     /// Sends the line of a batch. One without tokens has nothing to wait for.
-    pub fn send(&mut self, batch: BatchId, line: Line) {
-        if line.tokens == 0 {
-            self.unsettled.push(batch);
-        } else {
-            self.sink.send(batch, line.bytes);
+    pub fn send(&mut self, batch: BatchId, name: u128, line: Line) {
+        let dead = |(id, unfit): (i64, Unfit)| (id, Exception::Dead { reason: unfit.to_string() });
+        let left_out: Vec<_> = line.passed.into_iter().map(dead).collect();
+        if line.ids.is_empty() {
+            self.unsettled.push(Settlement { batch, exceptions: left_out });
+            return;
         }
+        if !left_out.is_empty() {
+            self.left_out.insert(batch, left_out);
+        }
+        self.sink.send(Parcel { batch, name, ids: line.ids, line: line.bytes });
     }
 
     /// Waits until something happens to the lines; answers whether the reader took any. Can be dropped at any point.
@@ -97,15 +107,10 @@ impl<S: Sink> Outbox<S> {
         (!self.unsettled.is_empty()).then_some(next)
     }
 
-    /// The batches that the reader has and the queue was not told of, in the order of taking.
-    pub fn unsettled(&self) -> &[BatchId] {
-        &self.unsettled
-    }
-
-    /// The queue knows the first `count` of them.
-    pub fn settled(&mut self, count: usize, now: Instant) {
-        self.unsettled.drain(..count);
+    /// What became of batches since the last time, in the order of taking, for the queue to be told at `now`.
+    pub fn take_settlements(&mut self, now: Instant) -> Vec<Settlement> {
         self.settled_at = Some(now);
+        mem::take(&mut self.unsettled)
     }
 
     /// When lines wait too long to be begun, if any wait and their number follows the reader.
@@ -118,12 +123,16 @@ impl<S: Sink> Outbox<S> {
 
     /// Takes back what was not begun.
     pub fn recall(&mut self) -> Vec<BatchId> {
-        self.sink.recall()
+        let batches = self.sink.recall();
+        for batch in &batches {
+            self.left_out.remove(batch);
+        }
+        batches
     }
 
     /// [`Outbox::recall`] because the reader is slow: less is sent from now on.
     pub fn recall_from_slow_reader(&mut self) -> Vec<BatchId> {
-        let batches = self.sink.recall();
+        let batches = self.recall();
         self.prefetch.recalled(self.sink.in_flight());
         batches
     }
@@ -133,7 +142,9 @@ impl<S: Sink> Outbox<S> {
         let before = self.unsettled.len();
         for taken in self.sink.taken() {
             self.prefetch.taken(taken.after);
-            self.unsettled.push(taken.batch);
+            let mut exceptions = taken.exceptions;
+            exceptions.extend(self.left_out.remove(&taken.batch).unwrap_or_default());
+            self.unsettled.push(Settlement { batch: taken.batch, exceptions });
         }
         self.unsettled.len() > before
     }

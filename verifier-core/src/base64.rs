@@ -21,8 +21,15 @@ pub(crate) fn decode<const N: usize>(text: &[u8]) -> Result<[u8; N], Malformed> 
     if text.len() != (8 * N).div_ceil(6) {
         return Err(Malformed::Length { found: text.len() });
     }
-    let value = |character: &u8| VALUES[usize::from(*character)];
     let mut bytes = [0; N];
+    if fill(&mut bytes, text) { Ok(bytes) } else { Err(Malformed::Encoding) }
+}
+
+/// Fills `bytes` with what `text` spells, which is as long as they need. Returns whether that is their one spelling.
+// In one place: WebAssembly has a caller of it for each length.
+#[inline(never)]
+fn fill(bytes: &mut [u8], text: &[u8]) -> bool {
+    let value = |character: &u8| VALUES[usize::from(*character)];
     let (groups, rest) = text.as_chunks::<4>();
     let (triples, last) = bytes.as_chunks_mut::<3>();
     // All values or'ed together: no value of the alphabet has the bits that `OUTSIDE` has beside theirs.
@@ -47,7 +54,7 @@ pub(crate) fn decode<const N: usize>(text: &[u8]) -> Result<[u8; N], Malformed> 
         }
         _ => 0,
     };
-    if seen < 64 && trailing_bits == 0 { Ok(bytes) } else { Err(Malformed::Encoding) }
+    seen < 64 && trailing_bits == 0
 }
 
 /// Encodes `bytes` into exactly `C` characters; `C` must be what they need.

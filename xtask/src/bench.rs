@@ -16,6 +16,10 @@ const NATIVE: [&str; 4] = ["bench", "--quiet", "--package=mailroom-verifier-core
 const DRAIN: [&str; 5] =
     ["--release", "--package=xtask", "--package=mailroom", "--bin=mailroom-drain", "--bin=mailroom"];
 
+/// The program that registers people while `mailroom` collects.
+const WAKING: [&str; 5] =
+    ["--release", "--package=xtask", "--package=mailroom", "--bin=mailroom-waking", "--bin=mailroom"];
+
 #[derive(clap::Args)]
 pub(crate) struct Options {
     #[command(subcommand)]
@@ -46,6 +50,30 @@ enum What {
     Start,
     /// The waiting tokens that `mailroom collect` signs and hands over in a second, on a throwaway PostgreSQL
     Drain(Drain),
+    /// From the commit of a registration to its line, of a collector that sleeps and sends single tokens
+    Latency {
+        /// How many registrations
+        #[arg(long, value_name = "N", default_value_t = 500)]
+        tokens: usize,
+
+        /// The PostgreSQL to run: a version such as 15 or 18, or the folder of its programs
+        #[arg(long, value_name = "VERSION", value_parser = Wanted::parse)]
+        postgres: Option<Wanted>,
+    },
+    /// Registrations by 1 and by 16 writers while a collector is woken, while one only polls, and while all are announced
+    Wake {
+        /// How many rounds each of the three gets; they take turns
+        #[arg(long, value_name = "N", default_value_t = 5)]
+        rounds: usize,
+
+        /// How long a round registers
+        #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+        seconds: u64,
+
+        /// The PostgreSQL to run: a version such as 15 or 18, or the folder of its programs
+        #[arg(long, value_name = "VERSION", value_parser = Wanted::parse)]
+        postgres: Option<Wanted>,
+    },
     /// One verification by the npm package in Node, beside other ways to do it and the native core
     Verify,
 }
@@ -72,6 +100,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         What::Requests { rounds } => database("time-requests", *rounds),
         What::Start => program("start")?,
         What::Drain(settings) => drain(settings)?,
+        What::Latency { tokens, postgres } => {
+            waking(postgres.as_ref(), ["latency".to_owned(), format!("--tokens={tokens}")])?
+        }
+        What::Wake { rounds, seconds, postgres } => waking(
+            postgres.as_ref(),
+            ["wake".to_owned(), format!("--rounds={rounds}"), format!("--seconds={seconds}")],
+        )?,
         What::Verify => verify()?,
     };
     if options.json {
@@ -117,6 +152,19 @@ fn drain(settings: &Drain) -> Result<Command> {
     ensure!(built.success(), "the benchmark does not compile");
     let mut command = Command::new(target_folder().join("release/mailroom-drain"));
     command.arg(format!("--tokens={}", settings.tokens)).arg(format!("--rounds={}", settings.rounds));
+    command.env("MAILROOM_TEST_PROGRAM", target_folder().join("release/mailroom"));
+    command.env("MAILROOM_TEST_POSTGRES", installation.programs);
+    Ok(command)
+}
+
+fn waking(postgres: Option<&Wanted>, arguments: impl IntoIterator<Item = String>) -> Result<Command> {
+    let wanted = postgres.cloned().map_or_else(Wanted::from_environment, Ok)?;
+    let installation = Installation::find(&wanted)?;
+    eprintln!("building mailroom and the benchmark, optimized ...");
+    let built = tools::cargo(["build"].into_iter().chain(WAKING)).status().context("cannot run cargo")?;
+    ensure!(built.success(), "the benchmark does not compile");
+    let mut command = Command::new(target_folder().join("release/mailroom-waking"));
+    command.args(arguments);
     command.env("MAILROOM_TEST_PROGRAM", target_folder().join("release/mailroom"));
     command.env("MAILROOM_TEST_POSTGRES", installation.programs);
     Ok(command)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mailroom_verifier_core::Version;
 
-use super::{Origin, Setting, SettingError, Span, Variables, token_format, value};
+use super::{DeliveryFlags, DeliverySettings, Setting, SettingError, Span, Variables, token_format, value};
 use crate::telemetry::{LogFormat, LogLevel};
 
 /// Rows of a batch; the upper end keeps a line, which is held in memory whole, below 10 MB.
@@ -14,6 +14,7 @@ const BATCH_LIMITS: RangeInclusive<usize> = 1..=10_000;
 const BATCH_TIMEOUTS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3_600);
 /// The lower end keeps an idle collector from asking the database without a pause.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(86_400);
+const LEASES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 const PREFETCH_BATCHES: RangeInclusive<usize> = 1..=1_000;
 
 const CHANNEL_NAME: Setting = Setting { flag: "--channel-name", variable: "MAILROOM_CHANNEL_NAME" };
@@ -24,9 +25,16 @@ const HEALTHCHECK_INTERVAL: Setting =
 const BATCH_TIMEOUT: Setting = Setting { flag: "--batch-timeout", variable: "MAILROOM_BATCH_TIMEOUT" };
 const BATCH_LIMIT: Setting = Setting { flag: "--batch-limit", variable: "MAILROOM_BATCH_LIMIT" };
 const POLL_INTERVAL: Setting = Setting { flag: "--poll-interval", variable: "MAILROOM_POLL_INTERVAL" };
+const WAKE: Setting = Setting { flag: "--wake", variable: "MAILROOM_WAKE" };
+const RETENTION: Setting = Setting { flag: "--retention", variable: "MAILROOM_RETENTION" };
 const PREFETCH: Setting = Setting { flag: "--prefetch", variable: "MAILROOM_PREFETCH" };
+const LEASE: Setting = Setting { flag: "--lease", variable: "MAILROOM_LEASE" };
 const LOG_FORMAT: Setting = Setting { flag: "--log-format", variable: "MAILROOM_LOG_FORMAT" };
 const LOG_LEVEL: Setting = Setting { flag: "--log-level", variable: "MAILROOM_LOG_LEVEL" };
+
+/// The upper end is a hundred years.
+const RETENTIONS: RangeInclusive<Duration> =
+    Duration::from_secs(86_400)..=Duration::from_secs(36_500 * 86_400);
 
 /// The flags of `mailroom collect`, as they were written.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -62,9 +70,22 @@ pub struct CollectFlags {
     #[arg(
         long,
         value_name = "KIND",
-        help = "Kind of the queue; this release has `cursor` only [env: MAILROOM_QUEUE_KIND] [default: cursor]"
+        help = "Kind of the queue: deliveries or, on a schema before migration 15, cursor [env: MAILROOM_QUEUE_KIND] \
+                [default: deliveries]"
     )]
     pub(crate) queue_kind: Option<OsString>,
+
+    #[command(flatten)]
+    pub(crate) deliveries: DeliveryFlags,
+
+    #[arg(
+        long,
+        value_name = "MS",
+        allow_negative_numbers = true,
+        help = "How long a claimed batch is this collector's without being renewed, 1s to 24h \
+                [env: MAILROOM_LEASE] [default: 90s]"
+    )]
+    pub(crate) lease: Option<OsString>,
 
     #[arg(
         long,
@@ -102,6 +123,22 @@ pub struct CollectFlags {
 
     #[arg(
         long,
+        value_name = "HOW",
+        help = "What makes the collector look: hints of the database and the poll, or the poll alone: hint or poll \
+                [env: MAILROOM_WAKE] [default: hint]"
+    )]
+    pub(crate) wake: Option<OsString>,
+
+    #[arg(
+        long,
+        value_name = "AGE",
+        help = "Age from which hand-overs are pruned from the log, at least 1d, or `off` [env: MAILROOM_RETENTION] \
+                [default: 30d]"
+    )]
+    pub(crate) retention: Option<OsString>,
+
+    #[arg(
+        long,
         value_name = "BATCHES",
         allow_negative_numbers = true,
         help = "Batches on their way to the reader at once, 1 to 1000, or `auto`, which follows how fast the reader \
@@ -135,6 +172,10 @@ pub struct CollectSettings {
     pub queue_name: String,
     /// Which queue to collect from.
     pub queue_kind: QueueKind,
+    /// What the queue `deliveries` does about tokens that do not go out at once.
+    pub deliveries: DeliverySettings,
+    /// How long a claimed batch is this collector's without being renewed.
+    pub lease: Duration,
     /// How often all tokens beyond the cursor are read again, and the longest time between two polls and between two
     /// questions to the listening connection.
     pub healthcheck_interval: Duration,
@@ -144,6 +185,10 @@ pub struct CollectSettings {
     pub batch_limit: usize,
     /// How often to look without a notification; at most the health-check interval.
     pub poll_interval: Duration,
+    /// What makes the collector look.
+    pub wake: Wake,
+    /// From which age on hand-overs are pruned from the log; `None` if they never are.
+    pub retention: Option<Duration>,
     /// How many batches are on their way to the reader at once.
     pub prefetch: Prefetch,
     /// The form of log lines.
@@ -157,6 +202,17 @@ pub struct CollectSettings {
 pub enum QueueKind {
     /// `jobs.last_seq`, on an untouched base schema.
     Cursor,
+    /// Rows that are queued, leased and logged.
+    Deliveries,
+}
+
+/// What makes the collector look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Notifications; the poll covers those that are lost.
+    Hint,
+    /// The poll alone. Saves a connection, and the database never announces anything to this collector.
+    Poll,
 }
 
 /// How many batches may be on their way to the reader at once.
@@ -198,7 +254,13 @@ impl CollectSettings {
             })?;
         let (_, poll_interval) = POLL_INTERVAL
             .value(f.poll_interval.as_ref(), variables, "5s", |text| value::duration(text, &INTERVALS))?;
+        let (_, wake) = WAKE.value(f.wake.as_ref(), variables, "hint", |text| {
+            value::one_of(text, &[("hint", Wake::Hint), ("poll", Wake::Poll)])
+        })?;
+        let (_, retention) = RETENTION.value(f.retention.as_ref(), variables, "30d", retention_or_off)?;
         let (_, prefetch) = PREFETCH.value(f.prefetch.as_ref(), variables, "auto", prefetch)?;
+        let (_, lease) =
+            LEASE.value(f.lease.as_ref(), variables, "90s", |text| value::duration(text, &LEASES))?;
 
         if healthcheck_interval < batch_timeout {
             return Err(SettingError::HealthcheckBelowTimeout {
@@ -213,10 +275,14 @@ impl CollectSettings {
             channel,
             queue_name,
             queue_kind: queue_kind(f.queue_kind.as_ref(), variables)?,
+            deliveries: DeliverySettings::read(&f.deliveries, variables)?,
+            lease,
             healthcheck_interval,
             batch_timeout,
             batch_limit,
             poll_interval: poll_interval.min(healthcheck_interval),
+            wake,
+            retention,
             prefetch,
             log_format,
             log_level,
@@ -224,11 +290,25 @@ impl CollectSettings {
     }
 }
 
+/// An age from which what is done may be forgotten.
+///
+/// # Errors
+/// Anything but a whole number of hours or days, from one day on.
+pub fn retention(text: &str) -> Result<Duration, value::NotAllowed> {
+    value::age(text, &RETENTIONS)
+}
+
+fn retention_or_off(text: &str) -> Result<Option<Duration>, value::NotAllowed> {
+    if text == "off" {
+        return Ok(None);
+    }
+    retention(text).map(Some).map_err(|value::NotAllowed(ages)| value::NotAllowed(format!("`off` or {ages}")))
+}
+
 fn queue_kind(flag: Option<&OsString>, variables: Variables<'_>) -> Result<QueueKind, SettingError> {
-    let kinds = [("cursor", Some(QueueKind::Cursor)), ("deliveries", None)];
-    let (origin, kind): (Origin, _) =
-        QUEUE_KIND.value(flag, variables, "cursor", |text| value::one_of(text, &kinds))?;
-    kind.ok_or(SettingError::NoDeliveries { origin })
+    let kinds = [("cursor", QueueKind::Cursor), ("deliveries", QueueKind::Deliveries)];
+    let (_, kind) = QUEUE_KIND.value(flag, variables, "deliveries", |text| value::one_of(text, &kinds))?;
+    Ok(kind)
 }
 
 fn prefetch(text: &str) -> Result<Prefetch, value::NotAllowed> {
@@ -257,11 +337,13 @@ mod tests {
         assert_eq!(settings.token_format, Version::V1);
         assert_eq!(settings.channel, "token_insert");
         assert_eq!(settings.queue_name, "mailroom");
-        assert_eq!(settings.queue_kind, QueueKind::Cursor);
+        assert_eq!(settings.queue_kind, QueueKind::Deliveries);
         assert_eq!(settings.healthcheck_interval, Duration::from_secs(270));
         assert_eq!(settings.batch_timeout, Duration::from_secs(5));
         assert_eq!(settings.batch_limit, 10);
         assert_eq!(settings.poll_interval, Duration::from_secs(5));
+        assert_eq!(settings.wake, Wake::Hint);
+        assert_eq!(settings.retention, Some(Duration::from_secs(30 * 86_400)));
         assert_eq!(settings.prefetch, Prefetch::Auto);
         assert_eq!(settings.log_format, LogFormat::Text);
         assert_eq!(settings.log_level, LogLevel::Info);
@@ -297,6 +379,11 @@ mod tests {
     }
 
     #[test]
+    fn pruning_can_be_switched_off() {
+        assert_eq!(read(&[("MAILROOM_RETENTION", "off")]).unwrap().retention, None);
+    }
+
+    #[test]
     fn every_invalid_value_is_one_sentence_that_names_its_variable() {
         const LIMIT: &str = "but must be a whole number from 1 to 10000";
         const SPAN: &str =
@@ -315,6 +402,13 @@ mod tests {
                     .to_owned(),
             ),
             ("MAILROOM_POLL_INTERVAL", "0", format!("MAILROOM_POLL_INTERVAL is `0`, {SPAN} 100ms to 24h")),
+            ("MAILROOM_WAKE", "never", "MAILROOM_WAKE is `never`, but must be `hint` or `poll`".to_owned()),
+            (
+                "MAILROOM_RETENTION",
+                "30",
+                "MAILROOM_RETENTION is `30`, but must be `off` or a whole number with the unit h or d, from 24h to 36500d"
+                    .to_owned(),
+            ),
             (
                 "MAILROOM_PREFETCH",
                 "many",
@@ -329,13 +423,6 @@ mod tests {
                 "MAILROOM_QUEUE_KIND",
                 "Cursor",
                 "MAILROOM_QUEUE_KIND is `Cursor`, but must be `cursor` or `deliveries`".to_owned(),
-            ),
-            (
-                "MAILROOM_QUEUE_KIND",
-                "deliveries",
-                "MAILROOM_QUEUE_KIND is `deliveries`, but this release collects from the queue `cursor` only; set it \
-                 to `cursor`"
-                    .to_owned(),
             ),
             (
                 "MAILROOM_LOG_LEVEL",

@@ -4,6 +4,7 @@
 //! that names the flag or the variable; secrets come from the environment or a file only and are never shown.
 
 mod collect;
+mod deliveries;
 mod value;
 
 use std::ffi::OsString;
@@ -11,7 +12,8 @@ use std::fmt;
 
 use mailroom_verifier_core::Version;
 
-pub use collect::{CollectFlags, CollectSettings, Prefetch, QueueKind};
+pub use collect::{CollectFlags, CollectSettings, Prefetch, QueueKind, Wake, retention};
+pub use deliveries::{DeliveryFlags, DeliverySettings};
 pub use value::{NotAllowed, Span};
 
 /// The variable that says which database to connect to. It may hold a password, so there is no flag for it.
@@ -53,14 +55,6 @@ pub enum SettingError {
     /// The value is not text.
     #[error("{origin} is not valid UTF-8; write it in UTF-8")]
     NotUtf8 {
-        /// The flag or variable.
-        origin: Origin,
-    },
-    /// A queue that this release does not have.
-    #[error(
-        "{origin} is `deliveries`, but this release collects from the queue `cursor` only; set it to `cursor`"
-    )]
-    NoDeliveries {
         /// The flag or variable.
         origin: Origin,
     },

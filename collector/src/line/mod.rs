@@ -14,8 +14,8 @@ use crate::signer::{Unfit, sign};
 pub struct Line {
     /// The bytes with the line feed at the end; empty if no token of the batch is fit to be sent.
     pub bytes: Vec<u8>,
-    /// How many tokens it carries.
-    pub tokens: usize,
+    /// The tokens that it carries, by id, in their order.
+    pub ids: Vec<i64>,
     /// The rows that were left out, by id.
     pub passed: Vec<(i64, Unfit)>,
 }
@@ -24,14 +24,14 @@ impl Line {
     /// Signs the tokens of `batch` and writes the sound ones, in their order, as one line of `csv`.
     pub fn of(batch: &Batch, signer: &Signer) -> Self {
         let mut line =
-            Self { bytes: Vec::with_capacity(160 * batch.tokens.len()), tokens: 0, passed: Vec::new() };
+            Self { bytes: Vec::with_capacity(160 * batch.tokens.len()), ids: Vec::new(), passed: Vec::new() };
         for token in &batch.tokens {
             match sign(signer, token).and_then(|signed| csv::append(&mut line.bytes, token, &signed)) {
-                Ok(()) => line.tokens += 1,
+                Ok(()) => line.ids.push(token.id),
                 Err(reason) => line.passed.push((token.id, reason)),
             }
         }
-        if line.tokens > 0 {
+        if !line.ids.is_empty() {
             line.bytes.push(b'\n');
         }
         line
@@ -42,7 +42,7 @@ impl Line {
 impl fmt::Debug for Line {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = formatter.debug_struct("Line");
-        shown.field("tokens", &self.tokens).field("passed", &self.passed).finish_non_exhaustive()
+        shown.field("ids", &self.ids).field("passed", &self.passed).finish_non_exhaustive()
     }
 }
 
@@ -55,6 +55,7 @@ mod tests {
     fn token(id: i64, login: &str) -> Token {
         Token {
             id,
+            attempt: 1,
             action: Action::Activate,
             email: b"a@b.test".to_vec(),
             login: login.as_bytes().to_vec(),
@@ -65,7 +66,8 @@ mod tests {
     }
 
     fn line(tokens: Vec<Token>) -> (String, Vec<i64>) {
-        let line = Line::of(&Batch { id: BatchId(1), tokens }, &Signer::V1(SharedKey::from(&[7; 32])));
+        let line =
+            Line::of(&Batch { id: BatchId(1), name: 1, tokens }, &Signer::V1(SharedKey::from(&[7; 32])));
         (String::from_utf8(line.bytes).unwrap(), line.passed.iter().map(|(id, _)| *id).collect())
     }
 
@@ -85,7 +87,7 @@ mod tests {
     #[test]
     fn debug_output_shows_no_address_login_token_or_code() {
         let line = Line::of(
-            &Batch { id: BatchId(1), tokens: vec![token(1, "ada"), token(2, "x,y")] },
+            &Batch { id: BatchId(1), name: 1, tokens: vec![token(1, "ada"), token(2, "x,y")] },
             &Signer::V1(SharedKey::from(&[7; 32])),
         );
         assert!(line.bytes.starts_with(b"1,a@b.test,ada,"));

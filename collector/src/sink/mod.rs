@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 pub use stdout::{StartError, Stdout};
 
-use crate::queue::BatchId;
+use crate::queue::{BatchId, Exception};
 
 /// A reader of lines, which are taken in the order in which they were sent.
 pub trait Sink {
     /// Hands over the line of a batch. Never waits: what does not go out at once is kept.
-    fn send(&mut self, batch: BatchId, line: Vec<u8>);
+    fn send(&mut self, parcel: Parcel);
 
     /// Waits until a line was begun or taken since the last call. Can be dropped at any point.
     ///
@@ -34,11 +34,26 @@ pub trait Sink {
     fn recall(&mut self) -> Vec<BatchId>;
 }
 
-/// A line that the reader has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A batch as it goes to the reader.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Parcel {
+    /// The batch that the line was made of.
+    pub batch: BatchId,
+    /// The batch's name, by which the reader may speak of it.
+    pub name: u128,
+    /// The tokens of the line, by id.
+    pub ids: Vec<i64>,
+    /// The line with its line feed.
+    pub line: Vec<u8>,
+}
+
+/// A line that the reader has, or has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The batch that the line was made of.
     pub batch: BatchId,
+    /// The tokens of the line that the reader did not take, by id.
+    pub exceptions: Vec<(i64, Exception)>,
     /// How long that took since it was sent.
     pub after: Duration,
 }

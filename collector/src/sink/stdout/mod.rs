@@ -37,7 +37,7 @@ use tokio::sync::watch;
 
 pub use output::StartError;
 
-use super::{Sink, SinkError, Taken};
+use super::{Parcel, Sink, SinkError, Taken};
 use crate::queue::BatchId;
 use output::Output;
 use writer::{End, Lines, Report, Writer};
@@ -83,9 +83,9 @@ impl fmt::Debug for Stdout {
 }
 
 impl Sink for Stdout {
-    fn send(&mut self, batch: BatchId, line: Vec<u8>) {
-        self.sent.push_back((batch, Instant::now()));
-        self.lines.waiting().queue.push_back(line);
+    fn send(&mut self, parcel: Parcel) {
+        self.sent.push_back((parcel.batch, Instant::now()));
+        self.lines.waiting().queue.push_back(parcel.line);
         self.lines.wake();
     }
 
@@ -106,7 +106,10 @@ impl Sink for Stdout {
         let new =
             usize::try_from(total - self.taken).expect("no more lines are taken than were kept in memory");
         self.taken = total;
-        self.sent.drain(..new).map(|(batch, sent)| Taken { batch, after: sent.elapsed() }).collect()
+        self.sent
+            .drain(..new)
+            .map(|(batch, sent)| Taken { batch, exceptions: Vec::new(), after: sent.elapsed() })
+            .collect()
     }
 
     fn in_flight(&self) -> usize {
@@ -155,6 +158,10 @@ mod tests {
         (Stdout::start_on(writer).unwrap(), File::from(reader))
     }
 
+    fn send(sink: &mut Stdout, batch: u64, line: Vec<u8>) {
+        sink.send(Parcel { batch: BatchId(batch), name: batch.into(), ids: vec![1], line });
+    }
+
     fn read(reader: &mut File, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         reader.read_exact(&mut bytes).unwrap();
@@ -174,8 +181,8 @@ mod tests {
     #[tokio::test]
     async fn a_line_in_a_pipe_is_taken_with_its_last_byte() {
         let (mut sink, mut reader) = on_a_pipe();
-        sink.send(BatchId(1), b"one\n".to_vec());
-        sink.send(BatchId(2), b"two\n".to_vec());
+        send(&mut sink, 1, b"one\n".to_vec());
+        send(&mut sink, 2, b"two\n".to_vec());
         assert_eq!(read(&mut reader, 4), b"one\n");
         assert_eq!(taken(&mut sink, 1).await, [1]);
         assert_eq!(read(&mut reader, 3), b"two");
@@ -192,7 +199,7 @@ mod tests {
         for length in [300_000_u32, 3_000_000] {
             let (mut sink, mut reader) = on_a_pipe();
             let line: Vec<u8> = (0..length).map(|number| number.to_le_bytes()[1]).collect();
-            sink.send(BatchId(1), line.clone());
+            send(&mut sink, 1, line.clone());
             let read = tokio::task::spawn_blocking(move || (read(&mut reader, line.len()) == line, reader));
             assert_eq!(taken(&mut sink, 1).await, [1]);
             assert!(read.await.unwrap().0);
@@ -204,7 +211,7 @@ mod tests {
         for length in [100, 4_097, 10_000, 16_385, 50_000, 90_000, 700_000] {
             let (mut sink, mut reader) = on_a_pipe();
             let line = [vec![b'x'; length - 1], vec![b'\n']].concat();
-            (0..1_000_000 / length as u64 + 9).for_each(|batch| sink.send(BatchId(batch), line.clone()));
+            (0..1_000_000 / length as u64 + 9).for_each(|batch| send(&mut sink, batch, line.clone()));
             let unread = |reader: &File| usize::try_from(ioctl_fionread(reader).unwrap()).unwrap();
             for _ in 0..3 {
                 while unread(&reader) < length {
@@ -224,7 +231,7 @@ mod tests {
         let (mut sink, mut reader) = on_a_pipe();
         let line = vec![b'x'; 50_000];
         for batch in 1..=4 {
-            sink.send(BatchId(batch), line.clone());
+            send(&mut sink, batch, line.clone());
         }
         // The pipe has room for one of them.
         while sink.lines.waiting().queue.len() > 3 {
@@ -233,7 +240,7 @@ mod tests {
         assert_eq!(sink.waiting_since(), Some(sink.sent[1].1));
         assert_eq!(sink.recall(), [BatchId(2), BatchId(3), BatchId(4)]);
         assert_eq!(sink.waiting_since(), None);
-        sink.send(BatchId(5), b"end\n".to_vec());
+        send(&mut sink, 5, b"end\n".to_vec());
         let reading = tokio::task::spawn_blocking(move || (read(&mut reader, 50_004), reader));
         assert_eq!(taken(&mut sink, 2).await, [1, 5]);
         assert!(reading.await.unwrap().0.ends_with(b"xend\n"));
@@ -250,8 +257,8 @@ mod tests {
             let (reader, mut writer, _folder) = fifo();
             writer.write_all(left).unwrap();
             let mut sink = Stdout::start_on(writer.into()).unwrap();
-            sink.send(BatchId(1), b"one\n".to_vec());
-            sink.send(BatchId(2), b"two\n".to_vec());
+            send(&mut sink, 1, b"one\n".to_vec());
+            send(&mut sink, 2, b"two\n".to_vec());
             let expected = expected.to_vec();
             let reading = tokio::task::spawn_blocking(move || {
                 let mut reader = reader;
@@ -291,7 +298,7 @@ mod tests {
                     std::io::Seek::seek(&mut file, io::SeekFrom::End(0)).unwrap();
                 }
                 let mut sink = Stdout::start_on(file.into()).unwrap();
-                sink.send(BatchId(1), b"one\n".to_vec());
+                send(&mut sink, 1, b"one\n".to_vec());
                 assert_eq!(taken(&mut sink, 1).await, [1]);
                 assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
             }
@@ -310,7 +317,7 @@ mod tests {
     #[test]
     fn debug_output_shows_no_line() {
         let (mut sink, _reader) = on_a_pipe();
-        sink.send(BatchId(1), b"1,ada@example.test,ada\n".to_vec());
+        send(&mut sink, 1, b"1,ada@example.test,ada\n".to_vec());
         let shown = format!("{sink:?}");
         assert!(!shown.contains("ada") && !shown.contains("97, 100, 97"), "{shown}");
     }
@@ -318,8 +325,8 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_goes_away_is_noticed_at_once_and_keeps_what_it_took() {
         let (mut sink, mut reader) = on_a_pipe();
-        sink.send(BatchId(1), b"one\n".to_vec());
-        sink.send(BatchId(2), b"two\n".to_vec());
+        send(&mut sink, 1, b"one\n".to_vec());
+        send(&mut sink, 2, b"two\n".to_vec());
         read(&mut reader, 6);
         drop(reader);
         let mut batches = Vec::new();
@@ -349,7 +356,7 @@ mod tests {
         file.write_all(b"before\n").unwrap();
         let mut sink = Stdout::start_on(file.try_clone().unwrap().into()).unwrap();
         for batch in 1..=3 {
-            sink.send(BatchId(batch), b"line\n".to_vec());
+            send(&mut sink, batch, b"line\n".to_vec());
         }
         assert_eq!(taken(&mut sink, 3).await, [1, 2, 3]);
         std::io::Seek::rewind(&mut file).unwrap();
@@ -360,7 +367,7 @@ mod tests {
     async fn a_full_device_is_an_error_and_nothing_is_taken() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let mut sink = Stdout::start_on(full.into()).unwrap();
-        sink.send(BatchId(1), b"one\n".to_vec());
+        send(&mut sink, 1, b"one\n".to_vec());
         let error = timeout(SOON, async {
             loop {
                 if let Err(error) = sink.changed().await {

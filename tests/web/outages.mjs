@@ -21,6 +21,7 @@ export async function outages({ visitor, demo }) {
   process.kill(origin, "SIGKILL");
   await until("the report", PATIENCE, () => /origin ended with signal 9/.test(demo.output));
   checks.same("a part that dies is reported by name", demo.output, /origin ended with signal 9; starting it again/);
+  await page.waitForSelector('.part-down:has-text("origin")', { timeout: PATIENCE });
   await page.waitForSelector('.part-up:has-text("origin runs")', { timeout: PATIENCE });
   checks.same("the link works again", await visitor.press(link), "Your account is active");
   checks.same("and is used once", await used(demo, "outage"), 1);

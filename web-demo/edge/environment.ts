@@ -11,6 +11,6 @@ export interface Environment {
   readonly USED_TOKENS: DurableObjectNamespace;
   /** The pages that Vite built. */
   readonly ASSETS: Fetcher;
-  /** The demonstration itself: mails, counters and buttons. A real edge has no such thing. */
-  readonly STAGE: Fetcher;
+  /** The demonstration itself: mails, counters and buttons. A real edge has no such thing, and does not answer there. */
+  readonly STAGE?: Fetcher;
 }

@@ -35,8 +35,9 @@ async function route(request: Request, env: Environment): Promise<Response> {
     // Public keys may be known to everybody; this is how the pages get them.
     return Response.json({ publicKeys: env.MAILROOM_PUBLIC_KEYS.split(" ") });
   }
-  if (pathname === "/demo/edge") return Response.json(tally);
-  if (pathname.startsWith("/demo/")) return forward(request, env.STAGE, "demonstration");
+  if (env.STAGE !== undefined && pathname.startsWith("/demo/")) {
+    return pathname === "/demo/edge" ? Response.json(tally) : forward(request, env.STAGE, "demonstration");
+  }
   if (request.method !== "GET" && request.method !== "HEAD") {
     return problem(405, "Only GET is answered here.", { Allow: "GET, HEAD" });
   }

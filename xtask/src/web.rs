@@ -47,6 +47,7 @@ pub(crate) fn test(steps: &mut Steps, versions: &[Wanted]) {
         command.arg("check.mjs").current_dir(source());
         Ok(command)
     });
+    steps.later("handlers of the web demonstration's README", None, handlers());
     let Some(wanted) = versions.first() else { return };
     if !rust::build(steps) {
         return;
@@ -68,6 +69,18 @@ fn in_browser(server: &Cluster) -> Result<Command> {
     command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
     command.env("MAILROOM_TEST_DATABASE_URL", server.url("postgres"));
     build()?.name_to(&mut command);
+    Ok(command)
+}
+
+/// What the README shows for other frameworks, with the real ones.
+fn handlers() -> Result<Command> {
+    let folder = workspace().join("tests/handlers");
+    node::install_test_tools()?;
+    node::install(&folder)?;
+    node::install(&source())?;
+    let mut command = node::command()?;
+    command.arg(folder.join("main.mjs")).arg(npm::tarball()?).arg(target_folder().join("consumers/handlers"));
+    command.arg(source().join("node_modules/typescript/bin/tsc"));
     Ok(command)
 }
 

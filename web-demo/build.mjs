@@ -38,7 +38,6 @@ await bundle({
     origin: "origin/main.ts",
     inbox: "inbox/main.ts",
     sender: "inbox/sender.ts",
-    csv_adapter: "inbox/csv_adapter.ts",
   },
   outdir: join(folder, "node"),
   platform: "node",

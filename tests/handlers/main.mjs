@@ -68,7 +68,14 @@ origin.close();
 function compiled() {
   const names = Object.keys(shown).filter((name) => name.endsWith(".ts") && name !== "deno.ts");
   const options = ["--noEmit", "--strict", "--module", "esnext", "--moduleResolution", "bundler", "--target", "es2022"];
-  const more = ["--lib", "es2023,dom,dom.iterable", "--types", "node", "--skipLibCheck", "--allowImportingTsExtensions"];
+  const more = [
+    "--lib",
+    "es2023,dom,dom.iterable",
+    "--types",
+    "node",
+    "--skipLibCheck",
+    "--allowImportingTsExtensions",
+  ];
   const { status, stdout } = spawnSync(process.execPath, [compiler, ...options, ...more, ...names], {
     cwd: folder,
     encoding: "utf8",
@@ -81,7 +88,15 @@ async function bundled(name) {
   const alias = { "next/server": "next/server.js" };
   const outfile = join(folder, `${name.replace(".ts", "")}.built.mjs`);
   const external = ["hono", "next/server.js", "@sveltejs/kit", "mailroom-verifier", "mailroom-verifier/*"];
-  await build({ entryPoints: [join(folder, name)], outfile, bundle: true, format: "esm", platform: "node", external, alias });
+  await build({
+    entryPoints: [join(folder, name)],
+    outfile,
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    external,
+    alias,
+  });
   return import(pathToFileURL(outfile));
 }
 
@@ -119,7 +134,9 @@ async function onDeno() {
       }
       ended.then(() => reject(new Error(`deno has ended: ${said}`)));
     });
-    return await judged(async (request) => fetch(`${address}/activate`, { method: "POST", body: await request.formData() }));
+    return await judged(async (request) =>
+      fetch(`${address}/activate`, { method: "POST", body: await request.formData() }),
+    );
   } finally {
     server.kill();
     await ended;

@@ -62,14 +62,29 @@ export class Demo {
   }
 
   async query(text, values) {
-    return (await this.database.query(text, values)).rows;
+    return (await this.database.pool.query(text, values)).rows;
+  }
+
+  /** Has the database refuse everybody while `use` runs, as a server does that goes down. */
+  async withoutDatabase(use) {
+    const { name, server } = this.database;
+    const admin = new pg.Client({ ...server, database: "postgres" });
+    await admin.connect();
+    try {
+      await admin.query(`ALTER DATABASE ${name} WITH ALLOW_CONNECTIONS false`);
+      await admin.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", [name]);
+      await use();
+    } finally {
+      await admin.query(`ALTER DATABASE ${name} WITH ALLOW_CONNECTIONS true`);
+      await admin.end();
+    }
   }
 
   /** Presses Ctrl-C, and returns what it left behind and how it ended. */
   async interrupt() {
     this.processes = new Map([...this.processes, ...descendants(this.#child.pid)]);
     const folder = this.folder;
-    await this.database?.end().catch(() => undefined);
+    await this.database?.pool.end().catch(() => undefined);
     // As a terminal does: the whole group gets it, and the parts are in none of it.
     process.kill(-this.#child.pid, "SIGINT");
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), 60_000);
@@ -112,19 +127,17 @@ function descendants(ancestor) {
   return found;
 }
 
-/** Connects to the demonstration's database as the owner of the server on which it made it. */
+/** The demonstration's database, as the owner of the server on which it was made. */
 async function connect() {
-  const server = new URL(process.env.MAILROOM_TEST_DATABASE_URL);
-  const options = { host: decodeURIComponent(server.hostname), port: Number(server.port), user: server.username };
-  const first = new pg.Client({ ...options, database: "postgres" });
-  await first.connect();
-  const { rows } = await first.query(
-    "SELECT datname FROM pg_database WHERE datname LIKE 'mailroom_test_%' ORDER BY oid DESC",
-  );
-  await first.end();
-  const client = new pg.Client({ ...options, database: rows[0].datname });
-  // A test may stop the server.
-  client.on("error", () => undefined);
-  await client.connect();
-  return client;
+  const url = new URL(process.env.MAILROOM_TEST_DATABASE_URL);
+  const server = { host: decodeURIComponent(url.hostname), port: Number(url.port), user: url.username };
+  const admin = new pg.Client({ ...server, database: "postgres" });
+  await admin.connect();
+  const newest = "SELECT datname FROM pg_database WHERE datname LIKE 'mailroom_test_%' ORDER BY oid DESC LIMIT 1";
+  const [{ datname: name }] = (await admin.query(newest)).rows;
+  await admin.end();
+  const pool = new pg.Pool({ ...server, database: name, max: 1 });
+  // A test ends its connections.
+  pool.on("error", () => undefined);
+  return { name, server, pool };
 }

@@ -26,6 +26,26 @@ export async function outages({ visitor, demo }) {
   checks.same("the link works again", await visitor.press(link), "Your account is active");
   checks.same("and is used once", await used(demo, "outage"), 1);
 
+  // The database takes no connections and ends those that it has.
+  const waiting = await visitor.register("no-database");
+  const pressed = await visitor.follow(waiting, "activate");
+  await demo.withoutDatabase(async () => {
+    await page.waitForSelector('.part-down:has-text("database")', { timeout: PATIENCE });
+    checks.same("a database that is away is told", await visitor.press(pressed), "The application does not answer");
+    await waiting.fill("#login", "later");
+    await waiting.click("#register button");
+    await waiting.waitForSelector("#register-note.wrong");
+    checks.same(
+      "whoever registers is told",
+      await waiting.textContent("#register-note"),
+      /^The database does not answer/,
+    );
+  });
+  await page.waitForSelector('.part-up:has-text("database")', { timeout: PATIENCE });
+  checks.same("the link works once it is back", await visitor.press(pressed), "Your account is active");
+  const late = await visitor.register("after-the-outage");
+  checks.same("and mails go out again", await late.locator("#mails li").count(), 1);
+
   // The inbox dies: the collector keeps what it cannot deliver.
   process.kill(demo.processOf(/^\S+node \S+inbox\.js/), "SIGKILL");
   const second = await visitor.open("/");
@@ -47,7 +67,7 @@ export async function outages({ visitor, demo }) {
   const [{ status }] = await demo.query("SELECT status::text FROM accounts WHERE login = 'outage'");
   checks.same("the account is active", status, "active");
   visitor.outage = false;
-  for (const opened of [page, link, second, again]) await opened.close();
+  for (const opened of [page, link, waiting, pressed, late, second, again]) await opened.close();
   return checks.results;
 }
 

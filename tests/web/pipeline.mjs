@@ -63,14 +63,16 @@ export async function pipeline({ visitor, demo }) {
   await page.waitForSelector('#progress-flood[data-running="true"]');
   await until("the first refusals", PATIENCE, async () => (await count("refused")) > 100);
   const before = await callsOf(page);
+  const person = await visitor.register("in-the-flood");
+  const link = await visitor.follow(person, "activate");
+  checks.same("a legitimate link passes", await visitor.press(link), "Your account is active");
+  await page.bringToFront();
+  checks.same("while the flood goes on", await page.getAttribute("#progress-flood", "data-running"), "true");
   await done(page, "flood");
-  checks.same("calls that reached the origin during the flood", (await callsOf(page)) - before, 0);
-  checks.same("all of it was refused", await page.textContent("#progress-flood"), /10,000 of 10,000/);
-  checks.same(
-    "nothing was let through or unanswered",
-    /let through|without an answer/.test(await page.textContent("#progress-flood")),
-    false,
-  );
+  checks.same("calls of the flood that reached the origin", (await callsOf(page)) - before - 1, 0);
+  const text = await page.textContent("#progress-flood");
+  checks.same("all of it was refused", text, /10,000 of 10,000/);
+  checks.same("nothing was let through or unanswered", /let through|without an answer/.test(text), false);
   const reasons = await page
     .locator("#refused [data-reason]")
     .evaluateAll((rows) => rows.map((row) => row.dataset.reason));
@@ -79,13 +81,6 @@ export async function pipeline({ visitor, demo }) {
     "each reason is shown",
     expected.filter((reason) => !reasons.includes(reason)),
   );
-  await page.click("#flood");
-  await page.waitForSelector('#progress-flood[data-running="true"]');
-  const person = await visitor.register("in-the-flood");
-  const link = await visitor.follow(person, "activate");
-  checks.same("a legitimate link still passes", await visitor.press(link), "Your account is active");
-  checks.same("while the flood goes on", await page.getAttribute("#progress-flood", "data-running"), "true");
-  await done(page, "flood");
   for (const opened of [page, walk, old, after, fresh, person, link]) await opened.close();
   return checks.results;
 }

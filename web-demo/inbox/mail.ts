@@ -1,6 +1,9 @@
 // A mail as the inbox keeps it, and the text message that goes with a recovery.
 
-/** One token of a batch, see docs/OPERATIONS.md. */
+/**
+ * One token of a batch, see docs/OPERATIONS.md. JavaScript's numbers hold ids up to 2^53, which no demonstration reaches; a
+ * sender for an older database keeps them as they stand in the text.
+ */
 export interface Item {
   readonly id: number;
   readonly attempt: number;

@@ -11,6 +11,8 @@ export type TokenAction = "activation" | "password_recovery";
 export const COOLDOWN = "5 seconds";
 const AT_MOST = 30;
 
+const AWAY = "The database does not answer. Try again in a moment; nothing was changed.";
+
 export class Accounts {
   readonly #pool: Pool;
 
@@ -56,13 +58,19 @@ export class Accounts {
   }
 
   async #query(text: string, values: readonly unknown[]) {
+    const client = await this.#pool.connect().catch(() => {
+      throw new Unavailable(AWAY);
+    });
+    let broken = false;
     try {
-      return await this.#pool.query(text, [...values]);
+      return await client.query(text, [...values]);
     } catch (error) {
-      // A five-letter code is the server's own: it did answer. 57P01 to 57P03 say that it is going or coming.
+      // A server that goes away says so in class 57P, or nothing; any other code is an answer.
       const { code = "" } = error as { code?: string };
-      if (/^[0-9A-Z]{5}$/.test(code) && !code.startsWith("57P")) throw error;
-      throw new Unavailable("The database does not answer. Try again in a moment.");
+      broken = !/^[0-9A-Z]{5}$/.test(code) || code.startsWith("57P");
+      throw broken ? new Unavailable(AWAY) : error;
+    } finally {
+      client.release(broken);
     }
   }
 }

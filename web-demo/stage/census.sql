@@ -1,10 +1,6 @@
--- How many rows are where. Of `tokens` only what is still to be sent is looked at.
+-- How many rows are where; no page of the demonstration makes more than some ten thousand.
 SELECT
     (SELECT count(*) FROM accounts) AS registered,
-    (
-        SELECT count(*)
-        FROM tokens
-        WHERE id > (SELECT last_seq FROM jobs WHERE job_type = 'mailroom') AND consumed_at IS NULL
-    ) AS waiting,
-    0 AS claimed,
-    (SELECT count(*) FROM tokens WHERE id <= (SELECT last_seq FROM jobs WHERE job_type = 'mailroom')) AS sent
+    (SELECT count(*) FROM pending) AS waiting,
+    (SELECT coalesce(sum(cardinality(tokens)), 0) FROM leases) AS claimed,
+    (SELECT count(*) FROM handovers WHERE outcome = 'sent') AS sent

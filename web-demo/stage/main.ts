@@ -2,6 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { rmSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 import { listen } from "../service/server.ts";
@@ -81,6 +82,8 @@ function tellDatabase(answers: boolean): void {
 async function end(): Promise<void> {
   for (const part of [parts.collector, parts.edge, parts.origin, parts.inbox]) await part.stop();
   await observer.end().catch(() => undefined);
+  // Whoever made it does so as well, unless it was killed.
+  rmSync(setting.folder, { recursive: true, force: true });
   process.exit();
 }
 

@@ -59,10 +59,10 @@ function node(setting: Setting, name: string, variables: Record<string, string>)
 }
 
 function collectorPlan(setting: Setting, keys: Keys, { format }: Signing, inbox: string): Plan {
-  const sender = `${process.execPath} ${join(setting.site, "node", "csv_adapter.js")}`;
+  const sender = [process.execPath, join(setting.site, "node", "sender.js")].map(quoted).join(" ");
   return {
-    program: "/bin/bash",
-    arguments: ["-c", `exec ${setting.mailroom} collect --queue-kind cursor > >(${sender})`],
+    program: setting.mailroom,
+    arguments: ["collect", "--sender", sender],
     variables: {
       ...databaseVariables(setting, setting.collector),
       MAILROOM_DATABASE_URL: `postgresql:///${encodeURIComponent(setting.database.name)}`,
@@ -71,7 +71,15 @@ function collectorPlan(setting: Setting, keys: Keys, { format }: Signing, inbox:
       // A mail is there within a second, and of a thousand registrations fifty go out at once.
       MAILROOM_BATCH_TIMEOUT: "1000ms",
       MAILROOM_BATCH_LIMIT: "50",
+      // What a killed collector had claimed is free again after the lease: soon, since somebody watches.
+      MAILROOM_SENDER_TIMEOUT: "3s",
+      MAILROOM_LEASE: "6s",
       DEMO_INBOX: inbox,
     },
   };
+}
+
+/** One word of a command, as the collector splits it. */
+function quoted(word: string): string {
+  return `'${word.replaceAll("'", `'\\''`)}'`;
 }

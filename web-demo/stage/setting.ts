@@ -9,7 +9,7 @@ export interface Role {
 export interface Setting {
   /** Where the built programs and pages are. */
   readonly site: string;
-  /** A folder for keys, logs and the edge's store; removed by whoever made it. */
+  /** A folder for keys, logs and the edge's store; removed at the end. */
   readonly folder: string;
   /** The programs `mailroom` and `workerd`. */
   readonly mailroom: string;

@@ -59,7 +59,7 @@ const STOPS: readonly Stop[] = [
     look: "shielded",
     of: ({ origin }) => origin?.redeem,
   },
-  { id: "verified", list: "homeward", name: "used", by: "database", of: ({ edge }) => edge?.verified },
+  { id: "verified", list: "homeward", name: "used", by: "edge", of: ({ edge }) => edge?.verified },
 ];
 
 /** Rates are over this long, in milliseconds, so that they can be read. */

@@ -1,8 +1,7 @@
 -- The rights of docs/DATABASE.md. {prefix} and {password} are filled in, and consist of letters, digits and underscores.
 CREATE ROLE {prefix}_collector LOGIN PASSWORD '{password}';
 
-GRANT SELECT ON accounts, tokens, jobs TO {prefix}_collector;
-GRANT UPDATE ON jobs TO {prefix}_collector;
+GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_tend, mailroom_prospect TO {prefix}_collector;
 
 CREATE ROLE {prefix}_application LOGIN PASSWORD '{password}';
 

@@ -323,11 +323,8 @@ BEGIN
             DELETE FROM leases WHERE batch = ANY (settled) RETURNING *
         )
         INSERT INTO handovers (token, happened_at, holder, batch, attempt, outcome)
-        SELECT item.token, epoch, gone.holder, gone.batch, item.attempt, 'sent'
-        FROM gone
-        CROSS JOIN LATERAL ROWS FROM (
-            pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts)
-        ) AS item (token, attempt);
+        SELECT pg_catalog.unnest(gone.tokens), epoch, gone.holder, gone.batch, pg_catalog.unnest(gone.attempts), 'sent'
+        FROM gone;
     ELSIF cardinality(settled) > 0 THEN
         WITH
         gone AS (
@@ -460,6 +457,7 @@ BEGIN
         UNION ALL
         SELECT *, first_slot + 7::bigint * nth
         FROM (SELECT *, row_number() OVER (ORDER BY due_at) - 1::bigint AS nth FROM activations) AS counted
+        ORDER BY slot
     ),
     -- OFFSET 0 keeps these look-ups by primary key for each row.
     judged AS MATERIALIZED (
@@ -473,12 +471,8 @@ BEGIN
             account.id AS account,
             account.email,
             account.login,
-            CASE
-                WHEN candidate.id IS NULL OR candidate.consumed_at IS NOT NULL THEN 'cancelled'
-                WHEN candidate.expires_at <= too_late THEN 'expired'
-                WHEN account.status = candidate.needed_status THEN 'eligible'
-                ELSE 'ineligible'
-            END AS verdict
+            verdict,
+            count(*) FILTER (WHERE verdict = 'eligible') OVER (ORDER BY slot ROWS UNBOUNDED PRECEDING) AS number
         FROM picked
         LEFT JOIN LATERAL (
             SELECT
@@ -504,34 +498,52 @@ BEGIN
             WHERE id = candidate.account
             OFFSET 0
         ) AS account ON true
+        CROSS JOIN LATERAL (
+            SELECT CASE
+                WHEN candidate.id IS NULL OR candidate.consumed_at IS NOT NULL THEN 'cancelled'
+                WHEN candidate.expires_at <= too_late THEN 'expired'
+                WHEN account.status = candidate.needed_status THEN 'eligible'
+                ELSE 'ineligible'
+            END AS verdict
+        ) AS judgement
     ),
-    numbered AS MATERIALIZED (
-        SELECT *, row_number() OVER (ORDER BY slot, priority) - 1::bigint AS number, count(*) OVER () AS eligible
+    -- How many of the eligible ones go out.
+    share AS MATERIALIZED (
+        SELECT least(
+            CASE WHEN partial THEN count(*) ELSE count(*) - count(*) % batch_limit::bigint END,
+            cardinality(wanted)::bigint * batch_limit::bigint
+        ) AS taken
         FROM judged
         WHERE verdict = 'eligible'
     ),
-    taken AS MATERIALIZED (
-        SELECT *, wanted[(1::bigint + number / batch_limit::bigint)::integer] AS batch
-        FROM numbered
-        WHERE number < least(
-            CASE WHEN partial THEN eligible ELSE eligible - eligible % batch_limit::bigint END,
-            cardinality(wanted)::bigint * batch_limit::bigint
-        )
+    taken AS (
+        SELECT * FROM judged WHERE verdict = 'eligible' AND number <= (SELECT share.taken FROM share)
+    ),
+    -- All of them in one row, to be cut into batches.
+    bundle AS (
+        SELECT
+            count(*) AS size,
+            min(due_at) AS due_at,
+            pg_catalog.array_agg(token) AS tokens,
+            pg_catalog.array_agg(attempts + 1) AS attempts,
+            pg_catalog.array_agg(failures) AS failures,
+            pg_catalog.array_agg(priority) AS priorities
+        FROM (SELECT token, due_at, attempts, failures, priority FROM taken ORDER BY number) AS in_order
     ),
     leased AS (
         INSERT INTO leases (batch, holder, claimed_at, ends_at, due_at, tokens, attempts, failures, priorities)
         SELECT
-            batch,
+            wanted[nth],
             collector,
             epoch,
             epoch + interval '1 millisecond' * lease::double precision,
-            min(due_at),
-            pg_catalog.array_agg(token ORDER BY number),
-            pg_catalog.array_agg(attempts + 1 ORDER BY number),
-            pg_catalog.array_agg(failures ORDER BY number),
-            pg_catalog.array_agg(priority ORDER BY number)
-        FROM taken
-        GROUP BY batch
+            due_at,
+            tokens[(nth - 1) * batch_limit + 1 : nth * batch_limit],
+            attempts[(nth - 1) * batch_limit + 1 : nth * batch_limit],
+            failures[(nth - 1) * batch_limit + 1 : nth * batch_limit],
+            priorities[(nth - 1) * batch_limit + 1 : nth * batch_limit]
+        FROM bundle
+        CROSS JOIN LATERAL generate_series(1, ((size + batch_limit::bigint - 1::bigint) / batch_limit::bigint)::integer) AS nth
     ),
     -- A status that is being changed is not waited for, and one that has been changed meanwhile does not come back from
     -- here. One that changes afterwards finds the parked token.
@@ -582,11 +594,11 @@ BEGIN
             count(*) AS waiting,
             min(due_at) FILTER (WHERE priority = 0::smallint) AS recoveries_from,
             min(due_at) FILTER (WHERE priority = 1::smallint) AS activations_from
-        FROM numbered
-        WHERE number >= (SELECT count(*) FROM taken)
+        FROM judged
+        WHERE verdict = 'eligible' AND number > (SELECT share.taken FROM share)
     )
     SELECT
-        taken.batch,
+        wanted[(1::bigint + (taken.number - 1::bigint) / batch_limit::bigint)::integer],
         taken.token,
         taken.attempts + 1,
         taken.action,
@@ -602,7 +614,7 @@ BEGIN
         NULL::integer,
         NULL::timestamptz,
         NULL::timestamptz
-    FROM (SELECT * FROM taken ORDER BY number) AS taken
+    FROM taken
     UNION ALL
     -- The last row says what was found; where to begin next time is after what was taken and at what was left.
     SELECT
@@ -881,6 +893,7 @@ BEGIN
             EXECUTE format('ALTER FUNCTION %s SET plan_cache_mode = force_generic_plan', signature);
             EXECUTE format('ALTER FUNCTION %s SET enable_seqscan = off', signature);
             EXECUTE format('ALTER FUNCTION %s SET enable_bitmapscan = off', signature);
+            EXECUTE format('ALTER FUNCTION %s SET enable_memoize = off', signature);
             EXECUTE format('ALTER FUNCTION %s SET jit = off', signature);
         END IF;
     END LOOP;

@@ -17,6 +17,7 @@ use crate::keys::{KeyError, KeySource, Use};
 use crate::listener::Listener;
 use crate::postgres::{ConnectionSettings, ProcessEnvironment, SettingsError};
 use crate::queue::{CursorQueue, DeliveriesQueue, EitherQueue, Intervals};
+use crate::retention::Pruner;
 use crate::shutdown;
 use crate::sink::{StartError, Stdout};
 use crate::sleeper::{self, Sleeper};
@@ -102,6 +103,10 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
             (sleeper, Some(attendant))
         }
         _ => (Sleeper::without_lock(), None),
+    };
+    let _pruner = match (settings.queue_kind, settings.retention) {
+        (QueueKind::Deliveries, Some(age)) => Some(Pruner::start(connection.clone(), age)),
+        _ => None,
     };
     let mut listener = (settings.wake == Wake::Hint)
         .then(|| Listener::start(connection, &settings.channel, settings.healthcheck_interval, attendant));

@@ -52,7 +52,8 @@ fn explain(error: &tokio_postgres::Error) -> QueueError {
     {
         QueueError::Unusable(format!(
             "the database has no schema that this queue can use ({message}); run `mailroom migrate up`, or name the \
-             right database and schema in MAILROOM_DATABASE_URL"
+             right database and schema in MAILROOM_DATABASE_URL, or set MAILROOM_QUEUE_KIND to `cursor` for a schema from \
+             before migration 15"
         ))
     } else if code == &SqlState::INSUFFICIENT_PRIVILEGE {
         QueueError::Unusable(format!(

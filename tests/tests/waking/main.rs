@@ -1,4 +1,5 @@
 //! Collectors that sleep: nothing that is due waits while all of them do, and writers announce nothing while none does.
 //! The fallback poll is off throughout.
 
+mod rounds;
 mod sleeping;

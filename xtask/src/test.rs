@@ -19,7 +19,7 @@ struct Part {
 }
 
 /// What fails fastest goes first, and alone; of those that run beside each other, from `database` on, what takes longest.
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     Part { name: "fmt", about: "the formatting of the Rust code", run: |steps, _| lint::formatting(steps) },
     Part { name: "clippy", about: "the lints, warnings being errors", run: |steps, _| lint::clippy(steps) },
     Part {

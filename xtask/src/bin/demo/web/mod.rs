@@ -48,5 +48,7 @@ pub(crate) async fn run(stop: &mut Stop) -> Result<bool> {
 /// A path that `cargo xtask demo` passes on.
 fn path(variable: &str) -> Result<PathBuf> {
     let value = env::var_os(variable);
-    value.map(PathBuf::from).with_context(|| format!("{variable} is not set: start this by `cargo xtask demo`"))
+    value
+        .map(PathBuf::from)
+        .with_context(|| format!("{variable} is not set: start this by `cargo xtask demo`"))
 }

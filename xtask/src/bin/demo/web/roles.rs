@@ -20,7 +20,8 @@ pub(crate) struct Roles {
 impl Roles {
     /// Makes the roles and gives them their rights in the migrated database.
     pub(crate) async fn create(database: &Database, client: &Client) -> Result<Self> {
-        let config: Config = database.url().parse().context("the URL of the database has a form of no use")?;
+        let config: Config =
+            database.url().parse().context("the URL of the database has a form of no use")?;
         let (prefix, password) = (database.name().to_owned(), random_hex()?);
         let sql = include_str!("roles.sql").replace("{prefix}", &prefix).replace("{password}", &password);
         client.batch_execute(&sql).await.context("cannot make the roles of the demonstration")?;
@@ -38,7 +39,8 @@ impl Roles {
         let name = self.config.get_dbname().context("the URL of the database names none")?;
         let owner = self.config.get_user().context("the URL of the database names no user")?;
         let owners_password = String::from_utf8_lossy(self.config.get_password().unwrap_or_default());
-        let role = |kind: &str| json!({ "user": format!("{}_{kind}", self.prefix), "password": self.password });
+        let role =
+            |kind: &str| json!({ "user": format!("{}_{kind}", self.prefix), "password": self.password });
         Ok(json!({
             "database": { "host": host, "port": port, "name": name },
             "owner": { "user": owner, "password": owners_password },

@@ -53,7 +53,7 @@ async fn in_terminal(stop: &mut Stop) -> Result<bool> {
     let version: String = client.query_one("SHOW server_version", &[]).await?.get(0);
     story.note(&format!("PostgreSQL {version} runs; making the schema by `mailroom migrate up` ..."))?;
     let database = database.migrate()?;
-    story.note("starting `mailroom collect --queue-kind cursor` with a key made for this run\n")?;
+    story.note("starting `mailroom collect` with a key made for this run\n")?;
     let key = random_hex()?;
     Run::start(&database, client, &key, story)?.until(goal, stop).await
 }

@@ -1,7 +1,7 @@
 // Everybody can use the pages: axe, the keyboard alone, a narrow screen, light and dark.
 
-import { createRequire } from "node:module";
 import { mkdirSync } from "node:fs";
+import { createRequire } from "node:module";
 import { join } from "node:path";
 
 import { Checks } from "./checks.mjs";
@@ -39,7 +39,10 @@ export async function everyPage({ visitor, pictures }) {
       await page.setViewportSize({ width, height: 800 });
       for (const colorScheme of SCHEMES) {
         await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-        await page.screenshot({ path: join(pictures, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+        await page.screenshot({
+          path: join(pictures, `${name}-${width}-${colorScheme}.png`),
+          fullPage: true,
+        });
         checks.none(`${name}, ${width} px, ${colorScheme}: axe finds nothing`, await violations(page));
       }
       const wider = await page.evaluate(

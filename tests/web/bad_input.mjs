@@ -75,19 +75,19 @@ export async function badRegistrations({ visitor, demo }) {
   const [mail] = await until("its mail", 10_000, async () => ((await mails()).length > 0 ? mails() : undefined));
   checks.same("and gets its mail at that address", mail.to, '"a,b"@example.test');
 
-  // Whether an address is taken is not told; whose it is gets a mail.
-  await page.evaluate(() => sessionStorage.clear());
+  // Whether an address is taken is not told; whose it is gets a mail, at most one every five seconds.
   await new Promise((resolve) => setTimeout(resolve, 5_500));
-  const again = await post(
-    `${demo.address}/api/register`,
-    "application/json",
-    '{"email":"taken@example.test","login":"other"}',
+  await page.fill("#email", "taken@example.test");
+  await page.fill("#login", "other");
+  await page.click("#register button");
+  await page.waitForFunction(() => document.querySelectorAll("#mails li").length === 2);
+  const answered = await page.textContent("#register-note");
+  checks.same("an email that is taken is answered alike", answered, "A mail is on its way to taken@example.test.");
+  const [{ tokens, logins }] = await demo.query(
+    `SELECT count(tokens)::int AS tokens, count(DISTINCT login)::int AS logins
+    FROM tokens JOIN accounts ON accounts.id = account WHERE email = 'taken@example.test'`,
   );
-  checks.same("an email that is taken is answered alike", again.status, 202);
-  const [{ tokens }] = await demo.query(
-    "SELECT count(*)::int AS tokens FROM tokens JOIN accounts ON accounts.id = account WHERE login = 'taken'",
-  );
-  checks.same("and gets another activation", tokens, 2);
+  checks.same("and gets another activation", `${tokens} ${logins}`, "2 1");
   await page.close();
   return checks.results;
 }

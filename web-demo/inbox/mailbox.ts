@@ -32,9 +32,9 @@ export class Mailbox {
     return [...this.#mails.values()].slice(-most).reverse();
   }
 
-  /** All to one account, the oldest first. */
-  of(login: string): Mail[] {
-    return [...this.#mails.values()].filter((mail) => mail.login === login);
+  /** All to one address, the oldest first. */
+  of(address: string): Mail[] {
+    return [...this.#mails.values()].filter((mail) => mail.to === address);
   }
 
   get counts(): { readonly received: number; readonly repeated: number } {

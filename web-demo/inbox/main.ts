@@ -16,8 +16,8 @@ await run({
   },
 
   "GET /mails": async (_request, _response, url) => {
-    const login = url.searchParams.get("login");
-    return { body: login === null ? mailbox.newest(20) : mailbox.of(login) };
+    const address = url.searchParams.get("to");
+    return { body: address === null ? mailbox.newest(20) : mailbox.of(address) };
   },
 
   "GET /counts": async () => ({ body: mailbox.counts }),

@@ -28,7 +28,7 @@ await run({
     if (!(await accounts.register(read))) {
       return { status: 409, body: { field: "login", message: "This login is taken. Choose another one." } };
     }
-    return { status: 202, body: { login: read.login, message: `A mail is on its way to ${read.email}.` } };
+    return { status: 202, body: { message: `A mail is on its way to ${read.email}.` } };
   }),
 
   "POST /api/request": forEdge(async (body) => {

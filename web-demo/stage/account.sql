@@ -1,4 +1,4 @@
--- An account and the newest token of each action, as the database sees them. $1 is the login.
+-- An account and the newest token of each action, as the database sees them. $1 is the email.
 SELECT
     accounts.login,
     accounts.email,
@@ -25,4 +25,4 @@ LEFT JOIN LATERAL (
     ORDER BY id DESC
     LIMIT 1
 ) recovery ON true
-WHERE accounts.login = $1
+WHERE accounts.email = $1

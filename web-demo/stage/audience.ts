@@ -8,7 +8,7 @@ import { EventStream } from "../service/event_stream.ts";
 interface Listener {
   readonly stream: EventStream;
   /** Whose mails and account are wanted. */
-  readonly login: string | undefined;
+  readonly email: string | undefined;
   /** What was last said of the account. */
   said: string;
 }
@@ -22,10 +22,10 @@ export class Audience {
     return this.#listeners.size;
   }
 
-  join(response: ServerResponse, login: string | undefined, mails: readonly Mail[]): void {
+  join(response: ServerResponse, email: string | undefined, mails: readonly Mail[]): void {
     const listener: Listener = {
       stream: new EventStream(response, () => this.#listeners.delete(listener)),
-      login,
+      email,
       said: "",
     };
     for (const [event, data] of this.#newest) listener.stream.send(event, data);
@@ -39,19 +39,19 @@ export class Audience {
   }
 
   tellMail(mail: Mail): void {
-    for (const { stream, login } of this.#listeners) if (login === mail.login) stream.send("mail", mail);
+    for (const { stream, email } of this.#listeners) if (email === mail.to) stream.send("mail", mail);
   }
 
   /** The accounts that somebody watches. */
-  get logins(): Set<string> {
-    return new Set([...this.#listeners].flatMap(({ login }) => (login === undefined ? [] : [login])));
+  get emails(): Set<string> {
+    return new Set([...this.#listeners].flatMap(({ email }) => (email === undefined ? [] : [email])));
   }
 
   /** Tells those who watch this account, if it has changed. */
-  tellAccount(login: string, account: unknown): void {
+  tellAccount(email: string, account: unknown): void {
     const text = JSON.stringify(account ?? null);
     for (const listener of this.#listeners) {
-      if (listener.login !== login || listener.said === text) continue;
+      if (listener.email !== email || listener.said === text) continue;
       listener.said = text;
       listener.stream.send("account", account ?? null);
     }

@@ -24,11 +24,11 @@ export function controls(stage: () => Stage): Record<string, Handler> {
   return {
     "GET /demo/events": async (_request, response, url) => {
       const { audience, parts } = stage();
-      const login = url.searchParams.get("login") ?? undefined;
+      const email = url.searchParams.get("email") ?? undefined;
       audience.join(
         response,
-        login,
-        login === undefined ? [] : await mails(parts, `?login=${encodeURIComponent(login)}`),
+        email,
+        email === undefined ? [] : await mails(parts, `?to=${encodeURIComponent(email)}`),
       );
       return undefined;
     },

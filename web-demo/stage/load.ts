@@ -90,7 +90,7 @@ export class Load {
     const login = `replayed-${randomBytes(4).toString("hex")}`;
     await this.#register(login);
     for (const started = Date.now(); Date.now() - started < PATIENCE; await pause(250)) {
-      const mails = await fetch(`${this.#parts.inbox.url}/mails?login=${login}`);
+      const mails = await fetch(`${this.#parts.inbox.url}/mails?to=${login}@example.test`);
       const [mail] = (await mails.json()) as Mail[];
       if (mail === undefined) continue;
       const token = new URLSearchParams(mail.link.slice(mail.link.indexOf("?"))).get("token") ?? "";

@@ -48,10 +48,10 @@ export class Observer {
   }
 
   /** What is known of an account, or nothing if there is none. */
-  async account(login: string): Promise<unknown> {
+  async account(email: string): Promise<unknown> {
     // PostgreSQL has no text with this character, so nobody has such a name.
-    if (login.includes("\0")) return undefined;
-    const { rows } = await this.#pool.query(accountSql, [login]);
+    if (email.includes("\0")) return undefined;
+    const { rows } = await this.#pool.query(accountSql, [email]);
     return rows[0];
   }
 

@@ -23,7 +23,7 @@ export async function watch(
     try {
       // The counters every second, an account twice as often.
       if (round % 2 === 0) audience.tell("counts", await counts(parts, observer));
-      for (const login of audience.logins) audience.tellAccount(login, await observer.account(login));
+      for (const email of audience.emails) audience.tellAccount(email, await observer.account(email));
       database(true);
     } catch {
       database(false);

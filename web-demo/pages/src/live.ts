@@ -8,7 +8,7 @@ export class Live {
   readonly #listeners = new Map<string, Listener<never>[]>();
   readonly #connection: (connected: boolean) => void;
   #source: EventSource | undefined;
-  #login: string | undefined;
+  #email: string | undefined;
 
   /** @param connection is told whether the demonstration answers */
   constructor(connection: (connected: boolean) => void) {
@@ -16,7 +16,7 @@ export class Live {
     // Of many open tabs those that nobody sees would take up every connection that the browser allows.
     document.addEventListener("visibilitychange", () => {
       if (document.hidden) this.#source?.close();
-      else this.follow(this.#login);
+      else this.follow(this.#email);
     });
   }
 
@@ -26,10 +26,10 @@ export class Live {
   }
 
   /** Begins, or begins again with somebody else's mails and account. */
-  follow(login?: string): void {
+  follow(email?: string): void {
     this.#source?.close();
-    this.#login = login;
-    const query = login === undefined ? "" : `?${new URLSearchParams({ login })}`;
+    this.#email = email;
+    const query = email === undefined ? "" : `?${new URLSearchParams({ email })}`;
     const source = new EventSource(`/demo/events${query}`);
     this.#source = source;
     source.onopen = () => this.#connection(true);
@@ -37,7 +37,7 @@ export class Live {
       this.#connection(false);
       // An answer that is no stream ends it for good; what is away may come back.
       if (source.readyState === EventSource.CLOSED)
-        setTimeout(() => this.#source === source && this.follow(login), 2000);
+        setTimeout(() => this.#source === source && this.follow(email), 2000);
     };
     for (const [name, listeners] of this.#listeners) {
       source.addEventListener(name, (event) => {

@@ -12,7 +12,7 @@ export function suggest(): void {
   byId<HTMLInputElement>("email").value = `${login}@example.test`;
 }
 
-export function onRegistration(registered: (login: string) => void): void {
+export function onRegistration(registered: (email: string) => void): void {
   const form = byId<HTMLFormElement>("register");
   const note = byId("register-note");
   form.addEventListener("submit", async (event) => {
@@ -31,18 +31,18 @@ export function onRegistration(registered: (login: string) => void): void {
       }
     }
     if (ok) {
-      registered(login.trim());
+      registered(email.trim());
       suggest();
     }
   });
 }
 
-export function onRequest(login: () => string | null): void {
+export function onRequest(email: () => string | null): void {
   const form = byId<HTMLFormElement>("request");
   const note = byId("request-note");
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const name = login();
+    const name = email();
     if (name === null) {
       say(note, "Register somebody first.");
       return;

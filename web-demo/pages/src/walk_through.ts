@@ -23,15 +23,15 @@ const live = new Live(showConnection)
   });
 
 /** A page that is loaded anew goes on with the same person. */
-const remembered = sessionStorage.getItem("login") ?? undefined;
+const remembered = sessionStorage.getItem("email") ?? undefined;
 live.follow(remembered);
 suggest();
 
-onRegistration((login) => {
-  sessionStorage.setItem("login", login);
+onRegistration((email) => {
+  sessionStorage.setItem("email", email);
   clearInbox();
   steps.restart();
-  live.follow(login);
+  live.follow(email);
 });
-onRequest(() => sessionStorage.getItem("login"));
+onRequest(() => sessionStorage.getItem("email"));
 onSettings();

@@ -21,8 +21,11 @@ use tokio_postgres::Client;
 
 const LEASE: Duration = Duration::from_secs(90);
 
-const SETTINGS: DeliverySettings =
-    DeliverySettings { max_attempts: 3, backoff: Duration::from_secs(1), min_lifetime: Duration::from_secs(30) };
+const SETTINGS: DeliverySettings = DeliverySettings {
+    max_attempts: 3,
+    backoff: Duration::from_secs(1),
+    min_lifetime: Duration::from_secs(30),
+};
 
 /// Whatever there is, in batches of `limit`.
 fn all(limit: usize) -> Option<Want> {
@@ -79,7 +82,8 @@ async fn state(client: &Client, token: i64) -> Result<(String, Option<i32>)> {
 
 /// What the log says of a token: attempt, outcome and reason.
 async fn log(client: &Client, token: i64) -> Result<Vec<(i32, String, Option<String>)>> {
-    let query = "SELECT attempt, outcome::text, reason FROM handovers WHERE token = $1 ORDER BY happened_at, ctid";
+    let query =
+        "SELECT attempt, outcome::text, reason FROM handovers WHERE token = $1 ORDER BY happened_at, ctid";
     let rows = client.query(query, &[&token]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
 }

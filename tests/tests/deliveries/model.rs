@@ -24,31 +24,79 @@ const ACCOUNTS: i64 = 6;
 #[derive(Clone, Debug)]
 enum Step {
     /// Makes a token that lives for so many seconds.
-    Insert { account: i64, recovery: bool, lifetime: i64 },
+    Insert {
+        account: i64,
+        recovery: bool,
+        lifetime: i64,
+    },
     /// The same in a transaction that stays open.
-    InsertLate { account: i64, recovery: bool },
+    InsertLate {
+        account: i64,
+        recovery: bool,
+    },
     /// Ends the open transaction of the inserts.
-    EndLate { commits: bool },
-    SetStatus { account: i64, status: &'static str },
+    EndLate {
+        commits: bool,
+    },
+    SetStatus {
+        account: i64,
+        status: &'static str,
+    },
     /// The same in a transaction that stays open.
-    SetStatusLate { account: i64, status: &'static str },
-    EndStatus { commits: bool },
-    Consume { nth: usize },
-    Delete { nth: usize },
-    Claim { collector: usize, batches: usize, limit: usize, partial: bool, again: bool },
+    SetStatusLate {
+        account: i64,
+        status: &'static str,
+    },
+    EndStatus {
+        commits: bool,
+    },
+    Consume {
+        nth: usize,
+    },
+    Delete {
+        nth: usize,
+    },
+    Claim {
+        collector: usize,
+        batches: usize,
+        limit: usize,
+        partial: bool,
+        again: bool,
+    },
     /// A claim whose future is dropped after so many microseconds.
-    DropClaim { collector: usize, limit: usize, after: u64 },
+    DropClaim {
+        collector: usize,
+        limit: usize,
+        after: u64,
+    },
     /// What becomes of the tokens of a batch, by turns.
-    Settle { collector: usize, nth: usize, outcomes: Vec<u8> },
-    Release { collector: usize, nth: usize },
-    Tend { collector: usize },
-    Prospect { collector: usize },
+    Settle {
+        collector: usize,
+        nth: usize,
+        outcomes: Vec<u8>,
+    },
+    Release {
+        collector: usize,
+        nth: usize,
+    },
+    Tend {
+        collector: usize,
+    },
+    Prospect {
+        collector: usize,
+    },
     /// The server ends its connection.
-    Disconnect { collector: usize },
+    Disconnect {
+        collector: usize,
+    },
     /// The process ends, and another one begins.
-    Crash { collector: usize },
+    Crash {
+        collector: usize,
+    },
     Retry,
-    Turn { seconds: i64 },
+    Turn {
+        seconds: i64,
+    },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -226,8 +274,7 @@ impl<'a> Model<'a> {
             }
             Step::Crash { collector } => {
                 for batch in std::mem::take(&mut self.held[*collector]) {
-                    self.owed_entries
-                        .extend(batch.tokens.iter().map(|token| (token.id, token.attempt)));
+                    self.owed_entries.extend(batch.tokens.iter().map(|token| (token.id, token.attempt)));
                 }
                 self.collectors[*collector] = queue(self.database).await?;
             }
@@ -299,9 +346,15 @@ impl<'a> Model<'a> {
         for (nth, batch) in batches.iter().enumerate() {
             let size = batch.tokens.len();
             let may_be_short = want.partial && nth + 1 == batches.len();
-            ensure!(size == want.limit || may_be_short && (1..want.limit).contains(&size), "a batch of {size}");
+            ensure!(
+                size == want.limit || may_be_short && (1..want.limit).contains(&size),
+                "a batch of {size}"
+            );
             for token in &batch.tokens {
-                let row = before.get(&token.id).and_then(|standing| standing.row.as_ref()).context("it was deleted")?;
+                let row = before
+                    .get(&token.id)
+                    .and_then(|standing| standing.row.as_ref())
+                    .context("it was deleted")?;
                 ensure!(!row.consumed, "token {} was used", token.id);
                 ensure!(row.has_right_status, "the account of token {} has the wrong status", token.id);
                 ensure!(row.expires_at - now >= 30, "token {} has {} s left", token.id, row.expires_at - now);
@@ -396,10 +449,11 @@ impl<'a> Model<'a> {
             self.check().await?;
         }
         for (id, standing) in state::read(&self.client).await? {
-            let is_waiting_for_its_account =
-                standing.places == ["parked"] && standing.row.as_ref().is_some_and(|row| !row.has_right_status);
+            let is_waiting_for_its_account = standing.places == ["parked"]
+                && standing.row.as_ref().is_some_and(|row| !row.has_right_status);
             let is_done = standing.places.is_empty() && standing.ended().is_some();
-            let is_dead = standing.places == ["dead"] && standing.log.last().is_some_and(|entry| entry.outcome == "dead");
+            let is_dead = standing.places == ["dead"]
+                && standing.log.last().is_some_and(|entry| entry.outcome == "dead");
             ensure!(is_waiting_for_its_account || is_done || is_dead, "token {id} is lost: {standing:?}");
         }
         Ok(())
@@ -440,7 +494,9 @@ fn check_place(standing: &Standing) -> Result<()> {
         );
         last = entry.attempt;
         match (entry.outcome.as_str(), &standing.row) {
-            ("expired", Some(row)) => ensure!(row.expires_at - entry.at < 30, "it had {} s left", row.expires_at - entry.at),
+            ("expired", Some(row)) => {
+                ensure!(row.expires_at - entry.at < 30, "it had {} s left", row.expires_at - entry.at)
+            }
             ("cancelled", Some(row)) => ensure!(row.consumed, "it was cancelled for no reason"),
             _ => {}
         }
@@ -468,7 +524,8 @@ fn in_any_history_each_token_is_in_one_place_and_none_is_lost() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let database = Database::migrated()?;
     runtime.block_on(async { clock::stop(&database.connect().await?).await })?;
-    let cases = std::env::var("MAILROOM_TEST_HISTORIES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(60);
+    let cases =
+        std::env::var("MAILROOM_TEST_HISTORIES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(60);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&steps(), |steps| {
         let lived = runtime.block_on(live_through(&database, &steps));

@@ -46,6 +46,8 @@ enum What {
     Start,
     /// The waiting tokens that `mailroom collect` signs and hands over in a second, on a throwaway PostgreSQL
     Drain(Drain),
+    /// Whether the time of a verification in the npm package's module says anything about a tag (Welch's t-test)
+    Timing,
     /// One verification by the npm package in Node, beside other ways to do it and the native core
     Verify,
 }
@@ -71,6 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         What::Package => program("package")?,
         What::Requests { rounds } => database("time-requests", *rounds),
         What::Start => program("start")?,
+        What::Timing => program("timing")?,
         What::Drain(settings) => drain(settings)?,
         What::Verify => verify()?,
     };

@@ -191,7 +191,7 @@ async fn a_missing_privilege_is_named_before_anything_is_sent() -> Result<()> {
     let text = database_failure(&mut collector::on_base_schema(&url)?)?;
     assert!(text.contains("permission denied for table jobs"), "{text}");
     assert!(
-        text.ends_with("it needs SELECT on accounts and tokens, and SELECT and UPDATE on jobs"),
+        text.ends_with("of the queue `cursor` SELECT on accounts and tokens, and SELECT and UPDATE on jobs"),
         "{text}"
     );
 
@@ -227,7 +227,8 @@ async fn a_bad_row_is_passed_with_its_id_and_reason_and_the_others_go_out() -> R
              UPDATE accounts SET login = E'1\\n1,victim@example.test,victim' WHERE id = 11;",
         )
         .await?;
-    let mut collector = Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]))?;
+    let mut collector =
+        Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]))?;
     let sent: Vec<_> = collector.lines()?.next_items(3)?.into_iter().map(|item| item.login).collect();
     assert_eq!(sent, ["user12", "user13", "user14"]);
     let log = collector.stop()?;
@@ -263,7 +264,8 @@ async fn a_batch_of_bad_rows_is_no_line_and_does_not_stop_the_queue() -> Result<
              INSERT INTO accounts (email, login) VALUES ('good@example.test', 'good')",
         )
         .await?;
-    let mut collector = Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]))?;
+    let mut collector =
+        Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]))?;
     let batch = collector.lines()?.next_batch()?;
     assert_eq!(batch.len(), 1);
     assert_eq!(batch[0].login, "good");

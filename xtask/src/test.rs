@@ -24,8 +24,11 @@ const PARTS: [Part; 13] = [
     Part { name: "clippy", about: "the lints, warnings being errors", run: |steps, _| lint::clippy(steps) },
     Part {
         name: "core",
-        about: "the lints of the core on machines without a standard library",
-        run: |steps, _| lint::core(steps),
+        about: "the lints of the core on machines without a standard library, and of the npm package's modules",
+        run: |steps, _| {
+            lint::core(steps);
+            lint::modules(steps);
+        },
     },
     Part {
         name: "rust",

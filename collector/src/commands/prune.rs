@@ -21,7 +21,7 @@ const SAID: Duration = Duration::from_secs(1);
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Arguments {
     /// Age from which hand-overs are deleted, and dead tokens that cannot be sent any more: 30d, 48h; at least 1d
-    #[arg(long, value_name = "AGE", value_parser = age)]
+    #[arg(long, value_name = "AGE", value_parser = age, allow_hyphen_values = true)]
     older_than: Duration,
 }
 

@@ -178,7 +178,8 @@ async fn every_column_and_index_says_what_it_is_for() -> Result<()> {
     let rows = client.query(query, &[]).await?;
     assert!(rows.len() > 20);
     for row in rows {
-        let (name, comment, type_name): (String, Option<String>, String) = (row.get(0), row.get(1), row.get(2));
+        let (name, comment, type_name): (String, Option<String>, String) =
+            (row.get(0), row.get(1), row.get(2));
         let comment = comment.unwrap_or_default();
         assert!(!comment.is_empty(), "{name} says nothing");
         if name.ends_with("_at") && type_name == "bigint" {

@@ -288,6 +288,9 @@ impl Queue for DeliveriesQueue {
         self.horizon = Horizon::default();
         (self.horizon_asked, self.looked_back) = (None, None);
         self.keep_alive().await?;
+        if !self.settling.is_empty() {
+            self.trade(None).await?;
+        }
         let again = if was_open { " again" } else { "" };
         tracing::info!("this collector has the queue `deliveries`{again}, as holder {}", self.holder);
         Ok(())

@@ -7,7 +7,6 @@ use anyhow::Result;
 use mailroom::queue::{Queue, Settlement};
 use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::postgres::Database;
-use mailroom_tests::rows::register;
 use tokio_postgres::Client;
 
 use super::{all, at, ids, log, queue, state, token};
@@ -32,7 +31,6 @@ async fn three_collectors_share_the_work_and_nothing_goes_out_twice() -> Result<
         collectors.push((collector, lines));
     }
     for _ in 0..20 {
-        register(&client, 1..=0).await?;
         client
             .batch_execute("INSERT INTO accounts (email, login) SELECT gen_random_uuid(), gen_random_uuid() FROM generate_series(1, 100)")
             .await?;

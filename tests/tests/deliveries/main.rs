@@ -21,6 +21,9 @@ use tokio_postgres::Client;
 
 const LEASE: Duration = Duration::from_secs(90);
 
+/// A second less than a lease.
+const ALMOST: Duration = Duration::from_secs(89);
+
 const SETTINGS: DeliverySettings = DeliverySettings {
     max_attempts: 3,
     backoff: Duration::from_secs(1),
@@ -28,6 +31,7 @@ const SETTINGS: DeliverySettings = DeliverySettings {
 };
 
 /// Whatever there is, in batches of `limit`.
+#[expect(clippy::unnecessary_wraps, reason = "it is always passed as what is wanted")]
 fn all(limit: usize) -> Option<Want> {
     Some(Want { batches: 100, limit, partial: true, again: true })
 }

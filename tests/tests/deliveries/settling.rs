@@ -7,7 +7,7 @@ use mailroom::queue::{Batch, DeliveriesQueue, Exception, Queue, Settlement};
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
-use super::{LEASE, all, at, clock, entry, ids, log, queue, state, token, tokens};
+use super::{ALMOST, LEASE, all, at, clock, entry, ids, log, queue, state, token, tokens};
 
 async fn claim(queue: &mut DeliveriesQueue) -> Result<Vec<Batch>> {
     Ok(queue.exchange(Vec::new(), all(10)).await?.batches)
@@ -144,7 +144,7 @@ async fn a_lapsed_lease_is_taken_over_logged_and_does_not_count_as_a_refusal() -
     let mut frozen = queue(&database).await?;
     let held = claim(&mut frozen).await?.remove(0);
     let mut other = queue(&database).await?;
-    clock::forward(&client, LEASE - Duration::from_secs(1)).await?;
+    clock::forward(&client, ALMOST).await?;
     assert_eq!(other.prospect(1).await?.next, Some(Duration::from_secs(1)));
     assert!(claim(&mut other).await?.is_empty());
     clock::forward(&client, Duration::from_secs(1)).await?;
@@ -177,7 +177,7 @@ async fn a_collector_that_lives_keeps_its_leases_and_one_that_slept_too_long_is_
     slow.open().await?;
     assert_eq!(slow.tend().await?, []);
     let mut other = queue(&database).await?;
-    clock::forward(&client, LEASE - Duration::from_secs(1)).await?;
+    clock::forward(&client, ALMOST).await?;
     assert!(claim(&mut other).await?.is_empty());
     clock::forward(&client, Duration::from_secs(1)).await?;
     assert_eq!(other.prospect(1).await?.due, 1);

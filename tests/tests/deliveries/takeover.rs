@@ -57,8 +57,8 @@ async fn what_the_cursor_has_not_sent_is_taken_over_and_what_it_has_is_not() -> 
 
 #[tokio::test]
 async fn an_insert_that_was_under_way_is_taken_over_too() -> Result<()> {
-    let (_database, mut client) = before_the_queue().await?;
-    let writer = _database.connect().await?;
+    let (database, mut client) = before_the_queue().await?;
+    let writer = database.connect().await?;
     writer.batch_execute("BEGIN; INSERT INTO accounts (email, login) VALUES ('late', 'late')").await?;
     let ended = tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(500)).await;

@@ -68,10 +68,10 @@ CREATE TABLE parked (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 CREATE INDEX parked_account_idx ON parked (account);
-CREATE INDEX parked_expires_at_idx ON parked (expires_at);
 
 COMMENT ON TABLE parked IS
     'Tokens whose account has not the status that they need. They wait again when it has; until they expire.';
+COMMENT ON COLUMN parked.token IS 'As in pending.';
 COMMENT ON COLUMN parked.account IS 'Whose token it is.';
 COMMENT ON COLUMN parked.parked_at IS 'When it was found so.';
 COMMENT ON COLUMN parked.expires_at IS 'As in tokens: seconds since the Unix epoch.';
@@ -79,7 +79,6 @@ COMMENT ON COLUMN parked.attempts IS 'As in pending.';
 COMMENT ON COLUMN parked.failures IS 'As in pending.';
 COMMENT ON COLUMN parked.priority IS 'As in pending.';
 COMMENT ON INDEX parked_account_idx IS 'Serves changing a status: the tokens of an account that wait for it.';
-COMMENT ON INDEX parked_expires_at_idx IS 'Serves ending what has expired.';
 
 CREATE TABLE leases (
     batch uuid NOT NULL,
@@ -115,6 +114,7 @@ COMMENT ON TABLE leases IS
     ' batch whose row is gone.';
 COMMENT ON COLUMN leases.batch IS 'The batch''s name, chosen at random by the collector before it claims.';
 COMMENT ON COLUMN leases.holder IS 'The collector, as in collectors.';
+COMMENT ON COLUMN leases.claimed_at IS 'When it was claimed.';
 COMMENT ON COLUMN leases.ends_at IS 'When anybody may take it over. Put off as long as the collector lives.';
 COMMENT ON COLUMN leases.due_at IS
     'When the one of its tokens fell due that has waited longest. Tokens that come back unsent come back to this place in the'
@@ -137,6 +137,7 @@ CREATE TABLE dead (
 );
 
 COMMENT ON TABLE dead IS 'Tokens that were given up. Putting one back deletes its row, so that it goes out once however many do.';
+COMMENT ON COLUMN dead.token IS 'As in pending.';
 COMMENT ON COLUMN dead.died_at IS 'When it was given up.';
 COMMENT ON COLUMN dead.attempts IS 'As in pending.';
 COMMENT ON COLUMN dead.failures IS 'As in pending.';
@@ -168,6 +169,7 @@ COMMENT ON COLUMN handovers.happened_at IS 'When that was known.';
 COMMENT ON COLUMN handovers.holder IS 'The collector that had the batch or, where there was none, that came to the token.';
 COMMENT ON COLUMN handovers.batch IS 'The batch; null for a token that was not handed over.';
 COMMENT ON COLUMN handovers.attempt IS 'Which hand-over of the token, from 1; where there was none, how many there were before.';
+COMMENT ON COLUMN handovers.outcome IS 'How it ended.';
 COMMENT ON COLUMN handovers.reason IS 'What the sender said, for error and dead.';
 COMMENT ON INDEX handovers_token_idx IS 'Serves the view deliveries: the history of a token.';
 COMMENT ON INDEX handovers_happened_at_idx IS 'Serves pruning: where the oldest rows lie.';
@@ -687,7 +689,7 @@ BEGIN
     ended AS MATERIALIZED (
         SELECT token FROM parked
         WHERE expires_at <= floor(extract(epoch FROM epoch))::bigint
-        ORDER BY expires_at
+            OR NOT EXISTS (SELECT FROM tokens WHERE id = parked.token AND consumed_at IS NULL)
         LIMIT 10000
         FOR UPDATE SKIP LOCKED
     ),

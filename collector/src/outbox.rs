@@ -11,7 +11,7 @@ use crate::prefetch::Prefetch;
 use crate::queue::{BatchId, Exception, Settlement};
 use crate::shutdown::{Stop, stopped};
 use crate::signer::Unfit;
-use crate::sink::{Parcel, Sink, SinkError};
+use crate::sink::{Parcel, Readiness, Sink, SinkError};
 
 /// The shortest time between two settlements, each of which is a commit.
 pub const SETTLE_PAUSE: Duration = Duration::from_millis(20);
@@ -28,6 +28,17 @@ pub struct Outbox<S> {
     left_out: HashMap<BatchId, Vec<(i64, Exception)>>,
     unsettled: Vec<Settlement>,
     settled_at: Option<Instant>,
+    /// Batches that the reader will never read, of which the queue was not told.
+    returned: Vec<BatchId>,
+}
+
+/// What there is room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// How many batches.
+    pub batches: usize,
+    /// The most tokens of each.
+    pub limit: usize,
 }
 
 /// What came first.
@@ -42,12 +53,25 @@ pub enum Attended<T> {
 impl<S: Sink> Outbox<S> {
     /// Nothing sent yet.
     pub fn new(sink: S, prefetch: Prefetch) -> Self {
-        Self { sink, prefetch, left_out: HashMap::new(), unsettled: Vec::new(), settled_at: None }
+        Self {
+            sink,
+            prefetch,
+            left_out: HashMap::new(),
+            unsettled: Vec::new(),
+            settled_at: None,
+            returned: Vec::new(),
+        }
     }
 
-    /// How many batches there is room for now.
-    pub fn wanted(&self) -> usize {
-        self.prefetch.wanted(self.sink.in_flight())
+    /// What there is room for now, in batches of at most `limit` tokens.
+    pub fn room(&self, limit: usize) -> Option<Room> {
+        let in_flight = self.sink.in_flight();
+        let room = match self.sink.readiness() {
+            Readiness::Away => return None,
+            Readiness::OnTrial => Room { batches: usize::from(in_flight == 0), limit: 1 },
+            Readiness::Ready => Room { batches: self.prefetch.wanted(in_flight), limit },
+        };
+        (room.batches > 0).then_some(room)
     }
 
     /// How many lines are on their way.
@@ -76,6 +100,7 @@ impl<S: Sink> Outbox<S> {
     pub async fn changed(&mut self) -> Result<bool, SinkError> {
         let changed = self.sink.changed().await;
         let is_taken = self.note_taken();
+        self.note_returned();
         changed.map(|()| is_taken)
     }
 
@@ -121,13 +146,49 @@ impl<S: Sink> Outbox<S> {
         self.sink.waiting_since().map(|since| since + STALE)
     }
 
-    /// Takes back what was not begun.
+    /// Takes back what was not begun, and tells what came back by itself.
     pub fn recall(&mut self) -> Vec<BatchId> {
-        let batches = self.sink.recall();
+        self.note_returned();
+        self.returned.extend(self.sink.recall());
+        self.take_returned()
+    }
+
+    /// Batches that came back because the reader will never read them.
+    pub fn take_returned(&mut self) -> Vec<BatchId> {
+        let batches = mem::take(&mut self.returned);
         for batch in &batches {
             self.left_out.remove(batch);
         }
         batches
+    }
+
+    /// Somebody else sends these batches now.
+    pub fn forget(&mut self, batches: &[BatchId]) {
+        self.sink.forget(batches);
+        for batch in batches {
+            self.left_out.remove(batch);
+        }
+    }
+
+    /// Nothing more is sent; returns until when the reader may take what is on its way.
+    pub fn close(&mut self, now: Instant) -> Instant {
+        let by = now + self.sink.grace();
+        self.sink.close(by);
+        by
+    }
+
+    /// Gives up what is still on its way; answers how many lines that is.
+    pub fn abandon(&mut self) -> usize {
+        let left = self.sink.in_flight();
+        self.sink.abandon();
+        self.note_taken();
+        self.note_returned();
+        left
+    }
+
+    /// Whether nothing is left to wait for after [`close`](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.sink.is_closed()
     }
 
     /// [`Outbox::recall`] because the reader is slow: less is sent from now on.
@@ -135,6 +196,10 @@ impl<S: Sink> Outbox<S> {
         let batches = self.recall();
         self.prefetch.recalled(self.sink.in_flight());
         batches
+    }
+
+    fn note_returned(&mut self) {
+        self.returned.extend(self.sink.returned());
     }
 
     /// Notes what the reader took since the last time; answers whether it took anything.

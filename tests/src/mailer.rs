@@ -114,6 +114,9 @@ impl Shared {
                 }
             };
             answer.at = Instant::now() + answer.after;
+            for id in &answer.refused {
+                *self.recorder.seen().refused.entry(*id).or_default() += 1;
+            }
             if sender.send(answer).is_err() {
                 break;
             }
@@ -127,6 +130,8 @@ struct Answer {
     text: String,
     after: Duration,
     at: Instant,
+    /// The ids of which it does not say that they were sent.
+    refused: Vec<i64>,
 }
 
 fn answer(line: &[u8], manner: &Manner, number: u64) -> Result<Answer> {
@@ -135,10 +140,12 @@ fn answer(line: &[u8], manner: &Manner, number: u64) -> Result<Answer> {
     let items = batch["items"].as_array().context("no `items`")?;
     let ids: Vec<i64> = items.iter().filter_map(|item| item["id"].as_i64()).collect();
     let sent = format!("{{\"batch\":\"{name}\",\"ok\":\"all\"}}\n");
-    let now = |text| Ok(Answer { text, after: Duration::ZERO, at: Instant::now() });
+    let answer = |text, after, refused: &[i64]| {
+        Ok(Answer { text, after, at: Instant::now(), refused: refused.to_vec() })
+    };
     let seed = match manner {
-        Manner::Sent(after) => return Ok(Answer { text: sent, after: *after, at: Instant::now() }),
-        Manner::Silent => return now(String::new()),
+        Manner::Sent(after) => return answer(sent, *after, &[]),
+        Manner::Silent => return answer(String::new(), Duration::ZERO, &ids),
         Manner::Odd(seed) => *seed,
     };
     let mut random = fastrand::Rng::with_seed(seed ^ number);
@@ -152,32 +159,30 @@ fn answer(line: &[u8], manner: &Manner, number: u64) -> Result<Answer> {
         }
         text
     };
-    let text = match random.u8(0..20) {
+    let now = |text| answer(text, Duration::ZERO, &[]);
+    match random.u8(0..20) {
         // In two parts.
         0 => {
             let (first, second) = (list(&ids[..middle]), list(&ids[middle..]));
-            format!("{{\"batch\":\"{name}\",\"ok\":[{first}]}}\n{{\"batch\":\"{name}\",\"ok\":[{second}]}}\n")
+            now(format!(
+                "{{\"batch\":\"{name}\",\"ok\":[{first}]}}\n{{\"batch\":\"{name}\",\"ok\":[{second}]}}\n"
+            ))
         }
-        1 => format!("{sent}{sent}"),
-        2 => format!("all is well\n\n{{\"batch\":5}}\n[]\n{sent}"),
-        3 => format!("{{\"batch\":\"00000000-0000-0000-0000-000000000000\",\"ok\":\"all\"}}\n{sent}"),
-        4 => {
+        1 => now(format!("{sent}{sent}")),
+        2 => now(format!("all is well\n\n{{\"batch\":5}}\n[]\n{sent}")),
+        3 => now(format!("{{\"batch\":\"00000000-0000-0000-0000-000000000000\",\"ok\":\"all\"}}\n{sent}")),
+        4 => now(format!("{{\"batch\":\"{name}\",\"ok\":[\"one\",-1,9223372036854775807,1.5]}}\n{sent}")),
+        5 => {
             let (ok, retry) =
                 (list(&ids[..middle]), each(&ids[middle..], "\"after_ms\":100,\"reason\":\"busy\""));
-            format!("{{\"batch\":\"{name}\",\"ok\":[{ok}],\"retry\":[{retry}]}}\n")
+            let text = format!("{{\"batch\":\"{name}\",\"ok\":[{ok}],\"retry\":[{retry}]}}\n");
+            answer(text, Duration::ZERO, &ids[middle..])
         }
-        5 => format!("{{\"batch\":\"{name}\",\"ok\":[\"one\",-1,9223372036854775807,1.5]}}\n{sent}"),
-        6 if random.u8(0..10) == 0 => String::new(),
-        7 => {
-            return Ok(Answer {
-                text: sent,
-                after: Duration::from_millis(random.u64(1..800)),
-                at: Instant::now(),
-            });
-        }
-        _ => sent,
-    };
-    now(text)
+        // Forgotten.
+        6 if random.u8(0..10) == 0 => answer(String::new(), Duration::ZERO, &ids),
+        7 => answer(sent, Duration::from_millis(random.u64(1..800)), &[]),
+        _ => now(sent),
+    }
 }
 
 /// Writes answers at their times, in the order of the batches.

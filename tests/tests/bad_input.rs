@@ -191,7 +191,7 @@ async fn a_missing_privilege_is_named_before_anything_is_sent() -> Result<()> {
     let text = database_failure(&mut collector::on_base_schema(&url)?)?;
     assert!(text.contains("permission denied for table jobs"), "{text}");
     assert!(
-        text.ends_with("it needs SELECT on accounts and tokens, and SELECT and UPDATE on jobs"),
+        text.ends_with("of the queue `cursor` SELECT on accounts and tokens, and SELECT and UPDATE on jobs"),
         "{text}"
     );
 

@@ -2,6 +2,7 @@
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 
+#[cfg(any(feature = "public", test))]
 use crate::error::Malformed;
 
 /// What each character stands for; [`OUTSIDE`] for those that stand for nothing.
@@ -17,6 +18,7 @@ const OUTSIDE: u8 = 0xff;
 /// # Errors
 /// A length other than that of `N` bytes, a character outside the URL-safe alphabet (padding and white space included),
 /// trailing bits that are not zero.
+#[cfg(any(feature = "public", test))]
 pub(crate) fn decode<const N: usize>(text: &[u8]) -> Result<[u8; N], Malformed> {
     if text.len() != (8 * N).div_ceil(6) {
         return Err(Malformed::Length { found: text.len() });
@@ -26,9 +28,9 @@ pub(crate) fn decode<const N: usize>(text: &[u8]) -> Result<[u8; N], Malformed> 
 }
 
 /// Fills `bytes` with what `text` spells, which is as long as they need. Returns whether that is their one spelling.
-// In one place: WebAssembly has a caller of it for each length.
+// In one place: WebAssembly has a caller of it for tokens and one for keys.
 #[inline(never)]
-fn fill(bytes: &mut [u8], text: &[u8]) -> bool {
+pub(crate) fn fill(bytes: &mut [u8], text: &[u8]) -> bool {
     let value = |character: &u8| VALUES[usize::from(*character)];
     let (groups, rest) = text.as_chunks::<4>();
     let (triples, last) = bytes.as_chunks_mut::<3>();

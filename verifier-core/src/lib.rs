@@ -51,6 +51,7 @@ mod consumed;
 mod ed25519;
 mod error;
 mod expiry;
+mod fields;
 mod guard;
 mod header;
 mod hmac;

@@ -2,15 +2,18 @@
 
 use core::fmt;
 
+#[cfg(feature = "public")]
+use crate::v3;
 use crate::{
     action::Action,
-    error::{Malformed, VerifyError},
+    error::VerifyError,
     expiry::{Expiry, Moment},
+    fields::{Fields, VersionedHeader},
     header::{Header, KeyId},
     ring::{KeyRing, VerifyingKey},
     secret::Secret,
     shared_key::SharedKey,
-    v1, v2, v3,
+    v1, v2,
     verified::{VerifiedLink, VerifiedToken},
 };
 
@@ -77,13 +80,6 @@ pub struct UntrustedToken {
     fields: Fields,
 }
 
-#[derive(Clone)]
-enum Fields {
-    V1(v1::UntrustedFields),
-    V2(v2::UntrustedFields),
-    V3(v3::UntrustedFields),
-}
-
 impl UntrustedToken {
     /// Reads a token in its one accepted spelling; the length alone tells the format.
     ///
@@ -92,41 +88,29 @@ impl UntrustedToken {
     /// space, trailing bits that are not zero, a version or action byte that the length does not have, an expiry after
     /// the year 9999.
     pub fn parse(token: impl AsRef<[u8]>) -> Result<Self, VerifyError> {
-        let token = token.as_ref();
-        let fields = match token.len() {
-            v1::CHARACTERS => Fields::V1(v1::UntrustedFields::parse(token)?),
-            v2::ACTIVATION_CHARACTERS => Fields::V2(v2::UntrustedFields::parse_activation(token)?),
-            v2::RECOVERY_CHARACTERS => Fields::V2(v2::UntrustedFields::parse_recovery(token)?),
-            v3::CHARACTERS => Fields::V3(v3::UntrustedFields::parse(token)?),
-            found => return Err(Malformed::Length { found }.into()),
-        };
-        Ok(Self { fields })
+        Ok(Self { fields: Fields::parse(token.as_ref())? })
     }
 
     /// The format.
     pub const fn version(&self) -> Version {
-        match self.fields {
-            Fields::V1(_) => Version::V1,
-            Fields::V2(_) => Version::V2,
-            Fields::V3(_) => Version::V3,
+        match self.fields.header {
+            VersionedHeader::V1 => Version::V1,
+            VersionedHeader::V2(_) => Version::V2,
+            VersionedHeader::V3(_) => Version::V3,
         }
     }
 
     /// The secret that the token claims to carry. **Nothing proves it**: for display and for tests only.
     pub const fn unauthenticated_secret(&self) -> &Secret {
-        match &self.fields {
-            Fields::V1(fields) => &fields.secret,
-            Fields::V2(fields) => &fields.secret,
-            Fields::V3(fields) => &fields.secret,
-        }
+        &self.fields.secret
     }
 
     /// The tag (v1, v2: 32 bytes) or signature (v3: 64 bytes) that the token carries, for display and for tests only.
     pub const fn unauthenticated_tag(&self) -> &[u8] {
-        match &self.fields {
-            Fields::V1(fields) => fields.tag(),
-            Fields::V2(fields) => fields.tag(),
-            Fields::V3(fields) => fields.signature(),
+        let proof = self.fields.proof();
+        match self.fields.header {
+            VersionedHeader::V1 | VersionedHeader::V2(_) => proof.split_at(32).0,
+            VersionedHeader::V3(_) => proof,
         }
     }
 
@@ -153,18 +137,18 @@ impl UntrustedToken {
     /// Those of `verify` that come before the comparison of tags; [`Signature`](VerifyError::Signature) for v3, of which
     /// no shared key makes a tag.
     pub fn expected_tag(&self, key: &SharedKey, expected: Expected<'_>) -> Result<[u8; 32], VerifyError> {
-        match &self.fields {
-            Fields::V1(fields) => fields.expected_tag(key, expected.action, expected.code),
-            Fields::V2(fields) => Ok(fields.expected_tag(key)),
-            Fields::V3(_) => Err(VerifyError::Signature),
+        let Fields { header, secret, .. } = &self.fields;
+        match header {
+            VersionedHeader::V1 => Ok(key.v1().tag(&v1::message(secret, expected.action, expected.code)?)),
+            VersionedHeader::V2(header) => Ok(v2::expected_tag(key, header, secret)),
+            VersionedHeader::V3(_) => Err(VerifyError::Signature),
         }
     }
 
     const fn header(&self) -> Option<&Header> {
-        match &self.fields {
-            Fields::V1(_) => None,
-            Fields::V2(fields) => Some(&fields.header),
-            Fields::V3(fields) => Some(&fields.header),
+        match &self.fields.header {
+            VersionedHeader::V1 => None,
+            VersionedHeader::V2(header) | VersionedHeader::V3(header) => Some(header),
         }
     }
 
@@ -180,35 +164,7 @@ impl UntrustedToken {
         action: Action,
         moment: Moment,
     ) -> Result<VerifiedLink<'r>, VerifyError> {
-        let (key, header) = match &self.fields {
-            Fields::V1(_) => return Err(VerifyError::LinkUncheckable),
-            Fields::V2(fields) => {
-                let signed = |key: &&VerifyingKey| match key {
-                    VerifyingKey::Shared(key) => fields.is_signed_by(key),
-                    #[cfg(feature = "public")]
-                    VerifyingKey::Public(_) => false,
-                };
-                (ring.named(fields.header.key_id).find(signed), fields.header)
-            }
-            #[cfg(feature = "public")]
-            Fields::V3(fields) => {
-                let signed = |key: &&VerifyingKey| match key {
-                    VerifyingKey::Public(key) => fields.is_signed_by(key),
-                    VerifyingKey::Shared(_) => false,
-                };
-                (ring.named(fields.header.key_id).find(signed), fields.header)
-            }
-            // Without the feature no key can verify a v3 token.
-            #[cfg(not(feature = "public"))]
-            Fields::V3(fields) => (None, fields.header),
-        };
-        let key = key.ok_or(VerifyError::Signature)?;
-        if header.action != action {
-            return Err(VerifyError::Action { found: header.action });
-        }
-        if !moment.is_before(header.expires_at) {
-            return Err(VerifyError::Expired { now: moment.now, expires_at: header.expires_at });
-        }
+        let (key, header) = self.signed_link(ring, action, moment)?;
         Ok(VerifiedLink::new(self.clone(), key, header))
     }
 
@@ -229,17 +185,71 @@ impl UntrustedToken {
         expected: Expected<'_>,
         moment: Moment,
     ) -> Result<VerifiedToken, VerifyError> {
-        let Fields::V1(fields) = &self.fields else {
-            return self.verify_link(ring, expected.action, moment)?.with_code(expected.code);
+        let Fields { header: VersionedHeader::V1, secret, .. } = &self.fields else {
+            let (key, header) = self.signed_link(ring, expected.action, moment)?;
+            self.check_code(key, expected.code)?;
+            return Ok(self.verified(header, expected.code.is_some()));
         };
-        fields.verify(ring.shared(), expected.action, expected.code)?;
-        Ok(VerifiedToken::v1(expected.action, fields.secret.clone()))
+        v1::verify(secret, &self.fields.tag(), ring.shared(), expected.action, expected.code)?;
+        Ok(VerifiedToken::v1(expected.action, secret.clone()))
+    }
+
+    /// What is said of this token once its link, with this header, and its code, if it has one, are proven.
+    pub(crate) fn verified(&self, header: Header, code_is_proven: bool) -> VerifiedToken {
+        let secret = self.fields.secret.clone();
+        VerifiedToken::of_link(self.version(), header, secret, code_is_proven)
+    }
+
+    /// The key that signed this link for `action`, and what it signed, if that is still valid.
+    // In one place: WebAssembly asks for links and for tokens.
+    #[inline(never)]
+    fn signed_link<'r, K: AsRef<[VerifyingKey]>>(
+        &self,
+        ring: &'r KeyRing<K>,
+        action: Action,
+        moment: Moment,
+    ) -> Result<(&'r VerifyingKey, Header), VerifyError> {
+        let secret = &self.fields.secret;
+        let (key, header) = match &self.fields.header {
+            VersionedHeader::V1 => return Err(VerifyError::LinkUncheckable),
+            VersionedHeader::V2(header) => {
+                let tag = self.fields.tag();
+                let signed = |key: &&VerifyingKey| match key {
+                    VerifyingKey::Shared(key) => v2::is_signed_by(key, header, secret, &tag),
+                    #[cfg(feature = "public")]
+                    VerifyingKey::Public(_) => false,
+                };
+                (ring.named(header.key_id).find(signed), *header)
+            }
+            #[cfg(feature = "public")]
+            VersionedHeader::V3(header) => {
+                let signature = self.fields.proof();
+                let signed = |key: &&VerifyingKey| match key {
+                    VerifyingKey::Public(key) => v3::is_signed_by(key, header, secret, signature),
+                    VerifyingKey::Shared(_) => false,
+                };
+                (ring.named(header.key_id).find(signed), *header)
+            }
+            // Without the feature no key can verify a v3 token.
+            #[cfg(not(feature = "public"))]
+            VersionedHeader::V3(header) => (None, *header),
+        };
+        let key = key.ok_or(VerifyError::Signature)?;
+        if header.action != action {
+            return Err(VerifyError::Action { found: header.action });
+        }
+        if !moment.is_before(header.expires_at) {
+            return Err(VerifyError::Expired { now: moment.now, expires_at: header.expires_at });
+        }
+        Ok((key, header))
     }
 
     /// Proves that the code beside this link, signed by `key`, is the row's.
     pub(crate) fn check_code(&self, key: &VerifyingKey, code: Option<&[u8]>) -> Result<(), VerifyError> {
-        match (&self.fields, key) {
-            (Fields::V2(fields), VerifyingKey::Shared(key)) => fields.check_code(key, code),
+        match (&self.fields.header, key) {
+            (VersionedHeader::V2(header), VerifyingKey::Shared(key)) => {
+                v2::check_code(key, header, &self.fields.secret, &self.fields.code_tag(), code)
+            }
             _ if code.is_some() => Err(VerifyError::CodeUncheckable),
             _ => Ok(()),
         }

@@ -5,10 +5,9 @@
 
 use crate::{
     action::Action,
-    base64,
-    bytes::{concat, field},
+    bytes::concat,
     code::Code,
-    error::{Malformed, VerifyError},
+    error::VerifyError,
     hmac::{ShortMessage, same_tag},
     secret::Secret,
     shared_key::SharedKey,
@@ -16,7 +15,7 @@ use crate::{
 };
 
 const TAG: usize = 32;
-const BYTES: usize = Secret::LENGTH + TAG;
+pub(crate) const BYTES: usize = Secret::LENGTH + TAG;
 
 /// The number of characters of a token.
 pub const CHARACTERS: usize = 86;
@@ -46,60 +45,37 @@ fn recovery(secret: &Secret, code: &Code) -> ShortMessage {
     ShortMessage::new(&concat::<{ PATH.len() + Secret::LENGTH + Code::LENGTH }, 3>(parts))
 }
 
-/// The fields of a token of which nothing is proven yet.
-#[derive(Clone)]
-pub(crate) struct UntrustedFields {
-    pub(crate) secret: Secret,
-    tag: [u8; TAG],
+/// Proves that one of `keys` signed this secret for `action` and `code`.
+pub(crate) fn verify<'k>(
+    secret: &Secret,
+    tag: &[u8; TAG],
+    keys: impl IntoIterator<Item = &'k SharedKey>,
+    action: Action,
+    code: Option<&[u8]>,
+) -> Result<(), VerifyError> {
+    let message = message(secret, action, code)?;
+    // Which key of the ring fits is no secret: its owner knows when it was rotated.
+    if keys.into_iter().any(|key| same_tag(&key.v1().tag(&message), tag)) {
+        Ok(())
+    } else {
+        Err(VerifyError::Signature)
+    }
 }
 
-impl UntrustedFields {
-    pub(crate) fn parse(token: &[u8]) -> Result<Self, Malformed> {
-        let bytes: [u8; BYTES] = base64::decode(token)?;
-        Ok(Self { secret: Secret::from(field(&bytes, 0)), tag: field(&bytes, Secret::LENGTH) })
-    }
-
-    pub(crate) const fn tag(&self) -> &[u8; TAG] {
-        &self.tag
-    }
-
-    /// The tag that `key` makes for this secret, `action` and `code`.
-    pub(crate) fn expected_tag(
-        &self,
-        key: &SharedKey,
-        action: Action,
-        code: Option<&[u8]>,
-    ) -> Result<[u8; TAG], VerifyError> {
-        Ok(key.v1().tag(&self.message(action, code)?))
-    }
-
-    /// Proves that one of `keys` signed these fields for `action` and `code`.
-    pub(crate) fn verify<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k SharedKey>,
-        action: Action,
-        code: Option<&[u8]>,
-    ) -> Result<(), VerifyError> {
-        let message = self.message(action, code)?;
-        // Which key of the ring fits is no secret: its owner knows when it was rotated.
-        if keys.into_iter().any(|key| same_tag(&key.v1().tag(&message), &self.tag)) {
-            Ok(())
-        } else {
-            Err(VerifyError::Signature)
-        }
-    }
-
-    /// What is signed. The code is part of it, so its presence and shape are judged before any key is used.
-    // In one place: WebAssembly has two callers of it, and the message is a kilobyte of code.
-    #[inline(never)]
-    fn message(&self, action: Action, code: Option<&[u8]>) -> Result<ShortMessage, VerifyError> {
-        match (action, code) {
-            (Action::Activate, None) => Ok(activation(&self.secret)),
-            (Action::Activate, Some(_)) => Err(VerifyError::CodeUncheckable),
-            (Action::Recover, None) => Err(VerifyError::CodeRequired),
-            (Action::Recover, Some(text)) => {
-                Ok(recovery(&self.secret, &Code::parse(text).map_err(|_| VerifyError::CodeMalformed)?))
-            }
+/// What is signed. The code is part of it, so its presence and shape are judged before any key is used.
+// In one place: WebAssembly has two callers of it, and the message is a kilobyte of code.
+#[inline(never)]
+pub(crate) fn message(
+    secret: &Secret,
+    action: Action,
+    code: Option<&[u8]>,
+) -> Result<ShortMessage, VerifyError> {
+    match (action, code) {
+        (Action::Activate, None) => Ok(activation(secret)),
+        (Action::Activate, Some(_)) => Err(VerifyError::CodeUncheckable),
+        (Action::Recover, None) => Err(VerifyError::CodeRequired),
+        (Action::Recover, Some(text)) => {
+            Ok(recovery(secret, &Code::parse(text).map_err(|_| VerifyError::CodeMalformed)?))
         }
     }
 }

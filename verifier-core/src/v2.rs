@@ -5,10 +5,9 @@
 
 use crate::{
     action::Action,
-    base64,
     bytes::{concat, field},
     code::Code,
-    error::{Malformed, VerifyError},
+    error::VerifyError,
     expiry::Expiry,
     header::Header,
     hmac::{ShortMessage, same_tag},
@@ -20,9 +19,9 @@ use crate::{
 
 const SIGNED: usize = Header::LENGTH + Secret::LENGTH;
 const TAG: usize = 32;
-const CODE_TAG: usize = 15;
-const ACTIVATION_BYTES: usize = SIGNED + TAG;
-const RECOVERY_BYTES: usize = SIGNED + TAG + CODE_TAG;
+pub(crate) const CODE_TAG: usize = 15;
+pub(crate) const ACTIVATION_BYTES: usize = SIGNED + TAG;
+pub(crate) const RECOVERY_BYTES: usize = SIGNED + TAG + CODE_TAG;
 
 /// The number of characters of an activation token.
 pub const ACTIVATION_CHARACTERS: usize = 104;
@@ -59,65 +58,35 @@ fn with_code(signed: &[u8; SIGNED], code: &Code) -> ShortMessage {
     ShortMessage::new(&concat::<{ SIGNED + Code::LENGTH }, 2>([signed, code.as_bytes()]))
 }
 
-/// The fields of a token of which nothing is proven yet.
-#[derive(Clone)]
-pub(crate) struct UntrustedFields {
-    pub(crate) header: Header,
-    pub(crate) secret: Secret,
-    tag: [u8; TAG],
-    /// Present in recoveries. The tag does not cover it: until the code is checked it may be anything.
-    code_tag: Option<[u8; CODE_TAG]>,
+/// The tag that `key` makes for this header and secret.
+pub(crate) fn expected_tag(key: &SharedKey, header: &Header, secret: &Secret) -> [u8; TAG] {
+    key.link().tag(&ShortMessage::new(&signed(header, secret)))
 }
 
-impl UntrustedFields {
-    pub(crate) fn parse_activation(token: &[u8]) -> Result<Self, Malformed> {
-        let bytes: [u8; ACTIVATION_BYTES] = base64::decode(token)?;
-        Self::parse(&bytes, Action::Activate, None)
-    }
+/// Whether `key` signed header and secret.
+pub(crate) fn is_signed_by(key: &SharedKey, header: &Header, secret: &Secret, tag: &[u8; TAG]) -> bool {
+    same_tag(&expected_tag(key, header, secret), tag)
+}
 
-    pub(crate) fn parse_recovery(token: &[u8]) -> Result<Self, Malformed> {
-        let bytes: [u8; RECOVERY_BYTES] = base64::decode(token)?;
-        Self::parse(&bytes, Action::Recover, Some(field(&bytes, SIGNED + TAG)))
-    }
-
-    #[inline]
-    fn parse(bytes: &[u8], action: Action, code_tag: Option<[u8; CODE_TAG]>) -> Result<Self, Malformed> {
-        let header = Header::parse(&field(bytes, 0), Version::V2)?;
-        if header.action != action {
-            return Err(Malformed::Action { found: header.action.number() });
-        }
-        Ok(Self {
-            header,
-            secret: Secret::from(field(bytes, Header::LENGTH)),
-            tag: field(bytes, SIGNED),
-            code_tag,
-        })
-    }
-
-    pub(crate) const fn tag(&self) -> &[u8; TAG] {
-        &self.tag
-    }
-
-    /// The tag that `key` makes for this header and secret.
-    pub(crate) fn expected_tag(&self, key: &SharedKey) -> [u8; TAG] {
-        key.link().tag(&ShortMessage::new(&signed(&self.header, &self.secret)))
-    }
-
-    /// Whether `key` signed header and secret.
-    pub(crate) fn is_signed_by(&self, key: &SharedKey) -> bool {
-        same_tag(&self.expected_tag(key), &self.tag)
-    }
-
-    /// Proves that the code beside this link, whose tag `key` made, is the row's.
-    pub(crate) fn check_code(&self, key: &SharedKey, code: Option<&[u8]>) -> Result<(), VerifyError> {
-        match (&self.code_tag, code) {
-            (None, None) => Ok(()),
-            (None, Some(_)) => Err(VerifyError::CodeUncheckable),
-            (Some(_), None) => Err(VerifyError::CodeRequired),
-            (Some(tag), Some(text)) => {
-                let code = Code::parse(text).map_err(|_| VerifyError::CodeMalformed)?;
-                let message = with_code(&signed(&self.header, &self.secret), &code);
-                if same_tag(&key.code().tag(&message), tag) { Ok(()) } else { Err(VerifyError::CodeMismatch) }
+/// Proves that the code beside a link, whose tag `key` made, is the row's; an activation has none.
+pub(crate) fn check_code(
+    key: &SharedKey,
+    header: &Header,
+    secret: &Secret,
+    code_tag: &[u8; CODE_TAG],
+    code: Option<&[u8]>,
+) -> Result<(), VerifyError> {
+    match (header.action, code) {
+        (Action::Activate, None) => Ok(()),
+        (Action::Activate, Some(_)) => Err(VerifyError::CodeUncheckable),
+        (Action::Recover, None) => Err(VerifyError::CodeRequired),
+        (Action::Recover, Some(text)) => {
+            let code = Code::parse(text).map_err(|_| VerifyError::CodeMalformed)?;
+            let message = with_code(&signed(header, secret), &code);
+            if same_tag(&key.code().tag(&message), code_tag) {
+                Ok(())
+            } else {
+                Err(VerifyError::CodeMismatch)
             }
         }
     }

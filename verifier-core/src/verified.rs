@@ -58,13 +58,7 @@ impl<'r> VerifiedLink<'r> {
     /// [`CodeMalformed`](VerifyError::CodeMalformed), [`CodeMismatch`](VerifyError::CodeMismatch).
     pub fn with_code(self, code: Option<&[u8]>) -> Result<VerifiedToken, VerifyError> {
         self.token.check_code(self.key, code)?;
-        Ok(VerifiedToken {
-            version: self.version(),
-            action: self.action(),
-            secret: self.secret().clone(),
-            expires_at: Some(self.expires_at()),
-            code_is_proven: code.is_some(),
-        })
+        Ok(self.token.verified(self.header, code.is_some()))
     }
 }
 
@@ -92,6 +86,15 @@ impl VerifiedToken {
     pub(crate) const fn v1(action: Action, secret: Secret) -> Self {
         let code_is_proven = matches!(action, Action::Recover);
         Self { version: Version::V1, action, secret, expires_at: None, code_is_proven }
+    }
+
+    pub(crate) const fn of_link(
+        version: Version,
+        header: Header,
+        secret: Secret,
+        code_is_proven: bool,
+    ) -> Self {
+        Self { version, action: header.action, secret, expires_at: Some(header.expires_at), code_is_proven }
     }
 
     /// The format that the token was signed in.

@@ -1,12 +1,11 @@
 //! The fixed places in the module's memory through which bytes cross.
 //!
-//! JavaScript writes to them and reads from them behind the compiler's back, between calls. Atomic cells allow for that
-//! without `unsafe`; in WebAssembly without threads they compile to plain loads and stores.
+//! JavaScript writes to them and reads from them between calls, by the addresses that it was given, as the compiler has
+//! to expect of a cell. No flag guards them: a call that JavaScript's end of the stack cuts off would never take it back.
 
-use core::{
-    ptr,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-};
+use core::cell::Cell;
+
+use crate::single_thread::SingleThread;
 
 /// Longer than any token and any key, so that a text that fills it is neither.
 pub(crate) const TEXT_LENGTH: usize = 160;
@@ -14,49 +13,58 @@ pub(crate) const TEXT_LENGTH: usize = 160;
 pub(crate) const CODE_LENGTH: usize = 8;
 /// As long as a consumed-token id.
 pub(crate) const OUTPUT_LENGTH: usize = 16;
-/// As long as a prepared key, in whole words.
+/// As long as a prepared key.
 #[cfg(feature = "shared")]
-pub(crate) const KEY_LENGTH: usize = 200;
+pub(crate) const KEY_LENGTH: usize = mailroom_verifier_core::SharedKey::PREPARED_LENGTH;
 #[cfg(not(feature = "shared"))]
-pub(crate) const KEY_LENGTH: usize = 32;
+pub(crate) const KEY_LENGTH: usize = mailroom_verifier_core::PublicKey::LENGTH;
 
-/// The prepared key of the next call.
-pub(crate) static KEY: Buffer<{ KEY_LENGTH / 8 }> = Buffer::new();
-/// The token of the next call, or a key that is to be prepared.
-pub(crate) static TEXT: Buffer<{ TEXT_LENGTH / 8 }> = Buffer::new();
-/// The code of the next call.
-pub(crate) static CODE: Buffer<{ CODE_LENGTH / 8 }> = Buffer::new();
-/// What the last call found out, where a number does not say it.
-pub(crate) static OUTPUT: Buffer<{ OUTPUT_LENGTH / 8 }> = Buffer::new();
+/// All of them, one behind the other without gaps, as `npm/src/engine.ts` expects them.
+#[repr(C)]
+pub(crate) struct Buffers {
+    /// The token of the next call, or a key that is to be prepared.
+    pub(crate) text: Buffer<TEXT_LENGTH>,
+    /// The code of the next call.
+    pub(crate) code: Buffer<CODE_LENGTH>,
+    /// What the last call found out, where a number does not say it.
+    pub(crate) output: Buffer<OUTPUT_LENGTH>,
+    /// The prepared key that is to be loaded.
+    pub(crate) key: Buffer<KEY_LENGTH>,
+}
 
-/// Words of memory that JavaScript reads and writes as bytes.
-pub(crate) struct Buffer<const WORDS: usize>([AtomicU64; WORDS]);
+pub(crate) static BUFFERS: Buffers =
+    Buffers { text: Buffer::new(), code: Buffer::new(), output: Buffer::new(), key: Buffer::new() };
 
-impl<const WORDS: usize> Buffer<WORDS> {
+/// Bytes of the module's memory that JavaScript reads and writes.
+#[repr(transparent)]
+pub(crate) struct Buffer<const LENGTH: usize>(SingleThread<Cell<[u8; LENGTH]>>);
+
+impl<const LENGTH: usize> Buffer<LENGTH> {
     const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; WORDS])
+        Self(SingleThread(Cell::new([0; LENGTH])))
     }
 
-    /// Where JavaScript finds the first byte.
-    pub(crate) fn address(&self) -> *const u8 {
-        ptr::from_ref(self).cast()
+    /// A copy of the bytes.
+    pub(crate) fn load(&self) -> [u8; LENGTH] {
+        self.0.get()
     }
 
-    /// The first `BYTES` bytes.
-    pub(crate) fn load<const BYTES: usize>(&self) -> [u8; BYTES] {
-        const { assert!(BYTES <= 8 * WORDS, "the buffer has fewer bytes") };
-        let mut bytes = [0; BYTES];
-        for (bytes, word) in bytes.chunks_mut(8).zip(&self.0) {
-            bytes.copy_from_slice(&word.load(Relaxed).to_le_bytes()[..bytes.len()]);
+    /// Overwrites the first bytes.
+    pub(crate) fn store(&self, bytes: &[u8]) {
+        let places: &Cell<[u8]> = &self.0.0;
+        for (place, byte) in places.as_slice_of_cells().iter().zip(bytes) {
+            place.set(*byte);
         }
-        bytes
     }
 
-    /// Overwrites the first `BYTES` bytes, a whole number of words.
-    pub(crate) fn store<const BYTES: usize>(&self, bytes: &[u8; BYTES]) {
-        const { assert!(BYTES <= 8 * WORDS && BYTES.is_multiple_of(8), "the buffer has fewer bytes") };
-        for (word, bytes) in self.0.iter().zip(bytes.as_chunks().0) {
-            word.store(u64::from_le_bytes(*bytes), Relaxed);
-        }
+    /// The bytes themselves: a copy of a token takes longer than to decode it.
+    ///
+    /// # Safety
+    /// Nothing is stored to this buffer for as long as the reference is used.
+    #[expect(unsafe_code, reason = "a third of the time that a verification takes apart from its hashes")]
+    pub(crate) unsafe fn borrow(&self) -> &[u8; LENGTH] {
+        // SAFETY: the pointer is that of a cell that lives; the caller sees to it that nobody stores to it, and JavaScript,
+        // the only other one who does, waits until the call returns.
+        unsafe { &*self.0.as_ptr() }
     }
 }

@@ -1,29 +1,43 @@
 //! What both modules do: read what JavaScript has left, and show what a token consists of.
 
-use mailroom_verifier_core::{ConsumedId, KeyId, Moment, UntrustedToken, VerifyError};
+use core::{cell::UnsafeCell, ptr};
+
+use mailroom_verifier_core::{ConsumedId, Expiry, KeyRing, Moment, UntrustedToken, VerifyError};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::{
-    buffers::{CODE, OUTPUT, TEXT, TEXT_LENGTH},
-    status,
-};
+use crate::{buffers::BUFFERS, single_thread::SingleThread, status};
 
-/// Where the token of the next call lies, in ASCII; also the key that is to be prepared, in bytes or in text.
-#[wasm_bindgen]
-pub fn text_buffer() -> *const u8 {
-    TEXT.address()
+/// The key that was loaded, as a ring.
+pub(crate) static RING: Loaded = Loaded(SingleThread(UnsafeCell::new(None)));
+
+/// A key that stays from one call to the next, since to load it takes longer than to decode a token.
+pub(crate) struct Loaded(SingleThread<UnsafeCell<Option<KeyRing>>>);
+
+#[expect(unsafe_code, reason = "a flag that guards the key would stay set where a call is cut off")]
+impl Loaded {
+    /// Lets `judge` use the key; `otherwise` if none was loaded.
+    pub(crate) fn with<T>(&self, otherwise: T, judge: impl FnOnce(&KeyRing) -> T) -> T {
+        // SAFETY: only `replace` writes, which is called by nothing that `judge` can be: this crate calls both from
+        // exported functions alone, and none of those calls another.
+        match unsafe { &*self.0.get() } {
+            Some(ring) => judge(ring),
+            None => otherwise,
+        }
+    }
+
+    /// Puts a key in the place of the one that was loaded.
+    pub(crate) fn replace(&self, key: Option<KeyRing>) {
+        // SAFETY: as in `with`.
+        unsafe { *self.0.get() = key };
+    }
 }
 
-/// Where the code of the next call lies, in ASCII.
+/// Where bytes cross, in this order: the token of the next call in ASCII, or the key that is to be prepared, in bytes or in
+/// text (160 bytes); the code of the next call in ASCII (8); what the last call found out and a number does not say (16);
+/// the prepared key that is to be loaded.
 #[wasm_bindgen]
-pub fn code_buffer() -> *const u8 {
-    CODE.address()
-}
-
-/// Where the last call left what a number does not say.
-#[wasm_bindgen]
-pub fn output_buffer() -> *const u8 {
-    OUTPUT.address()
+pub fn buffers() -> *const u8 {
+    ptr::from_ref(&BUFFERS).cast()
 }
 
 /// Leaves the consumed-token id (16 bytes) of a token in the output buffer, **proving nothing**.
@@ -32,7 +46,7 @@ pub fn output_buffer() -> *const u8 {
 #[wasm_bindgen]
 pub fn identify(length: usize) -> u32 {
     status::of(token(length).map(|token| {
-        OUTPUT.store(ConsumedId::of(token.unauthenticated_secret()).as_bytes());
+        BUFFERS.output.store(ConsumedId::of(token.unauthenticated_secret()).as_bytes());
     }))
 }
 
@@ -46,18 +60,20 @@ pub(crate) fn moment(now: f64, tolerance: f64) -> Moment {
     Moment::at(now as u64).tolerating(tolerance as u64)
 }
 
+/// Leaves the expiry of an accepted token in the output buffer.
+#[expect(clippy::cast_precision_loss, reason = "the end of the year 9999 has 38 bits")]
+pub(crate) fn leave_expiry(expiry: Option<Expiry>) {
+    BUFFERS.output.store(&(expiry.map_or(0, Expiry::seconds) as f64).to_le_bytes());
+}
+
 /// The token in the text buffer.
 pub(crate) fn token(length: usize) -> Result<UntrustedToken, VerifyError> {
-    let text: [u8; TEXT_LENGTH] = TEXT.load();
-    UntrustedToken::parse(first(&text, length))
+    #[expect(unsafe_code, reason = "as fast as the buffer allows")]
+    // SAFETY: `parse` stores to no buffer, and what it returns is its own.
+    UntrustedToken::parse(first(unsafe { BUFFERS.text.borrow() }, length))
 }
 
 /// The first `length` bytes; all of them, which are more than any format has, for a length that is beyond them.
 pub(crate) fn first(bytes: &[u8], length: usize) -> &[u8] {
     bytes.get(..length).unwrap_or(bytes)
-}
-
-/// The id of a key in a whole word, as buffers want it.
-pub(crate) fn word([i0, i1, i2, i3]: KeyId) -> [u8; 8] {
-    [i0, i1, i2, i3, 0, 0, 0, 0]
 }

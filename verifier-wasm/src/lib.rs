@@ -21,12 +21,17 @@
 
 #[cfg(target_family = "wasm")]
 mod bare;
+#[cfg(target_family = "wasm")]
 mod buffers;
+#[cfg(target_family = "wasm")]
 pub mod exchange;
 #[cfg(all(feature = "shared", target_family = "wasm"))]
 pub mod memory;
-#[cfg(all(feature = "public", not(feature = "shared")))]
+#[cfg(all(feature = "public", not(feature = "shared"), target_family = "wasm"))]
 pub mod public;
-#[cfg(feature = "shared")]
+#[cfg(all(feature = "shared", target_family = "wasm"))]
 pub mod shared;
+#[cfg(target_family = "wasm")]
+mod single_thread;
+#[cfg_attr(not(target_family = "wasm"), allow(dead_code, reason = "elsewhere only its tests are of use"))]
 mod status;

@@ -3,27 +3,23 @@
 //! An instance holds one store, and one that holds a store verifies nothing: growing moves the buffers that JavaScript
 //! has looked up.
 
-use core::{
-    arch::wasm32,
-    cell::{RefCell, RefMut},
-    ptr, slice,
-};
+use core::{arch::wasm32, cell::RefCell, ptr, slice};
 
 use mailroom_verifier_core::{ConsumedId, Consumption, MemoryCache, Slot};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::buffers::TEXT;
+use crate::{buffers::BUFFERS, single_thread::SingleThread};
 
 const PAGE: usize = 65_536;
 
 type Cache = MemoryCache<&'static mut [Slot]>;
 
-static STORE: SingleThread<Option<Cache>> = SingleThread(RefCell::new(None));
+static STORE: SingleThread<RefCell<Option<Cache>>> = SingleThread(RefCell::new(None));
 
 /// Makes the store, once, with room for `capacity` tokens. Returns whether there is enough memory.
 #[wasm_bindgen]
 pub fn open_store(capacity: u32) -> bool {
-    let Some(mut store) = STORE.borrow() else { return false };
+    let Ok(mut store) = STORE.try_borrow_mut() else { return false };
     let bytes = usize::try_from(capacity).ok().and_then(|slots| slots.checked_mul(size_of::<Slot>()));
     let (None, Some(bytes)) = (&*store, bytes) else { return false };
     let pages = wasm32::memory_grow::<0>(bytes.div_ceil(PAGE));
@@ -46,7 +42,7 @@ pub fn open_store(capacity: u32) -> bool {
 /// over, 3 if there is no room.
 #[wasm_bindgen]
 pub fn consume(remember_until: f64, now: f64) -> u32 {
-    with_store(FULL, |store| match store.consume(id(), seconds(remember_until), seconds(now)) {
+    with_store(FULL, |store, id| match store.consume(id, seconds(remember_until), seconds(now)) {
         Ok(Consumption::FirstUse) => 0,
         Ok(Consumption::AlreadyUsed) => 1,
         Ok(Consumption::TooLate) => 2,
@@ -60,7 +56,7 @@ const FULL: u32 = 3;
 /// there is no room.
 #[wasm_bindgen]
 pub fn attempt(remember_until: f64, now: f64) -> i32 {
-    with_store(-1, |store| match store.attempt(id(), seconds(remember_until), seconds(now)) {
+    with_store(-1, |store, id| match store.attempt(id, seconds(remember_until), seconds(now)) {
         Ok(number) => number.and_then(|number| number.try_into().ok()).unwrap_or(0),
         Err(_) => -1,
     })
@@ -69,15 +65,14 @@ pub fn attempt(remember_until: f64, now: f64) -> i32 {
 /// Takes the use of the token whose id is in the text buffer back.
 #[wasm_bindgen]
 pub fn release() {
-    with_store((), |store| store.release(id()));
+    with_store((), MemoryCache::release);
 }
 
-fn with_store<T>(otherwise: T, act: impl FnOnce(&mut Cache) -> T) -> T {
-    STORE.borrow().and_then(|mut store| store.as_mut().map(act)).unwrap_or(otherwise)
-}
-
-fn id() -> ConsumedId {
-    ConsumedId::from(TEXT.load())
+/// What `act` answers for the token whose id is in the text buffer.
+fn with_store<T>(otherwise: T, act: impl FnOnce(&mut Cache, ConsumedId) -> T) -> T {
+    let text = BUFFERS.text.load();
+    let (Some(id), Ok(mut store)) = (text.first_chunk(), STORE.try_borrow_mut()) else { return otherwise };
+    store.as_mut().map_or(otherwise, |store| act(store, ConsumedId::from(*id)))
 }
 
 #[expect(
@@ -88,16 +83,3 @@ fn id() -> ConsumedId {
 const fn seconds(number: f64) -> u64 {
     number as u64
 }
-
-/// A cell that nobody else can reach, since a module without threads has one.
-struct SingleThread<T>(RefCell<T>);
-
-impl<T> SingleThread<T> {
-    fn borrow(&self) -> Option<RefMut<'_, T>> {
-        self.0.try_borrow_mut().ok()
-    }
-}
-
-#[expect(unsafe_code, reason = "a static has to be shareable, and this module has nobody to share it with")]
-// SAFETY: the module is compiled without the atomics that threads would need, so no two threads ever run in it.
-unsafe impl<T> Sync for SingleThread<T> {}

@@ -4,16 +4,10 @@ use mailroom_verifier_core::{Action, KeyRing, PublicKey, VerifyError, Version};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
-    buffers::{KEY, KEY_LENGTH, OUTPUT, TEXT, TEXT_LENGTH},
-    exchange::{first, moment, token, word},
+    buffers::BUFFERS,
+    exchange::{RING, first, leave_expiry, moment, token},
     status,
 };
-
-/// Where the public key of the next call lies: [`PublicKey::LENGTH`] bytes.
-#[wasm_bindgen]
-pub fn key_buffer() -> *const u8 {
-    KEY.address()
-}
 
 /// Judges the key in the text buffer, leaves its 32 bytes in the key buffer and its id (4) in the output buffer.
 ///
@@ -21,44 +15,49 @@ pub fn key_buffer() -> *const u8 {
 /// `status.rs` for keys.
 #[wasm_bindgen]
 pub fn prepare_key(length: i32) -> u32 {
-    let text: [u8; TEXT_LENGTH] = TEXT.load();
-    let key = match usize::try_from(length) {
-        Ok(length) => PublicKey::parse(first(&text, length)),
-        Err(_) => PublicKey::from_bytes(&TEXT.load()),
+    let text = BUFFERS.text.load();
+    let key = match (usize::try_from(length), text.first_chunk()) {
+        (Ok(length), _) => PublicKey::parse(first(&text, length)),
+        (Err(_), Some(bytes)) => PublicKey::from_bytes(bytes),
+        (Err(_), None) => return status::UNKNOWN,
     };
     match key {
         Ok(key) => {
-            KEY.store(key.as_bytes());
-            OUTPUT.store(&word(key.id()));
+            BUFFERS.key.store(key.as_bytes());
+            BUFFERS.output.store(&key.id());
             status::OK
         }
         Err(error) => status::of_key(error),
     }
 }
 
-/// Verifies the token in the first `length` bytes of the text buffer with the key in the key buffer, and leaves its expiry
-/// (8 bytes, little-endian) in the output buffer.
+/// Loads the key in the key buffer, with which tokens are verified from now on.
+#[wasm_bindgen]
+pub fn load_key() {
+    RING.replace(PublicKey::from_bytes(&BUFFERS.key.load()).ok().map(KeyRing::of));
+}
+
+/// Verifies the token in the first `length` bytes of the text buffer with the key that was loaded, and leaves its expiry
+/// (a number of 64 bits as JavaScript has them) in the output buffer.
 ///
 /// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, `code` the
 /// length of the code in the code buffer, −1 for no code, −2 to judge the link apart from its code; `now` and `tolerance`
 /// are seconds. Lengths beyond the buffers stand for whatever is too long. Returns a number of `status.rs` for tokens.
 #[wasm_bindgen]
 pub fn verify(length: usize, action: u8, code: i32, now: f64, tolerance: f64) -> u32 {
-    let bytes: [u8; KEY_LENGTH] = KEY.load();
-    let (Some(action), Ok(key)) = (Action::from_number(action), PublicKey::from_bytes(&bytes)) else {
-        return status::UNKNOWN;
-    };
-    status::of(token(length).and_then(|token| {
-        // Said first, it keeps the code of the other formats out of the module.
-        if token.version() != Version::V3 {
-            return Err(VerifyError::Signature);
-        }
-        let ring = KeyRing::of(key);
-        let link = token.verify_link(&ring, action, moment(now, tolerance))?;
-        if code >= 0 {
-            return Err(VerifyError::CodeUncheckable);
-        }
-        OUTPUT.store(&link.expires_at().seconds().to_le_bytes());
-        Ok(())
-    }))
+    let Some(action) = Action::from_number(action) else { return status::UNKNOWN };
+    RING.with(status::UNKNOWN, |ring| {
+        status::of(token(length).and_then(|token| {
+            // Said first, it keeps the code of the other formats out of the module.
+            if token.version() != Version::V3 {
+                return Err(VerifyError::Signature);
+            }
+            let link = token.verify_link(ring, action, moment(now, tolerance))?;
+            if code >= 0 {
+                return Err(VerifyError::CodeUncheckable);
+            }
+            leave_expiry(Some(link.expires_at()));
+            Ok(())
+        }))
+    })
 }

@@ -1,48 +1,46 @@
 //! Shared keys: v1 and v2.
 
-use mailroom_verifier_core::{Action, Expected, KeyRing, SharedKey, VerifyError, Version};
+use mailroom_verifier_core::{Action, Expected, KeyRing, SharedKey};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
-    buffers::{CODE, CODE_LENGTH, KEY, KEY_LENGTH, OUTPUT, TEXT, TEXT_LENGTH},
-    exchange::{first, moment, token, word},
+    buffers::{BUFFERS, TEXT_LENGTH},
+    exchange::{RING, first, leave_expiry, moment, token},
     status,
 };
 
-/// Where the prepared key of the next call lies: [`SharedKey::PREPARED_LENGTH`] bytes.
-#[wasm_bindgen]
-pub fn key_buffer() -> *const u8 {
-    KEY.address()
-}
-
-/// Prepares the key in the text buffer, leaves its state in the key buffer and its id (4 bytes) in the output buffer.
+/// Prepares the key in the text buffer, leaves its state ([`SharedKey::PREPARED_LENGTH`] bytes) in the key buffer and its
+/// id (4 bytes) in the output buffer.
 ///
 /// The key is what the first `hex` bytes spell in hexadecimal, or, if `hex` is negative, the first 32 bytes. The text
 /// buffer is overwritten. Returns a number of `status.rs` for keys.
 #[wasm_bindgen]
 pub fn prepare_key(hex: i32) -> u32 {
-    let text: [u8; TEXT_LENGTH] = TEXT.load();
-    let key = match usize::try_from(hex) {
-        Ok(length) => SharedKey::from_hex(first(&text, length)),
-        Err(_) => Ok(SharedKey::from(&TEXT.load())),
+    let text = BUFFERS.text.load();
+    BUFFERS.text.store(&[0; TEXT_LENGTH]);
+    let key = match (usize::try_from(hex), text.first_chunk()) {
+        (Ok(length), _) => SharedKey::from_hex(first(&text, length)),
+        (Err(_), Some(bytes)) => Ok(SharedKey::from(bytes)),
+        (Err(_), None) => return status::UNKNOWN,
     };
-    TEXT.store(&[0; TEXT_LENGTH]);
     match key {
         Ok(key) => {
-            let mut prepared = [0; KEY_LENGTH];
-            for (to, from) in prepared.iter_mut().zip(key.to_prepared()) {
-                *to = from;
-            }
-            KEY.store(&prepared);
-            OUTPUT.store(&word(key.id()));
+            BUFFERS.key.store(&key.to_prepared());
+            BUFFERS.output.store(&key.id());
             status::OK
         }
         Err(error) => status::of_key(error),
     }
 }
 
-/// Verifies the token in the first `length` bytes of the text buffer with the key in the key buffer, and leaves its expiry
-/// (8 bytes, little-endian, 0 in v1) in the output buffer.
+/// Loads the prepared key in the key buffer, with which tokens are verified from now on.
+#[wasm_bindgen]
+pub fn load_key() {
+    RING.replace(Some(KeyRing::of(SharedKey::from_prepared(&BUFFERS.key.load()))));
+}
+
+/// Verifies the token in the first `length` bytes of the text buffer with the key that was loaded, and leaves its expiry
+/// (a number of 64 bits as JavaScript has them, 0 in v1) in the output buffer.
 ///
 /// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, `code` the
 /// length of the code in the code buffer, −1 for no code, −2 to judge the link apart from its code; `now` and `tolerance`
@@ -50,29 +48,20 @@ pub fn prepare_key(hex: i32) -> u32 {
 #[wasm_bindgen]
 pub fn verify(length: usize, action: u8, code: i32, now: f64, tolerance: f64) -> u32 {
     let Some(action) = Action::from_number(action) else { return status::UNKNOWN };
-    let ring = KeyRing::of(SharedKey::from_prepared(&KEY.load()));
     let moment = moment(now, tolerance);
-    let digits: [u8; CODE_LENGTH] = CODE.load();
+    let digits = BUFFERS.code.load();
     let given = usize::try_from(code).ok().map(|length| first(&digits, length));
-    status::of(token(length).and_then(|token| {
-        // Said first, it keeps a second copy of everything out of the module.
-        let expiry = if token.version() == Version::V1 {
-            if code == LINK_ONLY {
-                return Err(VerifyError::LinkUncheckable);
-            }
-            token.verify(&ring, Expected { action, code: given }, moment)?;
-            0
-        } else {
-            let link = token.verify_link(&ring, action, moment)?;
-            let expiry = link.expires_at().seconds();
-            if code != LINK_ONLY {
-                link.with_code(given)?;
-            }
-            expiry
-        };
-        OUTPUT.store(&expiry.to_le_bytes());
-        Ok(())
-    }))
+    RING.with(status::UNKNOWN, |ring| {
+        status::of(token(length).and_then(|token| {
+            let expiry = if code == LINK_ONLY {
+                Some(token.verify_link(ring, action, moment)?.expires_at())
+            } else {
+                token.verify(ring, Expected { action, code: given }, moment)?.expires_at()
+            };
+            leave_expiry(expiry);
+            Ok(())
+        }))
+    })
 }
 
 /// The length of the code where none is asked for: only the link is judged.

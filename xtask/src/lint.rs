@@ -34,3 +34,17 @@ pub(crate) fn core(steps: &mut Steps) {
         Ok(command)
     });
 }
+
+/// The modules of the npm package, whose code is compiled for nothing else.
+pub(crate) fn modules(steps: &mut Steps) {
+    for feature in ["shared", "public"] {
+        steps.command(&format!("clippy, module of {feature} keys"), || {
+            tools::add_component("clippy", "clippy")?;
+            tools::add_targets(&CORE_TARGETS[..1])?;
+            let mut command = tools::cargo(["clippy", "--package", "mailroom-verifier-wasm"]);
+            command.args(["--no-default-features", "--features", feature, "--target", CORE_TARGETS[0]]);
+            command.args(["--", "-D", "warnings"]);
+            Ok(command)
+        });
+    }
+}

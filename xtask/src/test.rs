@@ -9,7 +9,7 @@ use mailroom_tests::postgres::{Installation, Wanted};
 
 use crate::is_continuous_integration;
 use crate::step::Steps;
-use crate::{consumers, demo, lint, npm, rust};
+use crate::{consumers, demo, lint, npm, rust, web};
 
 /// A part of the suite that can be asked for by name.
 struct Part {
@@ -19,13 +19,16 @@ struct Part {
 }
 
 /// What fails fastest goes first, and alone; of those that run beside each other, from `database` on, what takes longest.
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     Part { name: "fmt", about: "the formatting of the Rust code", run: |steps, _| lint::formatting(steps) },
     Part { name: "clippy", about: "the lints, warnings being errors", run: |steps, _| lint::clippy(steps) },
     Part {
         name: "core",
-        about: "the lints of the core on machines without a standard library",
-        run: |steps, _| lint::core(steps),
+        about: "the lints of the core on machines without a standard library, and of the npm package's modules",
+        run: |steps, _| {
+            lint::core(steps);
+            lint::modules(steps);
+        },
     },
     Part {
         name: "rust",
@@ -45,6 +48,7 @@ const PARTS: [Part; 12] = [
         about: "tests against PostgreSQL, on each version asked for",
         run: rust::with_database,
     },
+    Part { name: "web", about: "the web demonstration, in Chromium", run: web::test },
     Part {
         name: "faults",
         about: "20,000 tokens under every fault there is, on the first PostgreSQL version asked for",

@@ -2,6 +2,7 @@
 
 use std::future::{Future, pending};
 use std::io;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::postgres::{ConnectionSettings, ProcessEnvironment, SettingsError};
 use crate::queue::{CursorQueue, DeliveriesQueue, EitherQueue, Intervals};
 use crate::retention::Pruner;
 use crate::shutdown;
-use crate::sink::{StartError, Stdout};
+use crate::sink::{Sender, StartError, Stdout};
 use crate::sleeper::{self, Sleeper};
 use crate::telemetry;
 
@@ -79,12 +80,16 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
     let connection = connection_settings()?;
     let format = settings.token_format;
     let source = KeySource::find(flags.key_file.as_ref(), Use::Signing(format), &process_variables)?;
-    let signer = source.load(&process_variables)?.signer(format)?;
-    let (signer_sender, signer) = watch::channel(Arc::new(signer));
+    let keys = source.load(&process_variables)?;
+    let (signer_sender, signer) = watch::channel(Arc::new(keys.signer(format)?));
 
     let mut signals = shutdown::on_signals()?;
     let mut hangups = shutdown::on_hangup(move || reload(&source, format, &signer_sender))?;
-    let sink = Stdout::start()?;
+    let destination = match &settings.sender {
+        Some(command) => Destination::Sender(Box::new(Sender::new(command.clone(), settings.sender_timeout))),
+        None => Destination::Stdout(Stdout::start()?),
+    };
+    tracing::info!("{}", introduction(&settings, keys.count()));
     let queue = match settings.queue_kind {
         QueueKind::Cursor => {
             let intervals = Intervals { poll: settings.poll_interval, reread: settings.healthcheck_interval };
@@ -111,7 +116,15 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
     let mut listener = (settings.wake == Wake::Hint)
         .then(|| Listener::start(connection, &settings.channel, settings.healthcheck_interval, attendant));
     let hints = listener.as_ref().map_or_else(nothing_heard, Listener::hints);
-    let collector = Collector::new(queue, sink, &settings, signer, hints, sleeper, signals.stop());
+    let stop = signals.stop();
+    let collecting: Collecting = match destination {
+        Destination::Stdout(sink) => {
+            Box::pin(Collector::new(queue, sink, &settings, signer, hints, sleeper, stop).run())
+        }
+        Destination::Sender(sink) => {
+            Box::pin(Collector::new(queue, *sink, &settings, signer, hints, sleeper, stop).run())
+        }
+    };
     let stop = signals.stopper();
     let task_ended = async {
         tokio::select! {
@@ -120,9 +133,33 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
             _ = &mut hangups => "the task that hears SIGHUP",
         }
     };
-    alongside(task_ended, || _ = stop.send_replace(true), Box::pin(collector.run())).await?;
+    alongside(task_ended, || _ = stop.send_replace(true), collecting).await?;
     tracing::info!("ended");
     Ok(())
+}
+
+type Collecting = Pin<Box<dyn Future<Output = Result<(), CollectError>>>>;
+
+enum Destination {
+    Stdout(Stdout),
+    Sender(Box<Sender>),
+}
+
+/// What somebody who reads a log wants to know first.
+fn introduction(settings: &CollectSettings, keys: usize) -> String {
+    let reader = match &settings.sender {
+        Some(command) => format!("the sender `{}`", command.name()),
+        None => "standard output".to_owned(),
+    };
+    format!(
+        "mailroom {}: {} tokens of the queue kind `{}` go to {reader} as {} lines of at most {}; {keys} {}",
+        env!("CARGO_PKG_VERSION"),
+        settings.token_format,
+        settings.queue_kind.name(),
+        settings.line_format.name(),
+        settings.batch_limit,
+        if keys == 1 { "key" } else { "keys" },
+    )
 }
 
 /// The hints of nobody, who ends before he has given any.

@@ -4,14 +4,14 @@ use mailroom_tests::postgres::Database;
 use crate::{command, count, give_up, run, said};
 
 const COMMANDS: [&[&str]; 3] = [&["status"], &["retry", "--all-dead"], &["prune", "--older-than", "30d"]];
+const ID: &str = "an id is a whole number from 1 to 9223372036854775807";
+const AGE: &str = "it must be a whole number with the unit h or d, from 24h to 36500d";
 
 #[tokio::test]
 async fn nonsense_is_refused_in_one_sentence_and_changes_nothing() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     give_up(&client, 2).await?;
-    const ID: &str = "an id is a whole number from 1 to 9223372036854775807";
-    const AGE: &str = "it must be a whole number with the unit h or d, from 24h to 36500d";
     for (arguments, sentence) in [
         (&["retry"][..], "the command needs "),
         (&["retry", "one"], ID),

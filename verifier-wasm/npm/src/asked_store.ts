@@ -1,4 +1,4 @@
-import { denied, deniedBy, type RefusedRedemption } from "./denial.js";
+import { Denied, denied, type RefusedRedemption } from "./denial.js";
 import { InvalidArgumentError, StoreFullError, StoreUnavailableError, TokenExpiredError } from "./errors.js";
 import { readMethod } from "./options.js";
 
@@ -20,7 +20,7 @@ export function readStore(store: unknown, timeout: number): AskedStore {
   const consume = readMethod(store, "consume");
   const attempt = readMethod(store, "attempt");
   const release = readMethod(store, "release");
-  if (!consume) throw new InvalidArgumentError("the option store is an object with the method consume");
+  if (!consume) throw new InvalidArgumentError("the option store has the method consume");
   const releaseNow: AskedStore["release"] = (id) =>
     release ? ask(() => release(id.slice()), timeout, isAnything) : DONE;
   return {
@@ -69,7 +69,7 @@ function ask<Value>(
 function judge<Value>(answer: unknown, isAnswer: (answer: unknown) => boolean): Answer<Value> {
   return isAnswer(answer)
     ? { ok: true, answer: answer as Value }
-    : denied(StoreUnavailableError, "the store of used tokens answered what is no answer");
+    : denied(StoreUnavailableError, "the store's answer is none");
 }
 
 function isObject(value: unknown): value is object {
@@ -78,12 +78,15 @@ function isObject(value: unknown): value is object {
 
 function failed(error: unknown): RefusedRedemption {
   try {
-    if (error instanceof StoreFullError || error instanceof StoreUnavailableError) return deniedBy(error);
-    if (error instanceof TokenExpiredError) return deniedBy(error);
+    const ours =
+      error instanceof StoreFullError ||
+      error instanceof StoreUnavailableError ||
+      error instanceof TokenExpiredError;
+    if (ours) return new Denied(error.code, () => error);
   } catch {
     // A proxy that throws when it is asked what it is.
   }
-  return denied(StoreUnavailableError, "the store of used tokens did not answer", { cause: error });
+  return denied(StoreUnavailableError, "the store did not answer", { cause: error });
 }
 
 /** What a promise comes to within the timeout; what it comes to afterwards goes to `tooLate`. */
@@ -92,7 +95,7 @@ function wait(promise: object, timeout: number, tooLate?: (answer: unknown) => v
     let open = true;
     const timer = setTimeout(() => {
       open = false;
-      reject(new StoreUnavailableError(`the store of used tokens did not answer within ${timeout} s`));
+      reject(new StoreUnavailableError(`the store did not answer within ${timeout} s`));
     }, timeout * 1000);
     keepNothingAlive(timer);
     // Resolving with a foreign thenable, instead of calling it, also catches one that throws or answers twice.

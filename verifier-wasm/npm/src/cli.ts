@@ -6,7 +6,7 @@ import { loadKeys } from "./cli/keys.js";
 import { lines } from "./cli/lines.js";
 import { type Question, report } from "./cli/report.js";
 import { UsageError } from "./cli/usage_error.js";
-import { Engine } from "./engine.js";
+import { Engine, SHARED_KEY } from "./engine.js";
 
 /** The exit status: 0 if every token is genuine, 1 if one is not, 2 if there could be no verdict. */
 async function main(): Promise<0 | 1 | 2> {
@@ -40,7 +40,7 @@ async function main(): Promise<0 | 1 | 2> {
 function startEngine(): Engine {
   const bytes = packaged("./verifier.wasm");
   try {
-    return new Engine(new WebAssembly.Instance(new WebAssembly.Module(bytes)), "shared");
+    return new Engine(new WebAssembly.Instance(new WebAssembly.Module(bytes)), SHARED_KEY);
   } catch {
     throw new UsageError("WebAssembly cannot be started; call Node without flags that switch it off");
   }

@@ -14,39 +14,40 @@ export interface RefusedRedemption {
   readonly error: VerificationError | RedemptionError;
 }
 
-interface Class {
-  readonly code: RefusedRedemption["code"];
-  new (message: string, options?: ErrorOptions): RefusedRedemption["error"];
+/** @internal A class of errors, which has a code. */
+export interface ErrorClass<Code, Failure> {
+  readonly code: Code;
+  new (message: string, options?: ErrorOptions): Failure;
 }
 
 /** @internal The error of a class, as a result. */
-export function denied(Denial: Class, message: string, options?: ErrorOptions): RefusedRedemption {
-  return new Denied(() => new Denial(message, options), Denial.code);
+export function denied<Code extends string, Failure extends Error>(
+  Denial: ErrorClass<Code, Failure>,
+  message: string,
+  options?: ErrorOptions,
+): Denied<Code, Failure> {
+  return new Denied(Denial.code, () => new Denial(message, options));
 }
 
-/** @internal An error that somebody else made, as a result. */
-export function deniedBy(error: RefusedRedemption["error"]): RefusedRedemption {
-  return new Denied(() => error, error.code);
-}
+/** @internal What is not let through; the getters keep the error from being made, and the result from being changed. */
+export class Denied<Code, Failure> {
+  readonly #code: Code;
+  readonly #make: () => Failure;
 
-class Denied implements RefusedRedemption {
-  readonly #make: () => RefusedRedemption["error"];
-  readonly #code: RefusedRedemption["code"];
-
-  constructor(make: () => RefusedRedemption["error"], code: RefusedRedemption["code"]) {
-    this.#make = make;
+  constructor(code: Code, make: () => Failure) {
     this.#code = code;
+    this.#make = make;
   }
 
   get ok(): false {
     return false;
   }
 
-  get code(): RefusedRedemption["code"] {
+  get code(): Code {
     return this.#code;
   }
 
-  get error(): RefusedRedemption["error"] {
+  get error(): Failure {
     return this.#make();
   }
 }

@@ -1,6 +1,6 @@
 import type * as Exports from "./generated/verifier_bg.wasm.js";
 import { Stack } from "./stack.js";
-import { OK, refusal } from "./status.js";
+import { OK, refusal, SIGNATURE } from "./status.js";
 import type { Action, Bytes } from "./types.js";
 
 /** A key as the module prepares it. A shared one is as secret as the key itself. */
@@ -10,24 +10,20 @@ export interface PreparedKey {
   readonly id: Bytes;
 }
 
-/** When a token is judged, in whole seconds. */
-export interface Moment {
-  readonly now: number;
-  readonly tolerance: number;
-}
-
-/** Of which kind the keys of a module are, and how long they are when they are prepared. */
-const KEY_LENGTHS = { shared: 200, public: 32 } as const;
-
-export type KeyKind = keyof typeof KEY_LENGTHS;
+/** Of how many bytes the prepared keys of a module are. */
+export type KeyLength = typeof SHARED_KEY | typeof PUBLIC_KEY;
+export const SHARED_KEY = 196;
+export const PUBLIC_KEY = 32;
 
 const TEXT_LENGTH = 160;
 const CODE_LENGTH = 8;
 const OUTPUT_LENGTH = 16;
 
-/** The length of the code where none is given, and where none is asked for. */
+/** The length of the code where none is given. */
 const NO_CODE = -1;
-const LINK_ONLY = -2;
+
+/** Instead of a code: the link is judged apart from it. */
+export const LINK_ONLY = -2;
 
 const encoder = new TextEncoder();
 
@@ -38,88 +34,109 @@ const encoder = new TextEncoder();
  * calls: no code of the caller runs in between, so calls cannot disturb each other.
  */
 export class Engine {
-  readonly kind: KeyKind;
   readonly #exports: typeof Exports;
   readonly #stack: Stack;
   readonly #text: Bytes;
-  readonly #code: Uint8ClampedArray;
+  readonly #code: Bytes;
   readonly #key: Bytes;
   readonly #output: Bytes;
   readonly #numbers: DataView;
   #loaded: PreparedKey | undefined;
+  /** The text that was written last, unless something else was written since. */
+  #written: string | undefined;
 
-  constructor(instance: WebAssembly.Instance, kind: KeyKind) {
+  constructor(instance: WebAssembly.Instance, keyLength: KeyLength) {
     const exports = instance.exports as unknown as typeof Exports;
     const { buffer } = exports.memory;
-    this.kind = kind;
     this.#exports = exports;
     this.#stack = new Stack(instance);
-    this.#text = new Uint8Array(buffer, exports.text_buffer(), TEXT_LENGTH);
-    // Clamped, so that a character beyond the first 256 does not pass for the one that has its low byte.
-    this.#code = new Uint8ClampedArray(buffer, exports.code_buffer(), CODE_LENGTH);
-    this.#key = new Uint8Array(buffer, exports.key_buffer(), KEY_LENGTHS[kind]);
-    this.#output = new Uint8Array(buffer, exports.output_buffer(), OUTPUT_LENGTH);
-    this.#numbers = new DataView(buffer, exports.output_buffer(), OUTPUT_LENGTH);
+    // In the order of `verifier-wasm/src/buffers.rs`.
+    let next = exports.buffers();
+    const place = (length: number): Bytes => {
+      next += length;
+      return new Uint8Array(buffer, next - length, length);
+    };
+    this.#text = place(TEXT_LENGTH);
+    this.#code = place(CODE_LENGTH);
+    this.#output = place(OUTPUT_LENGTH);
+    this.#key = place(keyLength);
+    this.#numbers = new DataView(buffer, this.#output.byteOffset);
   }
 
   /** Prepares a key given as text, or as 32 bytes; `undefined` for what is no key of this module's kind. */
   prepare(key: string | Uint8Array): PreparedKey | undefined {
     let length = -1;
-    this.#loaded = undefined;
     if (typeof key === "string") length = this.#write(key);
     else this.#text.set(key);
+    this.#written = undefined;
     this.#stack.enter();
     const status = this.#exports.prepare_key(length);
     this.#stack.leave();
     return status === OK ? { state: this.#key.slice(), id: this.#output.slice(0, 4) } : undefined;
   }
 
-  /** Judges a token with one key; the number is one of `status.ts`. */
-  verify(token: string, action: Action, code: string | undefined, key: PreparedKey, moment: Moment): number {
-    return this.#judge(token, action, this.#writeCode(code), key, moment);
-  }
-
-  /** Judges the link apart from its code. */
-  verifyLink(token: string, action: Action, key: PreparedKey, moment: Moment): number {
-    return this.#judge(token, action, LINK_ONLY, key, moment);
+  /**
+   * Judges a token with the keys, one after the other, until one of them made its signature; the number is one of
+   * `status.ts`. `now` and `tolerance` are in whole seconds.
+   */
+  verify(
+    token: string,
+    action: Action,
+    code: string | typeof LINK_ONLY | undefined,
+    keys: readonly PreparedKey[],
+    now: number,
+    tolerance: number,
+  ): number {
+    // The number of an action, as `Action::number` in the core has it.
+    const number = action === "activate" ? 1 : 2;
+    const digits = code === LINK_ONLY ? code : code === undefined ? NO_CODE : write(code, this.#code);
+    const length = this.#write(token);
+    const exports = this.#exports;
+    let status = SIGNATURE;
+    for (let index = 0; status === SIGNATURE && index < keys.length; index++) {
+      this.#stack.enter();
+      this.#load(keys[index] as PreparedKey);
+      status = exports.verify(length, number, digits, now, tolerance);
+      this.#stack.leave();
+    }
+    return status;
   }
 
   /** When the token ends that the last call of `verify` or `verifyLink` accepted; 0 if it does not say. */
   get expiresAt(): number {
-    return this.#numbers.getUint32(4, true) * 2 ** 32 + this.#numbers.getUint32(0, true);
+    return this.#numbers.getFloat64(0, true);
   }
 
   /** The id under which the use of a token is remembered, if it is well-formed. */
   id(token: string): Bytes {
+    const length = this.#written === token ? token.length : this.#write(token);
     this.#stack.enter();
-    const status = this.#exports.identify(this.#write(token));
+    const status = this.#exports.identify(length);
     this.#stack.leave();
     if (status !== OK) throw refusal(status);
-    return this.#output.slice(0, 16);
+    return this.#output.slice();
   }
 
-  #judge(token: string, action: Action, code: number, key: PreparedKey, { now, tolerance }: Moment): number {
-    if (this.#loaded !== key) {
-      this.#key.set(key.state);
-      this.#loaded = key;
-    }
-    // The number of an action, as `Action::number` in the core has it.
-    const number = action === "activate" ? 1 : 2;
-    this.#stack.enter();
-    const status = this.#exports.verify(this.#write(token), number, code, now, tolerance);
-    this.#stack.leave();
-    return status;
+  #load(key: PreparedKey): void {
+    if (this.#loaded === key) return;
+    // Nothing is loaded if the call is cut off.
+    this.#loaded = undefined;
+    this.#key.set(key.state);
+    this.#exports.load_key();
+    this.#loaded = key;
   }
 
-  /** Writes a text and returns its length; one that is too long is not looked at. */
+  /** Writes a token or a key and returns its length in UTF-8. */
   #write(text: string): number {
-    return text.length > TEXT_LENGTH ? TEXT_LENGTH : encoder.encodeInto(text, this.#text).written;
-  }
-
-  #writeCode(code: string | undefined): number {
-    if (code === undefined) return NO_CODE;
-    const length = Math.min(code.length, CODE_LENGTH);
-    for (let index = 0; index < length; index++) this.#code[index] = code.charCodeAt(index);
+    this.#written = undefined;
+    const length = write(text, this.#text);
+    // What is not ASCII has another length, and is no token.
+    if (length === text.length) this.#written = text;
     return length;
   }
+}
+
+/** Writes a text and returns its length in UTF-8; one that is too long for anything is not looked at. */
+function write(text: string, place: Bytes): number {
+  return text.length > place.length ? place.length : encoder.encodeInto(text, place).written;
 }

@@ -5,6 +5,11 @@
  * @module
  */
 
+/** A class of errors. */
+interface Coded {
+  readonly code: string;
+}
+
 /** The base of all errors of this package. */
 export abstract class VerifierError extends Error {
   /** Tells the failures apart; never changes between versions. */
@@ -12,11 +17,14 @@ export abstract class VerifierError extends Error {
 
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
-    this.code = (new.target as unknown as { readonly code: string }).code;
+    this.code = (new.target as unknown as Coded).code;
   }
 
-  // On the prototype and spelt out, so that stack traces begin with it and minified programs keep it.
-  abstract override get name(): string;
+  // On the prototype, so that stack traces begin with it, and made of the code, which minified programs keep.
+  override get name(): string {
+    const { code = "ERR_VERIFIER" } = this.constructor as unknown as Partial<Coded>;
+    return `${code.slice(4).replace(/(.)([^_]*)_?/g, (_, first, rest) => first + rest.toLowerCase())}Error`;
+  }
 }
 
 /** The codes of {@link VerificationError}s. */
@@ -40,10 +48,6 @@ export abstract class VerificationError extends VerifierError {
 export class TokenMalformedError extends VerificationError {
   static readonly code = "ERR_TOKEN_MALFORMED";
   declare readonly code: typeof TokenMalformedError.code;
-
-  override get name(): string {
-    return "TokenMalformedError";
-  }
 }
 
 /**
@@ -53,20 +57,12 @@ export class TokenMalformedError extends VerificationError {
 export class TokenSignatureError extends VerificationError {
   static readonly code = "ERR_TOKEN_SIGNATURE";
   declare readonly code: typeof TokenSignatureError.code;
-
-  override get name(): string {
-    return "TokenSignatureError";
-  }
 }
 
 /** A genuine link of v2 or v3, for the other action. */
 export class TokenActionError extends VerificationError {
   static readonly code = "ERR_TOKEN_ACTION";
   declare readonly code: typeof TokenActionError.code;
-
-  override get name(): string {
-    return "TokenActionError";
-  }
 }
 
 /**
@@ -76,60 +72,36 @@ export class TokenActionError extends VerificationError {
 export class TokenExpiredError extends VerificationError {
   static readonly code = "ERR_TOKEN_EXPIRED";
   declare readonly code: typeof TokenExpiredError.code;
-
-  override get name(): string {
-    return "TokenExpiredError";
-  }
 }
 
 /** A code was given where nothing that was signed covers one: with an activation, or with any v3 token. */
 export class CodeUncheckableError extends VerificationError {
   static readonly code = "ERR_CODE_UNCHECKABLE";
   declare readonly code: typeof CodeUncheckableError.code;
-
-  override get name(): string {
-    return "CodeUncheckableError";
-  }
 }
 
 /** A recovery came without its code. */
 export class CodeRequiredError extends VerificationError {
   static readonly code = "ERR_CODE_REQUIRED";
   declare readonly code: typeof CodeRequiredError.code;
-
-  override get name(): string {
-    return "CodeRequiredError";
-  }
 }
 
 /** The code is not five digits from 0 to 9. */
 export class CodeMalformedError extends VerificationError {
   static readonly code = "ERR_CODE_MALFORMED";
   declare readonly code: typeof CodeMalformedError.code;
-
-  override get name(): string {
-    return "CodeMalformedError";
-  }
 }
 
 /** The link is genuine and valid, the code is not the one that belongs to it. */
 export class CodeMismatchError extends VerificationError {
   static readonly code = "ERR_CODE_MISMATCH";
   declare readonly code: typeof CodeMismatchError.code;
-
-  override get name(): string {
-    return "CodeMismatchError";
-  }
 }
 
 /** A v1 token cannot be judged as a link: it carries no expiry, and a recovery is signed together with its code. */
 export class LinkUncheckableError extends VerificationError {
   static readonly code = "ERR_LINK_UNCHECKABLE";
   declare readonly code: typeof LinkUncheckableError.code;
-
-  override get name(): string {
-    return "LinkUncheckableError";
-  }
 }
 
 /** The codes of {@link RedemptionError}s. */
@@ -149,30 +121,18 @@ export abstract class RedemptionError extends VerifierError {
 export class TokenUsedError extends RedemptionError {
   static readonly code = "ERR_TOKEN_USED";
   declare readonly code: typeof TokenUsedError.code;
-
-  override get name(): string {
-    return "TokenUsedError";
-  }
 }
 
 /** More codes were tried on this link than are allowed. Whether this one was right is not said. */
 export class TooManyAttemptsError extends RedemptionError {
   static readonly code = "ERR_TOO_MANY_ATTEMPTS";
   declare readonly code: typeof TooManyAttemptsError.code;
-
-  override get name(): string {
-    return "TooManyAttemptsError";
-  }
 }
 
 /** The store is full of tokens that may still be replayed. A store throws it instead of forgetting one of them. */
 export class StoreFullError extends RedemptionError {
   static readonly code = "ERR_STORE_FULL";
   declare readonly code: typeof StoreFullError.code;
-
-  override get name(): string {
-    return "StoreFullError";
-  }
 }
 
 /**
@@ -182,20 +142,12 @@ export class StoreFullError extends RedemptionError {
 export class StoreUnavailableError extends RedemptionError {
   static readonly code = "ERR_STORE_UNAVAILABLE";
   declare readonly code: typeof StoreUnavailableError.code;
-
-  override get name(): string {
-    return "StoreUnavailableError";
-  }
 }
 
 /** A kind of token that this guard cannot judge as it was made; the message says what to do. */
 export class GuardUnsupportedError extends RedemptionError {
   static readonly code = "ERR_GUARD_UNSUPPORTED";
   declare readonly code: typeof GuardUnsupportedError.code;
-
-  override get name(): string {
-    return "GuardUnsupportedError";
-  }
 }
 
 /**
@@ -205,38 +157,22 @@ export class GuardUnsupportedError extends RedemptionError {
 export class InvalidArgumentError extends VerifierError {
   static readonly code = "ERR_INVALID_ARGUMENT";
   declare readonly code: typeof InvalidArgumentError.code;
-
-  override get name(): string {
-    return "InvalidArgumentError";
-  }
 }
 
 /** A key is neither 64 hexadecimal characters nor 32 bytes, or there is none. */
 export class KeyInvalidError extends VerifierError {
   static readonly code = "ERR_KEY_INVALID";
   declare readonly code: typeof KeyInvalidError.code;
-
-  override get name(): string {
-    return "KeyInvalidError";
-  }
 }
 
 /** A shared key was given in a browser window, where whoever can read the page could forge links with it. */
 export class SecretInBrowserError extends VerifierError {
   static readonly code = "ERR_SECRET_IN_BROWSER";
   declare readonly code: typeof SecretInBrowserError.code;
-
-  override get name(): string {
-    return "SecretInBrowserError";
-  }
 }
 
 /** The WebAssembly module cannot be started here, or is of another version; `cause` is what the runtime says. */
 export class WasmUnavailableError extends VerifierError {
   static readonly code = "ERR_WASM_UNAVAILABLE";
   declare readonly code: typeof WasmUnavailableError.code;
-
-  override get name(): string {
-    return "WasmUnavailableError";
-  }
 }

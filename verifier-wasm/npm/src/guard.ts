@@ -1,20 +1,23 @@
 import { denied, type RefusedRedemption } from "./denial.js";
 import {
-  CodeMalformedError,
-  CodeMismatchError,
-  CodeRequiredError,
-  CodeUncheckableError,
   GuardUnsupportedError,
   InvalidArgumentError,
   StoreUnavailableError,
-  TokenExpiredError,
   TokenUsedError,
   TooManyAttemptsError,
 } from "./errors.js";
 import { type GuardOptions, readGuardOptions } from "./guard_options.js";
 import type { VerifiedLink } from "./link.js";
-import { readOptions } from "./options.js";
+import { demandAction, demandCode, demandString, readOptions } from "./options.js";
 import { readTime } from "./seconds.js";
+import {
+  CODE_MALFORMED,
+  CODE_MISMATCH,
+  CODE_REQUIRED,
+  CODE_UNCHECKABLE,
+  EXPIRED,
+  refused,
+} from "./status.js";
 import type { VerifiedToken } from "./token.js";
 import type { Action, Verification } from "./types.js";
 
@@ -124,24 +127,24 @@ export function makeGuard(given: GuardOptions): Guard {
     if (action === "recover") {
       return denied(
         GuardUnsupportedError,
-        "a v1 recovery cannot be judged apart from its code: let the database redeem it, or sign v2 tokens",
+        "a v1 recovery is for the database to redeem; sign v2 tokens instead",
       );
     }
     if (expiresAt === undefined && v1RememberFor === undefined) {
       return denied(
         GuardUnsupportedError,
-        "a v1 token carries no expiry: give redeem the row's expiresAt, or createGuard the option v1RememberFor",
+        "a v1 token has no expiry: give redeem the row's expiresAt, or createGuard v1RememberFor",
       );
     }
     if (code !== undefined) {
-      return denied(CodeUncheckableError, "a code was given, but nothing that was signed covers one");
+      return refused(CODE_UNCHECKABLE);
     }
     const found = verifier.tryVerify(token, { action });
     if (!found.ok) return found;
     const { verifiedAt } = found.token;
     const until =
       expiresAt === undefined ? verifiedAt + (v1RememberFor ?? 0) : expiresAt + verifier.clockTolerance;
-    if (verifiedAt >= until) return denied(TokenExpiredError, "the token is not valid any more");
+    if (verifiedAt >= until) return refused(EXPIRED);
     return { ok: true, token: found.token, rememberUntil: until + CLOCK_MARGIN };
   }
 
@@ -151,33 +154,30 @@ export function makeGuard(given: GuardOptions): Guard {
     code: string | undefined,
     rememberUntil: number,
   ): Promise<Judged> {
-    if (code === undefined)
-      return denied(CodeRequiredError, "a recovery needs the five-digit code that belongs to it");
-    if (!/^[0-9]{5}$/.test(code))
-      return denied(CodeMalformedError, "the code is not five digits from 0 to 9");
+    if (code === undefined) return refused(CODE_REQUIRED);
+    if (!/^[0-9]{5}$/.test(code)) return refused(CODE_MALFORMED);
     if (link.version === 3 && !checkCode) {
       return denied(
         GuardUnsupportedError,
-        "nothing in a v3 token covers the code: give createGuard the option checkCode, which asks whoever knows it",
+        "a v3 token covers no code: give createGuard checkCode, which asks whoever knows it",
       );
     }
     if (!store.attempt) {
       return denied(
         GuardUnsupportedError,
-        "this store cannot count the tries of a code: give it a method attempt, or let the database redeem recoveries",
+        "the store counts no tries: give it a method attempt, or let the database redeem recoveries",
       );
     }
     // The number is taken before the comparison: otherwise any number of simultaneous guesses would get verdicts.
     const taken = await store.attempt(link.id, rememberUntil);
     if (!taken.ok) return taken;
     if (taken.answer > maxCodeAttempts) {
-      return denied(TooManyAttemptsError, "too many codes were tried on this link; ask for a new one");
+      return denied(TooManyAttemptsError, "too many codes were tried on this link");
     }
     if (link.version !== 3 || !checkCode) return remembered(link.tryWithCode(code), rememberUntil);
     const right: unknown = await checkCode(link, code);
     if (right === true) return remembered(link.tryWithCode(undefined), rememberUntil);
-    if (right === false)
-      return denied(CodeMismatchError, "the code is not the one that belongs to this link");
+    if (right === false) return refused(CODE_MISMATCH);
     throw new InvalidArgumentError("checkCode answers true or false");
   }
 
@@ -189,11 +189,9 @@ export function makeGuard(given: GuardOptions): Guard {
     { readonly ok: true; readonly token: VerifiedToken; readonly result: unknown } | RefusedRedemption
   > {
     const [action, code, expiresAt] = readOptions(expected, ["action", "code", "expiresAt"]);
-    if (action !== "activate" && action !== "recover") {
-      throw new InvalidArgumentError('the option action is "activate" or "recover"');
-    }
-    if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
-    if (code !== undefined && typeof code !== "string") throw new InvalidArgumentError("a code is a string");
+    demandAction(action);
+    demandString(token);
+    demandCode(code);
     const until = expiresAt === undefined ? undefined : readTime(expiresAt, "the option expiresAt");
     if (effect !== undefined && typeof effect !== "function") {
       throw new InvalidArgumentError("the effect is a function");
@@ -214,12 +212,9 @@ export function makeGuard(given: GuardOptions): Guard {
     } catch (error) {
       const released = await store.release(genuine.token.id);
       if (released.ok) throw error;
-      throw new StoreUnavailableError(
-        "the effect failed, and the token could not be released: it stays used",
-        {
-          cause: new AggregateError([error, released.error]),
-        },
-      );
+      throw new StoreUnavailableError("the effect failed, and the token was not released: it stays used", {
+        cause: new AggregateError([error, released.error]),
+      });
     }
   }
 

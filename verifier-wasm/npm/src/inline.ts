@@ -9,7 +9,7 @@ import wasm from "./generated/wasm.js";
 import { type Guard, makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
 import { type MemoryStore, type MemoryStoreOptions, makeMemoryStore } from "./memory_store.js";
-import { decode, startNow } from "./start.js";
+import { compile, SHARED_KEY, startNow } from "./start.js";
 import { inspectToken, type UnverifiedToken } from "./token.js";
 import type { VerifierOptions } from "./types.js";
 import { makeVerifier, type Verifier } from "./verifier.js";
@@ -25,7 +25,7 @@ export type { TokenStore } from "./token_store.js";
 export type * from "./types.js";
 export type { Verifier } from "./verifier.js";
 
-const started = startNow("shared", () => decode(wasm));
+const started = startNow(SHARED_KEY, () => compile(wasm));
 
 /**
  * Makes a verifier of the shared key, or of a ring of keys. Make it once, and use it for every token.

@@ -4,32 +4,21 @@ import { unreadable } from "./options.js";
 
 const LENGTH = 32;
 
-const FORMS = {
-  shared:
-    "a shared key is 64 hexadecimal characters or 32 bytes in a Uint8Array; " +
-    "mailroom-verifier/public takes public keys",
-  public:
-    'a public key is "mrpk_" and 43 characters of base64url, or 32 bytes in a Uint8Array, ' +
-    "and a point of the curve in its only encoding; mailroom-verifier takes shared keys",
-} as const;
-
 /** A proxy may claim to be a list without an end. */
 const MOST_KEYS = 1024;
 
-/** Prepares the option `keys`: one key, or a list of them, of which each element is read once. */
-export function prepareRing(engine: Engine, keys: unknown): readonly PreparedKey[] {
-  if (!read(() => Array.isArray(keys))) return [prepare(engine, keys)];
+/**
+ * Prepares the option `keys`: one key, or a list of them, of which each element is read once. `form` says what a key is.
+ */
+export function prepareRing(engine: Engine, keys: unknown, form: string): readonly PreparedKey[] {
+  if (!read(() => Array.isArray(keys))) return [prepare(engine, keys, form)];
   const ring: PreparedKey[] = [];
   // Whatever a proxy gives for it becomes a number, or an error of this package.
   const length = read(() => Number((keys as unknown[]).length));
   if (length > MOST_KEYS) throw new KeyInvalidError(`a verifier takes at most ${MOST_KEYS} keys`);
   for (let index = 0; index < length; index++) {
-    ring.push(
-      prepare(
-        engine,
-        read(() => (keys as unknown[])[index]),
-      ),
-    );
+    const key = read(() => (keys as unknown[])[index]);
+    ring.push(prepare(engine, key, `keys[${index}]: ${form}`));
   }
   if (ring.length === 0) throw new KeyInvalidError("a verifier needs at least one key");
   return ring;
@@ -44,9 +33,9 @@ function read<Value>(attempt: () => Value): Value {
   }
 }
 
-function prepare(engine: Engine, key: unknown): PreparedKey {
+function prepare(engine: Engine, key: unknown, form: string): PreparedKey {
   const prepared = typeof key === "string" || isKey(key) ? engine.prepare(key) : undefined;
-  if (!prepared) throw new KeyInvalidError(FORMS[engine.kind]);
+  if (!prepared) throw new KeyInvalidError(form);
   return prepared;
 }
 

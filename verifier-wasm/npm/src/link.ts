@@ -1,9 +1,6 @@
-import type { Engine, Moment } from "./engine.js";
-import { fieldsOf } from "./fields.js";
-import { CODE_REQUIRED, CODE_UNCHECKABLE, OK, RefusedToken, refusal } from "./status.js";
-import { VerifiedToken } from "./token.js";
+import { CODE_REQUIRED, CODE_UNCHECKABLE, OK, refusal, refused } from "./status.js";
+import type { VerifiedToken } from "./token.js";
 import type { Action, Bytes, Verification } from "./types.js";
-import { versionOf } from "./version.js";
 
 /** @internal Judges the token of a link together with a code; the number is one of `status.ts`. */
 type CodeJudge = (code: string) => number;
@@ -14,58 +11,46 @@ type CodeJudge = (code: string) => number;
  * What it holds is read by getters and shown by no console, serialised by no `JSON.stringify`.
  */
 export class VerifiedLink {
-  readonly #engine: Engine;
-  readonly #token: string;
-  readonly #action: Action;
-  readonly #expiresAt: number;
-  readonly #moment: Moment;
+  /** What the link is once its code is proven too, and nobody sees before. */
+  readonly #token: VerifiedToken;
+  readonly #tolerance: number;
   readonly #judge: CodeJudge;
 
   /** @internal */
-  constructor(
-    engine: Engine,
-    token: string,
-    action: Action,
-    expiresAt: number,
-    moment: Moment,
-    judge: CodeJudge,
-  ) {
-    this.#engine = engine;
+  constructor(token: VerifiedToken, tolerance: number, judge: CodeJudge) {
     this.#token = token;
-    this.#action = action;
-    this.#expiresAt = expiresAt;
-    this.#moment = moment;
+    this.#tolerance = tolerance;
     this.#judge = judge;
   }
 
   /** The version of the signature format. */
   get version(): 2 | 3 {
-    return versionOf(this.#token) as 2 | 3;
+    return this.#token.version as 2 | 3;
   }
 
   /** What the link is good for. */
   get action(): Action {
-    return this.#action;
+    return this.#token.action;
   }
 
   /** When the link ends, in seconds since the Unix epoch. */
   get expiresAt(): number {
-    return this.#expiresAt;
+    return this.#token.expiresAt as number;
   }
 
   /** When this verifier stops accepting the link: its expiry and the clock tolerance, in seconds since the Unix epoch. */
   get acceptedUntil(): number {
-    return this.#expiresAt + this.#moment.tolerance;
+    return this.expiresAt + this.#tolerance;
   }
 
   /** When the link was judged, by the verifier's clock, in whole seconds since the Unix epoch. */
   get verifiedAt(): number {
-    return this.#moment.now;
+    return this.#token.verifiedAt;
   }
 
   /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
   get secret(): Bytes {
-    return fieldsOf(this.#token).secret;
+    return this.#token.secret;
   }
 
   /**
@@ -73,7 +58,7 @@ export class VerifiedLink {
    * have the same id. It reveals nothing about the secret, so it may be stored and logged.
    */
   get id(): Bytes {
-    return this.#engine.id(this.#token);
+    return this.#token.id;
   }
 
   /**
@@ -85,22 +70,18 @@ export class VerifiedLink {
   withCode(code: string | undefined): VerifiedToken {
     const status = this.#status(code);
     if (status !== OK) throw refusal(status);
-    return this.#verified();
+    return this.#token;
   }
 
   /** The same without an exception for a code that is not good. */
   tryWithCode(code: string | undefined): Verification {
     const status = this.#status(code);
-    return status === OK ? { ok: true, token: this.#verified() } : new RefusedToken(status);
+    return status === OK ? { ok: true, token: this.#token } : refused(status);
   }
 
   #status(code: string | undefined): number {
-    const covered = this.version === 2 && this.#action === "recover";
+    const covered = this.#token.codeIsProven;
     if (code === undefined) return covered ? CODE_REQUIRED : OK;
     return covered ? this.#judge(code) : CODE_UNCHECKABLE;
-  }
-
-  #verified(): VerifiedToken {
-    return new VerifiedToken(this.#engine, this.#token, this.#action, this.#expiresAt, this.#moment);
   }
 }

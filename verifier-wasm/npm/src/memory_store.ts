@@ -49,9 +49,9 @@ export function makeMemoryStore(module: WebAssembly.Module, options: unknown): M
   const exports = instance.exports as unknown as typeof Exports;
   const stack = new Stack(instance);
   if (!exports.open_store(capacity as number)) {
-    throw new InvalidArgumentError("there is not enough memory for this capacity");
+    throw new InvalidArgumentError("not enough memory for this capacity");
   }
-  const place = new Uint8Array(exports.memory.buffer, exports.text_buffer(), ID_LENGTH);
+  const place = new Uint8Array(exports.memory.buffer, exports.buffers(), ID_LENGTH);
 
   function write(id: Uint8Array): void {
     if (id.length !== ID_LENGTH) throw new InvalidArgumentError("an id has 16 bytes");
@@ -89,11 +89,9 @@ export function makeMemoryStore(module: WebAssembly.Module, options: unknown): M
 }
 
 function tooLate(): TokenExpiredError {
-  return new TokenExpiredError("the time until which to remember this token is over");
+  return new TokenExpiredError("the token has expired");
 }
 
 function full(): StoreFullError {
-  return new StoreFullError(
-    "the store is full of tokens that may still be replayed; give it a larger capacity",
-  );
+  return new StoreFullError("the store is full; give it a larger capacity");
 }

@@ -9,7 +9,7 @@ import wasm from "./generated/public_wasm.js";
 import { type Guard, makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
 import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
-import { decode, startNow } from "./start.js";
+import { compile, PUBLIC_KEY, startNow } from "./start.js";
 import { inspectToken, type UnverifiedToken } from "./token.js";
 import { makeVerifier } from "./verifier.js";
 import { readPublicOptions } from "./verifier_options.js";
@@ -32,7 +32,7 @@ export type {
   VerifiedLinkResult,
 } from "./types.js";
 
-const started = startNow("public", () => decode(wasm));
+const started = startNow(PUBLIC_KEY, () => compile(wasm));
 
 /**
  * Makes a verifier of the public key, or of a ring of keys. Make it once, and use it for every token.

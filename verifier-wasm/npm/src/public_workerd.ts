@@ -4,6 +4,7 @@
  * @module
  */
 
+import { PUBLIC_KEY } from "./engine.js";
 import { makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
 import module from "./public.wasm";
@@ -13,7 +14,7 @@ import { inspectToken } from "./token.js";
 import { makeVerifier } from "./verifier.js";
 import { readPublicOptions } from "./verifier_options.js";
 
-const started = startNow("public", () => module);
+const started = startNow(PUBLIC_KEY, () => module);
 
 export function createVerifier(options: PublicVerifierOptions): PublicVerifier {
   return makeVerifier(readPublicOptions(started().engine, options));

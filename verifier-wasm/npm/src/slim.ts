@@ -4,6 +4,7 @@
  * @module
  */
 
+import { SHARED_KEY } from "./engine.js";
 import { InvalidArgumentError } from "./errors.js";
 import { type Guard, makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
@@ -42,7 +43,7 @@ export interface VerifierModule {
  * const { createVerifier } = instantiate(await WebAssembly.compile(bytes));
  */
 export function instantiate(source: WebAssembly.Module | WebAssembly.Instance): VerifierModule {
-  const { engine, module } = startLoaded("shared", source);
+  const { engine, module } = startLoaded(SHARED_KEY, source);
   return Object.freeze<VerifierModule>({
     createVerifier: (options) => makeVerifier(readSharedOptions(engine, options)),
     inspect: (token) => inspectToken(engine, token),

@@ -1,3 +1,4 @@
+import { denied, type ErrorClass } from "./denial.js";
 import {
   CodeMalformedError,
   CodeMismatchError,
@@ -23,6 +24,13 @@ export const CODE_UNCHECKABLE = 4;
 /** There is no code where there has to be one. */
 export const CODE_REQUIRED = 5;
 
+/** The code has not the shape of one. */
+export const CODE_MALFORMED = 6;
+/** The time of the token is over. */
+export const EXPIRED = 11;
+/** The link is good, and its code is another one. */
+export const CODE_MISMATCH = 12;
+
 /** What is found out about a token before any key is asked. */
 export function isMalformed(status: number): boolean {
   return status !== OK && meaning(status)[0] === TokenMalformedError;
@@ -30,34 +38,31 @@ export function isMalformed(status: number): boolean {
 
 /** What is found out about the code of a v1 token before any key is asked. */
 export function isAboutCode(status: number): boolean {
-  return status >= CODE_UNCHECKABLE && status <= 6;
+  return status >= CODE_UNCHECKABLE && status <= CODE_MALFORMED;
 }
 
-interface Class {
-  readonly code: VerificationErrorCode;
-  new (message: string): VerificationError;
-}
+type Class = ErrorClass<VerificationErrorCode, VerificationError>;
 
 /** What the numbers of `verifier-wasm/src/status.rs` mean, from 1 on. */
 const refusals: readonly (readonly [Class, string])[] = [
   [TokenMalformedError, "a token has 86, 104, 124 or 147 characters"],
-  [TokenMalformedError, "the token is not base64url without padding in its only accepted spelling"],
-  [TokenSignatureError, "the token was not signed by a key of this ring for this action and code"],
-  [CodeUncheckableError, "a code was given, but nothing that was signed covers one"],
-  [CodeRequiredError, "a recovery needs the five-digit code that belongs to it"],
-  [CodeMalformedError, "the code is not five digits from 0 to 9"],
+  [TokenMalformedError, "the token is not base64url in its one accepted spelling"],
+  [TokenSignatureError, "no key of this ring signed this token for this action and code"],
+  [CodeUncheckableError, "nothing that was signed covers a code: leave it out"],
+  [CodeRequiredError, "a recovery needs its code"],
+  [CodeMalformedError, "a code is five digits from 0 to 9"],
   [TokenMalformedError, "a token of this length is of another version"],
-  [TokenMalformedError, "a token of this length and version has another action"],
+  [TokenMalformedError, "a token of this length has another action"],
   [TokenMalformedError, "the token's expiry is after the year 9999"],
   [TokenActionError, "the token is for the other action"],
-  [TokenExpiredError, "the token is not valid any more"],
-  [CodeMismatchError, "the code is not the one that belongs to this link"],
-  [LinkUncheckableError, "a v1 token can be judged only together with its code, not as a link"],
+  [TokenExpiredError, "the token has expired"],
+  [CodeMismatchError, "the code is not this link's"],
+  [LinkUncheckableError, "a v1 token is judged only together with its code"],
 ];
 
 function meaning(status: number): readonly [Class, string] {
   const found = refusals[status - 1];
-  if (!found) throw new WasmUnavailableError("the module is of another version of mailroom-verifier");
+  if (!found) throw new WasmUnavailableError("the module is of another version");
   return found;
 }
 
@@ -68,24 +73,6 @@ export function refusal(status: number): VerificationError {
 }
 
 /** The same as a result. */
-export class RefusedToken implements Refused {
-  readonly #status: number;
-  readonly #code: VerificationErrorCode;
-
-  constructor(status: number) {
-    this.#status = status;
-    this.#code = meaning(status)[0].code;
-  }
-
-  get ok(): false {
-    return false;
-  }
-
-  get code(): VerificationErrorCode {
-    return this.#code;
-  }
-
-  get error(): VerificationError {
-    return refusal(this.#status);
-  }
+export function refused(status: number): Refused {
+  return denied(...meaning(status));
 }

@@ -1,6 +1,6 @@
-import type { Engine, Moment } from "./engine.js";
-import { InvalidArgumentError } from "./errors.js";
+import type { Engine } from "./engine.js";
 import { fieldsOf } from "./fields.js";
+import { demandString } from "./options.js";
 import type { Action, Bytes } from "./types.js";
 import { type Version, versionOf } from "./version.js";
 
@@ -15,15 +15,15 @@ export class VerifiedToken {
   readonly #token: string;
   readonly #action: Action;
   readonly #expiresAt: number;
-  readonly #moment: Moment;
+  readonly #verifiedAt: number;
 
   /** @internal */
-  constructor(engine: Engine, token: string, action: Action, expiresAt: number, moment: Moment) {
+  constructor(engine: Engine, token: string, action: Action, expiresAt: number, verifiedAt: number) {
     this.#engine = engine;
     this.#token = token;
     this.#action = action;
     this.#expiresAt = expiresAt;
-    this.#moment = moment;
+    this.#verifiedAt = verifiedAt;
   }
 
   /** The version of the signature format. */
@@ -43,7 +43,7 @@ export class VerifiedToken {
 
   /** When the token was judged, by the verifier's clock, in whole seconds since the Unix epoch. */
   get verifiedAt(): number {
-    return this.#moment.now;
+    return this.#verifiedAt;
   }
 
   /**
@@ -89,7 +89,7 @@ export interface UnverifiedToken {
 
 /** @internal What every entry calls `inspect`. */
 export function inspectToken(engine: Engine, token: unknown): UnverifiedToken {
-  if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
+  demandString(token);
   const id = engine.id(token);
   const { version, action, keyId, expiresAt, secret, tag } = fieldsOf(token);
   return {

@@ -1,12 +1,11 @@
-import type { Engine, Moment, PreparedKey } from "./engine.js";
-import { InvalidArgumentError } from "./errors.js";
+import { type Engine, LINK_ONLY } from "./engine.js";
 import { VerifiedLink } from "./link.js";
-import { readOptions } from "./options.js";
+import { demandAction, demandCode, demandString, OF_LINK, OF_TOKEN, readExpectation } from "./options.js";
 import type { KeyRing } from "./ring.js";
 import type { Clock } from "./seconds.js";
-import { isAboutCode, isMalformed, OK, RefusedToken, refusal, SIGNATURE } from "./status.js";
+import { isAboutCode, isMalformed, OK, refusal, refused, SIGNATURE } from "./status.js";
 import { VerifiedToken } from "./token.js";
-import type { Action, Expectation, LinkExpectation, LinkVerification, Verification } from "./types.js";
+import type { Expectation, LinkExpectation, LinkVerification, Verification } from "./types.js";
 import { type Version, versionOf } from "./version.js";
 
 /** Verifies tokens with the keys that it was made with. Its methods need no `this`. */
@@ -66,44 +65,36 @@ export interface Parts {
 
 /** @internal What every entry calls `createVerifier`, once it has read its options. */
 export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: Parts): Verifier {
-  /** The verdict of the first key that made the token's signature. */
-  function firstVerdict(token: string, judge: (key: PreparedKey) => number): number {
-    let status = SIGNATURE;
-    for (const key of ring.candidates(token)) {
-      status = judge(key);
-      if (status !== SIGNATURE) break;
-    }
-    return status;
-  }
-
-  function moment(): Moment {
-    return { now: Math.floor(clock()), tolerance: clockTolerance };
-  }
+  // By version, since a list is searched more slowly.
+  const accepts = [1, 2, 3].map((version) => accepted.includes(version as Version));
 
   function judge(token: unknown, expected: unknown): VerifiedToken | number {
-    const [given, code] = readOptions(expected, ["action", "code"]);
-    const action = readAction(given);
+    const { action, code } = readExpectation(expected, OF_TOKEN);
+    demandAction(action);
     demandString(token);
-    if (code !== undefined && typeof code !== "string") throw new InvalidArgumentError("a code is a string");
-    const at = moment();
-    const status = firstVerdict(token, (key) => engine.verify(token, action, code, key, at));
+    demandCode(code);
+    const now = Math.floor(clock());
+    const status = engine.verify(token, action, code, ring.candidates(token), now, clockTolerance);
     const version = versionOf(token);
-    if (!accepted.includes(version)) {
+    if (!accepts[version - 1]) {
       return isMalformed(status) || (version === 1 && isAboutCode(status)) ? status : SIGNATURE;
     }
-    return status === OK ? new VerifiedToken(engine, token, action, engine.expiresAt, at) : status;
+    return status === OK ? new VerifiedToken(engine, token, action, engine.expiresAt, now) : status;
   }
 
   function judgeLink(token: unknown, expected: unknown): VerifiedLink | number {
-    const action = readAction(readOptions(expected, ["action"])[0]);
+    const { action } = readExpectation(expected, OF_LINK);
+    demandAction(action);
     demandString(token);
-    const at = moment();
-    const status = firstVerdict(token, (key) => engine.verifyLink(token, action, key, at));
-    if (!accepted.includes(versionOf(token))) return isMalformed(status) ? status : SIGNATURE;
+    const now = Math.floor(clock());
+    const keys = ring.candidates(token);
+    const status = engine.verify(token, action, LINK_ONLY, keys, now, clockTolerance);
+    if (!accepts[versionOf(token) - 1]) return isMalformed(status) ? status : SIGNATURE;
     if (status !== OK) return status;
     // Every key is asked again: any of those with the same id may be the one.
-    return new VerifiedLink(engine, token, action, engine.expiresAt, at, (code) =>
-      firstVerdict(token, (key) => engine.verify(token, action, code, key, at)),
+    const proven = new VerifiedToken(engine, token, action, engine.expiresAt, now);
+    return new VerifiedLink(proven, clockTolerance, (code) =>
+      engine.verify(token, action, code, keys, now, clockTolerance),
     );
   }
 
@@ -115,7 +106,7 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
     },
     tryVerify(token, expected) {
       const verdict = judge(token, expected);
-      return typeof verdict === "number" ? new RefusedToken(verdict) : { ok: true, token: verdict };
+      return typeof verdict === "number" ? refused(verdict) : { ok: true, token: verdict };
     },
     verifyLink(token, expected) {
       const verdict = judgeLink(token, expected);
@@ -124,17 +115,8 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
     },
     tryVerifyLink(token, expected) {
       const verdict = judgeLink(token, expected);
-      return typeof verdict === "number" ? new RefusedToken(verdict) : { ok: true, link: verdict };
+      return typeof verdict === "number" ? refused(verdict) : { ok: true, link: verdict };
     },
     clockTolerance,
   });
-}
-
-function readAction(action: unknown): Action {
-  if (action === "activate" || action === "recover") return action;
-  throw new InvalidArgumentError('the option action is "activate" or "recover"');
-}
-
-function demandString(token: unknown): asserts token is string {
-  if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
 }

@@ -7,6 +7,12 @@ import { readClock, readSpan } from "./seconds.js";
 import type { Parts } from "./verifier.js";
 import type { Version } from "./version.js";
 
+const SHARED_FORM =
+  "a shared key is 64 hexadecimal characters or 32 bytes; mailroom-verifier/public takes public keys";
+const PUBLIC_FORM =
+  'a public key is "mrpk_" and 43 characters of base64url, or 32 bytes, ' +
+  "and a point of the curve in its only encoding; mailroom-verifier takes shared keys";
+
 const TOLERANCE = { name: "clockTolerance", least: 0, most: 999 };
 
 /** The options of a verifier of shared keys. */
@@ -22,11 +28,9 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
     throw new InvalidArgumentError("the option dangerouslyAllowSecretInBrowser is true or false");
   }
   if (allowed !== true && inBrowserWindow()) {
-    throw new SecretInBrowserError(
-      "a shared key does not belong into a browser: whoever can read the page could forge links with it",
-    );
+    throw new SecretInBrowserError("whoever can read a page could forge links with its shared key");
   }
-  return readParts(engine, [1, 2], keys, accept, clock, clockTolerance);
+  return readParts(engine, [1, 2], SHARED_FORM, keys, accept, clock, clockTolerance);
 }
 
 /** The options of a verifier of public keys. */
@@ -37,12 +41,13 @@ export function readPublicOptions(engine: Engine, options: unknown): Parts {
     "clock",
     "clockTolerance",
   ]);
-  return readParts(engine, [3], keys, accept, clock, clockTolerance);
+  return readParts(engine, [3], PUBLIC_FORM, keys, accept, clock, clockTolerance);
 }
 
 function readParts(
   engine: Engine,
   versions: readonly Version[],
+  form: string,
   keys: unknown,
   accept: unknown,
   clock: unknown,
@@ -53,7 +58,7 @@ function readParts(
     throw new InvalidArgumentError("the option clockTolerance is in whole seconds");
   return {
     engine,
-    ring: new KeyRing(prepareRing(engine, keys)),
+    ring: new KeyRing(prepareRing(engine, keys, form)),
     accepted: readAccepted(accept, versions),
     clock: readClock(clock),
     clockTolerance: tolerance,
@@ -62,23 +67,20 @@ function readParts(
 
 function readAccepted(accept: unknown, versions: readonly Version[]): readonly Version[] {
   if (accept === undefined) return versions;
-  const names = versions.map((version) => `v${version}`);
-  const given: unknown[] = [];
+  const names: unknown[] = versions.map((version) => `v${version}`);
+  let given: unknown[] = [];
   try {
     // One more than there can be, so that a longer list is seen to be one.
-    if (Array.isArray(accept)) given.push(...names.map((_, place) => accept[place]), accept[names.length]);
+    if (Array.isArray(accept)) given = [...names, 0].map((_, place) => accept[place]);
   } catch (cause) {
     throw unreadable(cause);
   }
-  const listed = given.filter((name) => name !== undefined);
-  if (
-    listed.length === 0 ||
-    listed.length > names.length ||
-    !listed.every((name) => names.includes(name as string))
-  ) {
+  const accepted = versions.filter((_, place) => given.includes(names[place]));
+  const strays = given.filter((name) => name !== undefined && !names.includes(name));
+  if (accepted.length === 0 || strays.length > 0 || given[names.length] !== undefined) {
     throw new InvalidArgumentError(`the option accept is a list of one or more of ${names.join(" and ")}`);
   }
-  return versions.filter((version) => listed.includes(`v${version}`));
+  return accepted;
 }
 
 function inBrowserWindow(): boolean {

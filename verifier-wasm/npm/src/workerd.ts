@@ -5,6 +5,7 @@
  * @module
  */
 
+import { SHARED_KEY } from "./engine.js";
 import { makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
 import { type MemoryStoreOptions, makeMemoryStore } from "./memory_store.js";
@@ -15,7 +16,7 @@ import { makeVerifier } from "./verifier.js";
 import module from "./verifier.wasm";
 import { readSharedOptions } from "./verifier_options.js";
 
-const started = startNow("shared", () => module);
+const started = startNow(SHARED_KEY, () => module);
 
 export function createVerifier(options: VerifierOptions) {
   return makeVerifier(readSharedOptions(started().engine, options));

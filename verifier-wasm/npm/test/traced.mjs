@@ -9,14 +9,14 @@ import { consumer, installed, sources } from "./consumer.mjs";
 /** Becomes a jump or a conditional move; the condition is the last operand. */
 const DECISION = /^(?:br_if|br_table|select)$/;
 /** Touches memory; the first operand is the address. */
-const ACCESS = /^(?:i32|i64|v128)\.(?:load|store)/;
+const ACCESS = /^(?:i32|i64|f64|v128)\.(?:load|store)/;
 /** Touches memory; all operands are addresses and lengths. */
 const BULK = /^memory\.(?:copy|fill|grow)$/;
 /** Takes different times for different operands on some machines. */
 const DIVISION = /^(?:i32|i64)\.(?:div|rem)_/;
 /** Would hide something from the trace. */
 const HIDDEN =
-  /^(?:call_indirect|call_ref|return_call|br_on|try|throw|table\.|memory\.init|(?:f32|f64)\.(?:load|store))/;
+  /^(?:call_indirect|call_ref|return_call|br_on|try|throw|table\.|memory\.init|f32\.(?:load|store))/;
 
 /** The text of the module in the installed package. */
 export function packaged() {

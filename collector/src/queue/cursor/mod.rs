@@ -49,7 +49,7 @@ mod survey;
 use std::time::{Duration, Instant};
 
 use super::batch_names::BatchNames;
-use super::{Batch, BatchId, Claim, Prospect, Queue, QueueError, Settlement, Want};
+use super::{Batch, BatchId, Claim, Exception, Prospect, Queue, QueueError, Settlement, Want};
 use crate::postgres::ConnectionSettings;
 use ahead::Ahead;
 use position::{Found, Position};
@@ -256,9 +256,17 @@ impl Queue for CursorQueue {
         settlements: Vec<Settlement>,
         want: Option<Want>,
     ) -> Result<Claim, QueueError> {
-        // The cursor knows no single token: whatever was not sent has been logged, and is passed.
-        let batches: Vec<_> = settlements.iter().map(|settlement| settlement.batch).collect();
-        self.position.as_mut().ok_or_else(not_open)?.settle(&batches);
+        // The cursor knows no single token: what can never be sent has been logged, and is passed. A batch of which
+        // anything may still be sent goes out again whole.
+        let is_unanswered = |settlement: &Settlement| {
+            settlement.exceptions.iter().any(|(_, exception)| !matches!(exception, Exception::Dead { .. }))
+        };
+        let (unanswered, sent): (Vec<_>, Vec<_>) = settlements.into_iter().partition(is_unanswered);
+        let batches = |settlements: Vec<Settlement>| -> Vec<BatchId> {
+            settlements.into_iter().map(|settlement| settlement.batch).collect()
+        };
+        self.position.as_mut().ok_or_else(not_open)?.settle(&batches(sent));
+        self.release(&batches(unanswered));
         self.record().await?;
         match want {
             Some(want) => self.claim(want).await,

@@ -27,10 +27,11 @@ mod writer;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::watch;
@@ -38,18 +39,30 @@ use tokio::sync::watch;
 pub use output::StartError;
 
 use super::{Parcel, Sink, SinkError, Taken};
-use crate::queue::BatchId;
+use crate::queue::{BatchId, Exception};
 use output::Output;
 use writer::{End, Lines, Report, Writer};
+
+/// At the end, how long the reader gets to take what is on its way. With the last settlement this stays below the ten
+/// seconds after which container runtimes kill.
+const GRACE: Duration = Duration::from_secs(6);
 
 /// Standard output, or another file in its place.
 pub struct Stdout {
     /// What was sent and neither taken nor recalled, the oldest first.
-    sent: VecDeque<(BatchId, Instant)>,
+    sent: VecDeque<Sent>,
+    /// What was given up.
+    abandoned: Vec<Taken>,
     /// How many lines were taken away from the front of `sent` so far.
     taken: u64,
     lines: Arc<Lines>,
     report: watch::Receiver<Report>,
+}
+
+struct Sent {
+    batch: BatchId,
+    ids: Vec<i64>,
+    at: Instant,
 }
 
 impl Stdout {
@@ -70,7 +83,7 @@ impl Stdout {
         let (report, receiver) = watch::channel(Report::default());
         let writer = Writer::new(output, wake_reader, Arc::clone(&lines), report);
         thread::Builder::new().name("stdout".to_owned()).spawn(move || writer.run())?;
-        Ok(Self { sent: VecDeque::new(), taken: 0, lines, report: receiver })
+        Ok(Self { sent: VecDeque::new(), abandoned: Vec::new(), taken: 0, lines, report: receiver })
     }
 }
 
@@ -84,7 +97,7 @@ impl fmt::Debug for Stdout {
 
 impl Sink for Stdout {
     fn send(&mut self, parcel: Parcel) {
-        self.sent.push_back((parcel.batch, Instant::now()));
+        self.sent.push_back(Sent { batch: parcel.batch, ids: parcel.ids, at: Instant::now() });
         self.lines.waiting().queue.push_back(parcel.line);
         self.lines.wake();
     }
@@ -102,14 +115,17 @@ impl Sink for Stdout {
     }
 
     fn taken(&mut self) -> Vec<Taken> {
-        let total = self.report.borrow().taken;
+        let total = self.report.borrow().taken.max(self.taken);
         let new =
             usize::try_from(total - self.taken).expect("no more lines are taken than were kept in memory");
         self.taken = total;
-        self.sent
-            .drain(..new)
-            .map(|(batch, sent)| Taken { batch, exceptions: Vec::new(), after: sent.elapsed() })
-            .collect()
+        let mut taken = mem::take(&mut self.abandoned);
+        taken.extend(self.sent.drain(..new).map(|sent| Taken {
+            batch: sent.batch,
+            exceptions: Vec::new(),
+            after: sent.at.elapsed(),
+        }));
+        taken
     }
 
     fn in_flight(&self) -> usize {
@@ -118,7 +134,7 @@ impl Sink for Stdout {
 
     fn waiting_since(&self) -> Option<Instant> {
         let waiting = self.lines.waiting().queue.len();
-        self.sent.len().checked_sub(waiting).and_then(|first| self.sent.get(first)).map(|(_, sent)| *sent)
+        self.sent.len().checked_sub(waiting).and_then(|first| self.sent.get(first)).map(|sent| sent.at)
     }
 
     fn recall(&mut self) -> Vec<BatchId> {
@@ -128,7 +144,23 @@ impl Sink for Stdout {
         waiting.queue.clear();
         drop(waiting);
         let first = self.sent.len().checked_sub(count).expect("every waiting line was sent");
-        self.sent.drain(first..).map(|(batch, _)| batch).collect()
+        self.sent.drain(first..).map(|sent| sent.batch).collect()
+    }
+
+    fn grace(&self) -> Duration {
+        GRACE
+    }
+
+    /// What the reader has not taken may still be in its pipe, where it can read it later.
+    fn abandon(&mut self) {
+        let unanswered = |ids: Vec<i64>| ids.into_iter().map(|id| (id, Exception::Unanswered)).collect();
+        self.abandoned.extend(self.sent.drain(..).map(|sent| Taken {
+            batch: sent.batch,
+            exceptions: unanswered(sent.ids),
+            after: sent.at.elapsed(),
+        }));
+        // The thread may still tell of them.
+        self.taken = u64::MAX;
     }
 }
 
@@ -143,12 +175,10 @@ impl Drop for Stdout {
 mod tests {
     use super::writer::LONGEST_PAUSE;
     use super::*;
-    use std::fs::File;
-    use std::io::{Read, Write};
-    use std::time::Duration;
-
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use rustix::io::ioctl_fionread;
+    use std::fs::File;
+    use std::io::{Read, Write};
     use tokio::time::timeout;
 
     const SOON: Duration = Duration::from_secs(20);
@@ -237,7 +267,7 @@ mod tests {
         while sink.lines.waiting().queue.len() > 3 {
             timeout(SOON, sink.changed()).await.expect("a line is begun soon").unwrap();
         }
-        assert_eq!(sink.waiting_since(), Some(sink.sent[1].1));
+        assert_eq!(sink.waiting_since(), Some(sink.sent[1].at));
         assert_eq!(sink.recall(), [BatchId(2), BatchId(3), BatchId(4)]);
         assert_eq!(sink.waiting_since(), None);
         send(&mut sink, 5, b"end\n".to_vec());
@@ -312,6 +342,22 @@ mod tests {
             let error = Stdout::start_on(file.into()).unwrap_err();
             assert!(matches!(error, StartError::Discards), "{device}: {error}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_given_up_was_not_answered_and_is_not_taken_later() {
+        let (mut sink, mut reader) = on_a_pipe();
+        send(&mut sink, 1, b"one\n".to_vec());
+        send(&mut sink, 2, b"two\n".to_vec());
+        read(&mut reader, 4);
+        assert_eq!(taken(&mut sink, 1).await, [1]);
+        sink.abandon();
+        let given_up = sink.taken();
+        assert_eq!(given_up.len(), 1);
+        assert_eq!(given_up[0].exceptions, [(1, Exception::Unanswered)]);
+        read(&mut reader, 4);
+        assert!(timeout(SOON, sink.changed()).await.is_ok());
+        assert_eq!((sink.taken(), sink.in_flight()), (Vec::new(), 0));
     }
 
     #[test]

@@ -15,6 +15,9 @@ use crate::world::{Frozen, Mend, World};
 /// The longest stall, longer than a lease.
 const STALL: Duration = Duration::from_secs(12);
 
+/// Where the collector with a sender is.
+const SENDER: usize = 2;
+
 /// How long a collector may take to end when it is asked to.
 const ENDS_WITHIN: Duration = Duration::from_secs(12);
 
@@ -104,35 +107,36 @@ impl Fault {
                 world.fill(place)
             }
             Self::StopCollector => {
-                let member = world.take(place)?;
-                // What it could not settle in time, because its way to the server is disturbed, goes out again.
-                put_at_risk(world).await?;
-                member.stop(ENDS_WITHIN)?;
+                // What it cannot settle in time, because its way to the server is disturbed, goes out again.
+                watch(world, Duration::ZERO);
+                world.take(place)?.stop(ENDS_WITHIN)?;
                 world.fill(place)
             }
             Self::ClosePipe => close_pipe(world).await,
             Self::FreezeCollector => freeze(world, place, Frozen::Collector),
-            Self::FreezeSender => freeze(world, 2, Frozen::Sender),
+            Self::FreezeSender => freeze(world, SENDER, Frozen::Sender),
             Self::KillSender => {
+                // Stopped first: it gets nothing after it was looked up what it may have.
+                world.signal(SENDER, Frozen::Sender, Signal::STOP)?;
                 put_at_risk(world).await?;
-                world.signal(2, Frozen::Sender, Signal::KILL)
+                world.signal(SENDER, Frozen::Sender, Signal::KILL)
             }
             Self::StopServerFast => restart(world, Shutdown::Fast).await,
             Self::StopServerAtOnce => restart(world, Shutdown::Immediate).await,
             Self::EndSessions => {
-                put_at_risk(world).await?;
+                watch(world, Duration::ZERO);
                 let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                     WHERE datname = current_database() AND pid <> pg_backend_pid()";
                 world.trial.client.execute(end, &[]).await?;
                 Ok(())
             }
             Self::CutAfterCommit => {
-                put_at_risk(world).await?;
+                watch(world, Duration::from_secs(2));
                 world.proxy.cut_after(&["mailroom_exchange(", "mailroom_tend("], 1);
                 Ok(())
             }
             Self::Cut => {
-                put_at_risk(world).await?;
+                watch(world, Duration::ZERO);
                 world.proxy.cut();
                 Ok(())
             }
@@ -186,9 +190,10 @@ fn freeze(world: &mut World, place: usize, what: Frozen) -> Result<()> {
 }
 
 async fn restart(world: &mut World, how: Shutdown) -> Result<()> {
-    put_at_risk(world).await?;
+    let away = world.trial.up_to(Duration::from_secs(2));
+    watch(world, away);
     world.cluster.stop(how)?;
-    sleep(world.trial.up_to(Duration::from_secs(2))).await;
+    sleep(away).await;
     world.cluster.start_again()?;
     world.trial.connect_again().await
 }

@@ -22,7 +22,8 @@ const STRETCH: Duration = Duration::from_secs(60);
 /// How often it is said how far it is.
 const REFRESH: Duration = Duration::from_secs(10);
 
-#[tokio::main(flavor = "current_thread")]
+// Some faults are waited for by blocking, and the applications go on meanwhile.
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,

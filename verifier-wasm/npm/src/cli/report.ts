@@ -18,8 +18,8 @@ export interface Question {
 /** What a person wants to see of a token, whatever is wrong with it. */
 export function report(engine: Engine, keys: readonly LoadedKey[], question: Question): Answer {
   const { token, action, code } = question;
-  const moment = { now: Math.floor(Date.now() / 1000), tolerance: 0 };
-  const verdicts = keys.map(({ prepared }) => engine.verify(token, action, code, prepared, moment));
+  const now = Math.floor(Date.now() / 1000);
+  const verdicts = keys.map(({ prepared }) => engine.verify(token, action, code, [prepared], now, 0));
   // Without a key that fits, the current one is the one that should have signed.
   const fitting = Math.max(
     verdicts.findIndex((verdict) => verdict !== SIGNATURE),

@@ -1,0 +1,86 @@
+//! What a token consists of, whatever its format: a header where it has one, the secret, and what proves them.
+
+use crate::{
+    action::Action, base64, bytes::field, error::Malformed, header::Header, secret::Secret, token::Version,
+    v1, v2, v3,
+};
+
+/// Enough for what follows the secret in any format.
+const PROOF: usize = 64;
+const TAG: usize = 32;
+/// The bytes of the longest token.
+const LONGEST: usize = Header::LENGTH + Secret::LENGTH + PROOF;
+
+/// The fields of a well-formed token of which nothing is proven.
+#[derive(Clone)]
+pub(crate) struct Fields {
+    pub(crate) header: VersionedHeader,
+    pub(crate) secret: Secret,
+    /// The tag (v1), the tags of link and code (v2) or the signature (v3), and zeros.
+    proof: [u8; PROOF],
+}
+
+/// The version, and what a token of it says before its secret.
+#[derive(Clone, Copy)]
+pub(crate) enum VersionedHeader {
+    V1,
+    V2(Header),
+    V3(Header),
+}
+
+impl Fields {
+    pub(crate) fn parse(token: &[u8]) -> Result<Self, Malformed> {
+        let (version, length) = match token.len() {
+            v1::CHARACTERS => (Version::V1, v1::BYTES),
+            v2::ACTIVATION_CHARACTERS => (Version::V2, v2::ACTIVATION_BYTES),
+            v2::RECOVERY_CHARACTERS => (Version::V2, v2::RECOVERY_BYTES),
+            v3::CHARACTERS => (Version::V3, v3::BYTES),
+            found => return Err(Malformed::Length { found }),
+        };
+        // One buffer for every format: WebAssembly would have a copy of all this for each.
+        let mut bytes = [0; LONGEST];
+        if !bytes.get_mut(..length).is_some_and(|bytes| base64::fill(bytes, token)) {
+            return Err(Malformed::Encoding);
+        }
+        if version == Version::V1 {
+            return Ok(Self {
+                header: VersionedHeader::V1,
+                secret: Secret::from(field(&bytes, 0)),
+                proof: field(&bytes, Secret::LENGTH),
+            });
+        }
+        let header = Header::parse(&field(&bytes, 0), version)?;
+        let of_length = match length {
+            v2::ACTIVATION_BYTES => Action::Activate,
+            v2::RECOVERY_BYTES => Action::Recover,
+            _ => header.action,
+        };
+        if header.action != of_length {
+            return Err(Malformed::Action { found: header.action.number() });
+        }
+        Ok(Self {
+            header: if version == Version::V2 {
+                VersionedHeader::V2(header)
+            } else {
+                VersionedHeader::V3(header)
+            },
+            secret: Secret::from(field(&bytes, Header::LENGTH)),
+            proof: field(&bytes, Header::LENGTH + Secret::LENGTH),
+        })
+    }
+
+    /// The tag of v1, or of a v2 link.
+    pub(crate) fn tag(&self) -> [u8; TAG] {
+        field(&self.proof, 0)
+    }
+
+    /// The tag of a v2 recovery's code.
+    pub(crate) fn code_tag(&self) -> [u8; v2::CODE_TAG] {
+        field(&self.proof, TAG)
+    }
+
+    /// What follows the secret: the signature in v3, and otherwise the tag first.
+    pub(crate) const fn proof(&self) -> &[u8; PROOF] {
+        &self.proof
+    }
+}

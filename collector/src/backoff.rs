@@ -9,21 +9,27 @@ const LONGEST: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Backoff {
     next: Duration,
+    longest: Duration,
 }
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { next: FIRST }
+        Self::up_to(LONGEST)
     }
 }
 
 impl Backoff {
-    /// The pause after another failure: between half and all of 0.2 s, 0.4 s, and so on up to 5 s.
+    /// Pauses that grow up to `longest`; the default is 5 s.
+    pub fn up_to(longest: Duration) -> Self {
+        Self { next: FIRST, longest }
+    }
+
+    /// The pause after another failure: between half and all of 0.2 s, 0.4 s, and so on up to the longest.
     ///
     /// The jitter keeps many collectors from coming back in one moment to a server that has just started.
     pub fn pause(&mut self) -> Duration {
         let longest = self.next;
-        self.next = (longest * 2).min(LONGEST);
+        self.next = (longest * 2).min(self.longest);
         // Without randomness there is no jitter, which is no reason to fail.
         let random = getrandom::u32().unwrap_or(u32::MAX);
         longest / 2 + (longest / 2).mul_f64(f64::from(random) / f64::from(u32::MAX))
@@ -31,7 +37,7 @@ impl Backoff {
 
     /// An attempt succeeded.
     pub fn reset(&mut self) {
-        *self = Self::default();
+        *self = Self::up_to(self.longest);
     }
 }
 

@@ -1,33 +1,39 @@
 //! The loop: wake, claim, sign, send, and settle what the reader has.
 //!
 //! # Where a kill leaves tokens
-//! - Claimed, not sent: nothing is recorded; claimed again.
-//! - Sent, not taken by the reader: not recorded; what is still in the pipe may reach the reader, and goes out again.
-//! - Taken, not settled: not recorded; goes out again. This is the only doubling without a fault of the reader, and
-//!   it is at most what was taken within [`SETTLE_PAUSE`] and the time of a commit.
+//! - Claimed, not sent: the claim lapses, or was never recorded; claimed again.
+//! - Sent, not taken by the reader: the same. What is still in the pipe may reach the reader, and goes out again.
+//! - Taken, not settled: goes out again. Of a reader of standard output this is the only doubling without its fault, and it
+//!   is at most what was taken within [`SETTLE_PAUSE`](crate::outbox::SETTLE_PAUSE) and the time of a commit.
+//! - Sent to a sender that has not answered: goes out again, with a higher attempt. The sender learns of the kill because
+//!   its standard input ends; it can finish what it has, and nobody hears its answers.
+//! - Answered in part: the verdicts were in memory; the batch goes out again whole.
+//! - Answered, not settled: goes out again. With a sender this is the only doubling without its fault.
 //! - Settled: the database has it, and the reader had it before.
+//! - Given back (taken back, returned by a sender that ended, lost by the sink) and the queue not told yet: the claim lapses.
+//!
+//! A sender's own end is no loss either: what it has not answered is given back or settled as unanswered by
+//! [`Sink::taken`] and [`Sink::returned`], and a kill between the two is one of the above.
+
+mod finishing;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mailroom_verifier_core::Signer;
 use tokio::sync::watch;
-use tokio::time::{sleep, sleep_until, timeout, timeout_at};
+use tokio::time::sleep_until;
 
 use crate::batcher::Batcher;
 use crate::config::CollectSettings;
 use crate::connection::Connection;
-use crate::line::Line;
-use crate::outbox::{Attended, Outbox, SETTLE_PAUSE, STALE};
+use crate::line::{Line, LineFormat};
+use crate::outbox::{Attended, Outbox, STALE};
 use crate::prefetch::Prefetch;
 use crate::queue::{BatchId, Claim, Queue, QueueError, Want};
 use crate::shutdown::{Stop, stopped};
 use crate::sink::{Sink, SinkError};
-
-/// At the end, how long the reader gets to take what is on its way, and the database to record it. Together they stay
-/// below the ten seconds after which container runtimes kill.
-const GRACE: Duration = Duration::from_secs(6);
-const LAST_SETTLEMENT: Duration = Duration::from_secs(3);
+use crate::sleeper::{Outcome, Sleeper};
 
 /// Why the collector ended without having been told to.
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +53,10 @@ pub struct Collector<Q, S> {
     outbox: Outbox<S>,
     signer: watch::Receiver<Arc<Signer>>,
     hints: watch::Receiver<u64>,
+    sleeper: Sleeper,
     stop: Stop,
     limit: usize,
+    line_format: LineFormat,
     poll_interval: Duration,
     batcher: Batcher,
     connection: Connection,
@@ -61,13 +69,15 @@ pub struct Collector<Q, S> {
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
-    /// Puts the parts together. `hints` counts reasons to look, `signer` is watched for a newer one.
+    /// Puts the parts together. `hints` counts reasons to look, `sleeper` tells whether there
+    /// are any, `signer` is watched for a newer one.
     pub fn new(
         queue: Q,
         sink: S,
         settings: &CollectSettings,
         signer: watch::Receiver<Arc<Signer>>,
         hints: watch::Receiver<u64>,
+        sleeper: Sleeper,
         stop: Stop,
     ) -> Self {
         let now = Instant::now();
@@ -78,8 +88,10 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             hints,
             stop,
             limit: settings.batch_limit,
+            line_format: settings.line_format,
             poll_interval: settings.poll_interval,
-            batcher: Batcher::new(settings.batch_limit, settings.batch_timeout),
+            batcher: Batcher::new(settings.batch_limit, settings.batch_timeout, sleeper.sleeps()),
+            sleeper,
             connection: Connection::new(now),
             more: false,
             hints_seen: 0,
@@ -101,13 +113,17 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     async fn collect(&mut self) -> Result<(), CollectError> {
         loop {
+            let returned = self.outbox.take_returned();
+            self.release(&returned);
             let now = Instant::now();
             let next = self.next_action(now);
+            let sleeps = self.has_nothing_to_do(now);
+            self.sleeper.wish(sleeps);
             tokio::select! {
                 biased;
                 () = stopped(&mut self.stop) => return Ok(()),
                 // Before the sink, which a fast reader keeps changing: what was taken must be settled meanwhile.
-                () = sleep_until(next.into()) => {
+                () = wait_until(next) => {
                     if !self.act(Instant::now()).await? {
                         return Ok(());
                     }
@@ -116,6 +132,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                     self.paused_until = None;
                 },
                 Ok(()) = self.hints.changed() => self.note_hints(),
+                news = self.sleeper.news() => {
+                    if !self.rest(news).await? {
+                        return Ok(());
+                    }
+                }
             }
         }
     }
@@ -125,20 +146,42 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if !self.connection.is_open() {
             return self.connection.next_attempt();
         }
-        let next = [self.outbox.settle_at(now), self.look_at(now), self.outbox.stale_at()]
-            .into_iter()
-            .flatten()
-            .min();
+        let next =
+            [self.outbox.settle_at(now), self.look_at(now), self.outbox.stale_at(), self.queue.tend_at()]
+                .into_iter()
+                .flatten()
+                .min();
         next.unwrap_or(now + self.poll_interval)
     }
 
     fn look_at(&self, now: Instant) -> Option<Instant> {
-        if self.outbox.wanted() == 0 {
-            return None;
-        }
+        self.outbox.room(self.limit)?;
         let poll = self.polled + self.poll_interval;
         let look = if self.more { now } else { self.batcher.next_look().map_or(poll, |look| look.min(poll)) };
         Some(self.paused_until.map_or(look, |until| look.max(until)))
+    }
+
+    /// Whether only a token, or time, gives a reason to look.
+    fn has_nothing_to_do(&self, now: Instant) -> bool {
+        self.connection.is_open()
+            && self.outbox.room(self.limit).is_some()
+            && !self.more
+            && self.batcher.is_idle()
+            && self.paused_until.is_none_or(|until| until <= now)
+    }
+
+    /// Asks the queue what there is before sleeping; answers whether to go on.
+    async fn rest(&mut self, news: Outcome) -> Result<bool, CollectError> {
+        if news == Outcome::Refused {
+            self.batcher.refused(Instant::now());
+            return Ok(true);
+        }
+        match self.outbox.attend(Some(&mut self.stop), self.queue.prospect(self.limit)).await? {
+            Attended::Stopped => return Ok(false),
+            Attended::Done(Err(error)) => self.lost(&error),
+            Attended::Done(Ok(prospect)) => self.batcher.prospected(prospect, Instant::now()),
+        }
+        Ok(true)
     }
 
     /// Does what is due; answers whether to go on.
@@ -152,11 +195,15 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             self.release(&batches);
             self.paused_until = Some(now + STALE);
         }
-        if is_due(self.outbox.settle_at(now)) {
-            self.settle().await?;
+        if is_due(self.queue.tend_at()) {
+            self.tend().await?;
         }
+        let settles = is_due(self.outbox.settle_at(now));
         if self.connection.is_open() && is_due(self.look_at(now)) {
-            return self.look().await;
+            return self.look(settles).await;
+        }
+        if settles {
+            self.settle().await?;
         }
         Ok(true)
     }
@@ -178,30 +225,49 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     async fn settle(&mut self) -> Result<(), CollectError> {
-        let batches = self.outbox.unsettled().to_vec();
-        // Not broken off by a stop: it is short, and what it records need not go out again.
-        let attended = self.outbox.attend(None, self.queue.settle(&batches));
+        let settlements = self.outbox.take_settlements(Instant::now());
+        // Not broken off by a stop: it is short, and what it records need not go out again. If it fails, the queue
+        // itself keeps them.
+        let attended = self.outbox.attend(None, self.queue.exchange(settlements, None));
         if let Attended::Done(Err(error)) = attended.await? {
             self.lost(&error);
         }
-        // If that failed, the queue itself knows them as settled.
-        self.outbox.settled(batches.len(), Instant::now());
         Ok(())
     }
 
-    /// Claims what there is room for, and sends it; answers whether to go on.
-    async fn look(&mut self) -> Result<bool, CollectError> {
+    async fn tend(&mut self) -> Result<(), CollectError> {
+        match self.outbox.attend(None, self.queue.tend()).await? {
+            Attended::Done(Err(error)) => self.lost(&error),
+            Attended::Done(Ok(lost)) if !lost.is_empty() => {
+                tracing::warn!(
+                    "{} batches took so long that somebody else has their tokens now; what the reader says of them is \
+                     ignored",
+                    lost.len()
+                );
+                self.outbox.forget(&lost);
+                // What else was not begun is as old, and is better judged again.
+                self.recall();
+            }
+            Attended::Done(Ok(_)) | Attended::Stopped => {}
+        }
+        Ok(())
+    }
+
+    /// Claims what there is room for, and sends it; answers whether to go on. Settles on the same way what the reader
+    /// has, if that is due as well.
+    async fn look(&mut self, settles: bool) -> Result<bool, CollectError> {
         let now = Instant::now();
+        let Some(room) = self.outbox.room(self.limit) else { return Ok(true) };
         let again = now >= self.polled + self.poll_interval;
-        let want = Want {
-            batches: self.outbox.wanted(),
-            limit: self.limit,
-            partial: self.batcher.is_due(now),
-            again,
-        };
+        let want =
+            Want { batches: room.batches, limit: room.limit, partial: self.batcher.is_due(now), again };
+        // What this look leaves is no reason for anybody to announce more.
+        self.sleeper.wish(false);
         // Hints from here on may tell of tokens that this look does not see.
         self.hints_seen = *self.hints.borrow_and_update();
-        match self.outbox.attend(Some(&mut self.stop), self.queue.claim(want)).await? {
+        let settlements = if settles { self.outbox.take_settlements(now) } else { Vec::new() };
+        let exchange = self.queue.exchange(settlements, Some(want));
+        match self.outbox.attend(Some(&mut self.stop), exchange).await? {
             Attended::Stopped => return Ok(false),
             Attended::Done(Err(error)) => self.lost(&error),
             Attended::Done(Ok(claim)) => {
@@ -209,7 +275,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                     tracing::info!("{sentence}");
                 }
                 self.more = claim.batches.len() == want.batches;
-                self.batcher.looked(claim.waiting, !claim.batches.is_empty(), Instant::now());
+                self.batcher.looked(claim.waiting, claim.batches.len(), Instant::now());
                 if again {
                     self.polled = now;
                 }
@@ -222,11 +288,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     fn send(&mut self, claim: Claim) {
         let signer = Arc::clone(&self.signer.borrow());
         for batch in claim.batches {
-            let line = Line::of(&batch, &signer);
+            let line = Line::of(&batch, &signer, self.line_format);
             for (id, reason) in &line.passed {
                 tracing::warn!(token = id, "this token is passed and gets no mail: {reason}");
             }
-            self.outbox.send(batch.id, line);
+            self.outbox.send(batch.id, batch.name, line);
         }
     }
 
@@ -238,7 +304,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     fn release(&mut self, batches: &[BatchId]) {
         if !batches.is_empty() {
-            tracing::debug!("{} lines were taken back before they were written", batches.len());
+            tracing::debug!("{} lines were taken back before the reader read them", batches.len());
             self.queue.release(batches);
             self.more = true;
         }
@@ -257,48 +323,14 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.hints_seen = hints;
         self.batcher.hint(new, Instant::now());
     }
+}
 
-    /// Lets the reader take what is on its way, and records it.
-    async fn finish(&mut self, sink_works: bool) {
-        self.recall();
-        let end = Instant::now() + GRACE;
-        while sink_works && self.outbox.in_flight() > 0 {
-            let changed = timeout_at(end.into(), self.outbox.changed()).await;
-            if !matches!(changed, Ok(Ok(_))) {
-                break;
-            }
-        }
-        self.outbox.note_taken();
-        if self.connection.was_open() {
-            let recorded = timeout(LAST_SETTLEMENT, self.settle_finally()).await.is_ok_and(|settled| settled);
-            if !recorded {
-                tracing::warn!(
-                    "the database could not be told what the reader took last; that goes out again"
-                );
-            }
-        }
-        let left = self.outbox.in_flight();
-        if left > 0 {
-            tracing::warn!("the reader has not taken {left} lines; their tokens go out again");
-        }
-    }
-
-    /// Settles what the reader has, over a new connection if need be.
-    async fn settle_finally(&mut self) -> bool {
-        loop {
-            let batches = self.outbox.unsettled().to_vec();
-            self.outbox.settled(batches.len(), Instant::now());
-            match self.queue.settle(&batches).await {
-                Ok(()) => return true,
-                Err(QueueError::Unavailable(_)) => sleep(SETTLE_PAUSE).await,
-                Err(_) => return false,
-            }
-            match self.queue.open().await {
-                // It has recorded what was settled.
-                Ok(()) => return true,
-                Err(QueueError::Unavailable(_)) => sleep(SETTLE_PAUSE).await,
-                Err(_) => return false,
-            }
-        }
+/// Without the millisecond by which a timer is late.
+async fn wait_until(time: Instant) {
+    if time > Instant::now() {
+        sleep_until(time.into()).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,18 +4,25 @@
 //! notifications for it, and vacuum wait. A notification is a hint to look, never a count, because the server merges
 //! those of one transaction. Tokens that were announced while nobody listened are found because each new connection
 //! counts as a hint, once it listens.
+//!
+//! The same connection holds the lock by which writers know that this collector sleeps ([`crate::sleeper`]).
 
 use std::convert::Infallible;
 use std::error::Error as _;
+use std::future::pending;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
+use tokio_postgres::Client;
 
 use crate::backoff::Backoff;
 use crate::outage::Outage;
 use crate::postgres::{self, ConnectionSettings, Session, SessionOptions};
+use crate::sleeper::Attendant;
+
+const SETTINGS: &str = include_str!("listener_settings.sql");
 
 /// How often the connection is asked something, and how long the answer is waited for. Together they are how late a
 /// connection that died without a word is noticed.
@@ -34,8 +41,13 @@ pub struct Listener {
 
 impl Listener {
     /// Starts listening on `channel`, and goes on for ever. The connection is asked something at least every
-    /// `healthcheck_interval`.
-    pub fn start(connection: ConnectionSettings, channel: &str, healthcheck_interval: Duration) -> Self {
+    /// `healthcheck_interval`. `attendant` is given if writers announce only while somebody sleeps.
+    pub fn start(
+        connection: ConnectionSettings,
+        channel: &str,
+        healthcheck_interval: Duration,
+        attendant: Option<Attendant>,
+    ) -> Self {
         let (sender, hints) = watch::channel(0);
         let listening = Listening {
             connection,
@@ -45,7 +57,7 @@ impl Listener {
             question_interval: QUESTION_INTERVAL.min(healthcheck_interval),
             hints: sender,
         };
-        Self { hints, task: tokio::spawn(listening.run()) }
+        Self { hints, task: tokio::spawn(listening.run(attendant)) }
     }
 
     /// The number of hints so far, to be watched.
@@ -74,14 +86,15 @@ struct Listening {
 }
 
 impl Listening {
-    async fn run(self) -> Infallible {
+    async fn run(self, mut attendant: Option<Attendant>) -> Infallible {
         let mut backoff = Backoff::default();
         let mut outage = Outage::of(&format!("listening on `{}`", self.channel));
         loop {
-            let cause = match self.connect().await {
+            let connecting = Box::pin(self.connect());
+            let cause = match while_refusing(attendant.as_mut(), connecting).await {
                 Ok(session) => {
                     let connected = Instant::now();
-                    let cause = self.listen(session, &mut outage).await;
+                    let cause = self.listen(session, attendant.as_mut(), &mut outage).await;
                     if connected.elapsed() >= LASTED {
                         backoff.reset();
                     }
@@ -92,7 +105,7 @@ impl Listening {
             if let Some(sentence) = outage.failed(&cause, Instant::now()) {
                 tracing::warn!("{sentence}");
             }
-            sleep(backoff.pause()).await;
+            while_refusing(attendant.as_mut(), sleep(backoff.pause())).await;
         }
     }
 
@@ -105,7 +118,12 @@ impl Listening {
     }
 
     /// Listens until the connection is lost; returns why it is.
-    async fn listen(&self, session: Session, outage: &mut Outage) -> String {
+    async fn listen(
+        &self,
+        session: Session,
+        attendant: Option<&mut Attendant>,
+        outage: &mut Outage,
+    ) -> String {
         let Session { client, mut connection, .. } = session;
         let hints = self.hints.clone();
         // In a task of its own, so that it is read also while a question waits for its answer.
@@ -118,25 +136,58 @@ impl Listening {
                 }
             }
         }));
-        let mut statement = self.statement.as_str();
-        loop {
-            match timeout(ANSWER, client.batch_execute(statement)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return cause(&error),
-                Err(_) => return format!("no answer within {} s", ANSWER.as_secs()),
-            }
-            if statement == self.statement {
-                // Only now, when nothing can be missed any more, is it time to look for what was.
-                self.hints.send_modify(|count| *count += 1);
-                let again = outage.over(Instant::now());
-                tracing::info!("{}", again.unwrap_or_else(|| format!("listening on `{}`", self.channel)));
-                statement = "SELECT 1";
-            }
-            if let Ok(ended) = timeout(self.question_interval, &mut reading.0).await {
-                return ended.unwrap_or_else(|error| error.to_string());
+        for statement in [SETTINGS, &self.statement] {
+            if let Err(cause) = ask(&client, statement).await {
+                return cause;
             }
         }
+        // Only now, when nothing can be missed any more, is it time to look for what was.
+        self.hints.send_modify(|count| *count += 1);
+        let again = outage.over(Instant::now());
+        tracing::info!("{}", again.unwrap_or_else(|| format!("listening on `{}`", self.channel)));
+        let questions = async {
+            loop {
+                sleep(self.question_interval).await;
+                if let Err(cause) = ask(&client, "SELECT 1").await {
+                    return cause;
+                }
+            }
+        };
+        tokio::select! {
+            cause = questions => cause,
+            cause = serve(attendant, &client, self.hints.subscribe()) => cause,
+            ended = &mut reading.0 => ended.unwrap_or_else(|error| error.to_string()),
+        }
     }
+}
+
+/// Does `work` while nobody can sleep.
+async fn while_refusing<T>(attendant: Option<&mut Attendant>, work: impl Future<Output = T>) -> T {
+    let Some(attendant) = attendant else { return work.await };
+    tokio::select! {
+        never = attendant.refuse() => match never {},
+        done = work => done,
+    }
+}
+
+async fn serve(attendant: Option<&mut Attendant>, client: &Client, hints: watch::Receiver<u64>) -> String {
+    let Some(attendant) = attendant else { return pending().await };
+    match attendant.serve(client, hints, ANSWER).await {
+        Ok(never) => match never {},
+        Err(Some(error)) => cause(&error),
+        Err(None) => no_answer(),
+    }
+}
+
+async fn ask(client: &Client, statement: &str) -> Result<(), String> {
+    match timeout(ANSWER, client.batch_execute(statement)).await {
+        Ok(answer) => answer.map_err(|error| cause(&error)),
+        Err(_) => Err(no_answer()),
+    }
+}
+
+fn no_answer() -> String {
+    format!("no answer within {} s", ANSWER.as_secs())
 }
 
 struct AbortOnDrop<T>(JoinHandle<T>);

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use mailroom::commands::{collect, keygen, migrate, sign, verify};
+use mailroom::commands::{collect, keygen, migrate, prune, retry, sign, status, verify};
 use mailroom::telemetry::{self, LogFormat, LogLevel};
 use mailroom::usage;
 
@@ -30,9 +30,22 @@ enum Command {
     /// machine. Times are in milliseconds, or carry a unit: 500ms, 5s, 2m, 1h.
     ///
     /// Collects until SIGTERM or SIGINT, and waits for a database that is away. SIGHUP reads the key file again.
-    Collect(collect::Arguments),
+    Collect(Box<collect::Arguments>),
     /// Bring the database to the schema that this version works with, or back
     Migrate(migrate::Arguments),
+    /// Show how much waits, is being sent, was given up or expired
+    ///
+    /// Of the queue of deliveries in the database of `MAILROOM_DATABASE_URL`.
+    Status(status::Arguments),
+    /// Put tokens that were given up back into the queue
+    ///
+    /// Ids are those of the rows of the table tokens, which log lines name. A token goes out once, however many put it back at
+    /// the same time. Ends with 1 if one that is named is not dead.
+    Retry(retry::Arguments),
+    /// Delete what is old from the log of hand-overs
+    ///
+    /// In steps of a few milliseconds, beside collectors and everybody else.
+    Prune(prune::Arguments),
     /// Say whether a token is genuine
     ///
     /// That is, whether one of the keys signed it for this action and code and, in v2 and v3, whether it is still valid. It
@@ -76,6 +89,19 @@ async fn run(command: Command) -> ExitCode {
             Err(error) => failed(&error, error.exit_code()),
         },
         Command::Migrate(arguments) => match migrate::run(&arguments).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error, error.exit_code()),
+        },
+        Command::Status(arguments) => match status::run(arguments).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error, error.exit_code()),
+        },
+        Command::Retry(arguments) => match retry::run(&arguments).await {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => failed(&error, error.exit_code()),
+        },
+        Command::Prune(arguments) => match prune::run(arguments).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failed(&error, error.exit_code()),
         },

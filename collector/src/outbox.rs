@@ -1,14 +1,17 @@
 //! Lines on their way to the reader, and the batches that the reader has and the queue was not told of.
 
+use std::collections::HashMap;
 use std::future::{Future, pending};
+use std::mem;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use crate::line::Line;
 use crate::prefetch::Prefetch;
-use crate::queue::BatchId;
+use crate::queue::{BatchId, Exception, Settlement};
 use crate::shutdown::{Stop, stopped};
-use crate::sink::{Sink, SinkError};
+use crate::signer::Unfit;
+use crate::sink::{Parcel, Readiness, Sink, SinkError};
 
 /// The shortest time between two settlements, each of which is a commit.
 pub const SETTLE_PAUSE: Duration = Duration::from_millis(20);
@@ -21,8 +24,21 @@ pub const STALE: Duration = Duration::from_secs(1);
 pub struct Outbox<S> {
     sink: S,
     prefetch: Prefetch,
-    unsettled: Vec<BatchId>,
+    /// Of batches on their way, the tokens that their lines do not carry.
+    left_out: HashMap<BatchId, Vec<(i64, Exception)>>,
+    unsettled: Vec<Settlement>,
     settled_at: Option<Instant>,
+    /// Batches that the reader will never read, of which the queue was not told.
+    returned: Vec<BatchId>,
+}
+
+/// What there is room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// How many batches.
+    pub batches: usize,
+    /// The most tokens of each.
+    pub limit: usize,
 }
 
 /// What came first.
@@ -37,12 +53,25 @@ pub enum Attended<T> {
 impl<S: Sink> Outbox<S> {
     /// Nothing sent yet.
     pub fn new(sink: S, prefetch: Prefetch) -> Self {
-        Self { sink, prefetch, unsettled: Vec::new(), settled_at: None }
+        Self {
+            sink,
+            prefetch,
+            left_out: HashMap::new(),
+            unsettled: Vec::new(),
+            settled_at: None,
+            returned: Vec::new(),
+        }
     }
 
-    /// How many batches there is room for now.
-    pub fn wanted(&self) -> usize {
-        self.prefetch.wanted(self.sink.in_flight())
+    /// What there is room for now, in batches of at most `limit` tokens.
+    pub fn room(&self, limit: usize) -> Option<Room> {
+        let in_flight = self.sink.in_flight();
+        let room = match self.sink.readiness() {
+            Readiness::Away => return None,
+            Readiness::OnTrial => Room { batches: usize::from(in_flight == 0), limit: 1 },
+            Readiness::Ready => Room { batches: self.prefetch.wanted(in_flight), limit },
+        };
+        (room.batches > 0).then_some(room)
     }
 
     /// How many lines are on their way.
@@ -51,12 +80,17 @@ impl<S: Sink> Outbox<S> {
     }
 
     /// Sends the line of a batch. One without tokens has nothing to wait for.
-    pub fn send(&mut self, batch: BatchId, line: Line) {
-        if line.tokens == 0 {
-            self.unsettled.push(batch);
-        } else {
-            self.sink.send(batch, line.bytes);
+    pub fn send(&mut self, batch: BatchId, name: u128, line: Line) {
+        let dead = |(id, unfit): (i64, Unfit)| (id, Exception::Dead { reason: unfit.to_string() });
+        let left_out: Vec<_> = line.passed.into_iter().map(dead).collect();
+        if line.ids.is_empty() {
+            self.unsettled.push(Settlement { batch, exceptions: left_out });
+            return;
         }
+        if !left_out.is_empty() {
+            self.left_out.insert(batch, left_out);
+        }
+        self.sink.send(Parcel { batch, name, ids: line.ids, line: line.bytes });
     }
 
     /// Waits until something happens to the lines; answers whether the reader took any. Can be dropped at any point.
@@ -66,6 +100,7 @@ impl<S: Sink> Outbox<S> {
     pub async fn changed(&mut self) -> Result<bool, SinkError> {
         let changed = self.sink.changed().await;
         let is_taken = self.note_taken();
+        self.note_returned();
         changed.map(|()| is_taken)
     }
 
@@ -97,15 +132,10 @@ impl<S: Sink> Outbox<S> {
         (!self.unsettled.is_empty()).then_some(next)
     }
 
-    /// The batches that the reader has and the queue was not told of, in the order of taking.
-    pub fn unsettled(&self) -> &[BatchId] {
-        &self.unsettled
-    }
-
-    /// The queue knows the first `count` of them.
-    pub fn settled(&mut self, count: usize, now: Instant) {
-        self.unsettled.drain(..count);
+    /// What became of batches since the last time, in the order of taking, for the queue to be told at `now`.
+    pub fn take_settlements(&mut self, now: Instant) -> Vec<Settlement> {
         self.settled_at = Some(now);
+        mem::take(&mut self.unsettled)
     }
 
     /// When lines wait too long to be begun, if any wait and their number follows the reader.
@@ -116,16 +146,60 @@ impl<S: Sink> Outbox<S> {
         self.sink.waiting_since().map(|since| since + STALE)
     }
 
-    /// Takes back what was not begun.
+    /// Takes back what was not begun, and tells what came back by itself.
     pub fn recall(&mut self) -> Vec<BatchId> {
-        self.sink.recall()
+        self.note_returned();
+        self.returned.extend(self.sink.recall());
+        self.take_returned()
+    }
+
+    /// Batches that came back because the reader will never read them.
+    pub fn take_returned(&mut self) -> Vec<BatchId> {
+        let batches = mem::take(&mut self.returned);
+        for batch in &batches {
+            self.left_out.remove(batch);
+        }
+        batches
+    }
+
+    /// Somebody else sends these batches now.
+    pub fn forget(&mut self, batches: &[BatchId]) {
+        self.sink.forget(batches);
+        for batch in batches {
+            self.left_out.remove(batch);
+        }
+    }
+
+    /// Nothing more is sent; returns until when the reader may take what is on its way.
+    pub fn close(&mut self, now: Instant) -> Instant {
+        let by = now + self.sink.grace();
+        self.sink.close(by);
+        by
+    }
+
+    /// Gives up what is still on its way; answers how many lines that is.
+    pub fn abandon(&mut self) -> usize {
+        let left = self.sink.in_flight();
+        self.sink.abandon();
+        self.note_taken();
+        self.note_returned();
+        left
+    }
+
+    /// Whether nothing is left to wait for after [`close`](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.sink.is_closed()
     }
 
     /// [`Outbox::recall`] because the reader is slow: less is sent from now on.
     pub fn recall_from_slow_reader(&mut self) -> Vec<BatchId> {
-        let batches = self.sink.recall();
+        let batches = self.recall();
         self.prefetch.recalled(self.sink.in_flight());
         batches
+    }
+
+    fn note_returned(&mut self) {
+        self.returned.extend(self.sink.returned());
     }
 
     /// Notes what the reader took since the last time; answers whether it took anything.
@@ -133,7 +207,9 @@ impl<S: Sink> Outbox<S> {
         let before = self.unsettled.len();
         for taken in self.sink.taken() {
             self.prefetch.taken(taken.after);
-            self.unsettled.push(taken.batch);
+            let mut exceptions = taken.exceptions;
+            exceptions.extend(self.left_out.remove(&taken.batch).unwrap_or_default());
+            self.unsettled.push(Settlement { batch: taken.batch, exceptions });
         }
         self.unsettled.len() > before
     }

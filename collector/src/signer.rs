@@ -77,6 +77,7 @@ mod tests {
     fn token(action: Action, secret: &[u8], code: Option<&str>) -> Token {
         Token {
             id: 1,
+            attempt: 1,
             action,
             email: Vec::new(),
             login: Vec::new(),

@@ -10,7 +10,7 @@ export function files(document) {
   const named = /^(?:\/\/ (\S+)|<!-- (\S+) -->)\n/;
   return Object.fromEntries(
     blocks(document)
-      .filter(({ language }) => language === "js" || language === "html")
+      .filter(({ language }) => ["js", "ts", "html"].includes(language))
       .map(({ text }) => {
         const [, script, page] = named.exec(text) ?? [];
         const name = script ?? page;

@@ -35,6 +35,13 @@ pub fn command(database_url: &str) -> Result<Command> {
     Ok(command)
 }
 
+/// The same for the queue of a base schema, `cursor`.
+pub fn on_base_schema(database_url: &str) -> Result<Command> {
+    let mut command = command(database_url)?;
+    command.env("MAILROOM_QUEUE_KIND", "cursor");
+    Ok(command)
+}
+
 impl Collector {
     /// Starts it with a pipe for its lines. Nobody reads them until [`output`](Self::output) is taken or
     /// [`lines`](Self::lines) called.
@@ -176,6 +183,14 @@ impl Lines {
     /// The tokens of the next line.
     pub fn next_batch(&self) -> Result<Vec<Item>> {
         items(&self.next_line()?)
+    }
+
+    /// The tokens of the next line, however long it takes; `None` when the output has ended.
+    pub fn next_batch_or_end(&self) -> Result<Option<Vec<Item>>> {
+        match self.receiver.recv() {
+            Ok(line) => Ok(Some(items(&String::from_utf8(line)?)?)),
+            Err(_) => Ok(None),
+        }
     }
 
     /// The next tokens, of whole lines; as soon as there are `count`, not more are waited for.

@@ -19,7 +19,7 @@ fn failure(command: &mut Command) -> Result<(Option<i32>, String)> {
 
 /// A command whose settings are sound; no server need be there for a wrong setting to be found.
 fn collect() -> Result<Command> {
-    collector::command("postgresql://postgres:topsecret@localhost:1/nowhere")
+    collector::on_base_schema("postgresql://postgres:topsecret@localhost:1/nowhere")
 }
 
 fn assert_refused(command: &mut Command, sentence: &str) -> Result<()> {
@@ -126,9 +126,8 @@ fn a_wrong_number_or_time_is_named_with_what_is_allowed() -> Result<()> {
          MAILROOM_BATCH_TIMEOUT",
     )?;
     assert_refused(
-        collect()?.env("MAILROOM_QUEUE_KIND", "deliveries"),
-        "MAILROOM_QUEUE_KIND is `deliveries`, but this release collects from the queue `cursor` only; set it to \
-         `cursor`",
+        collect()?.env("MAILROOM_QUEUE_KIND", "leases"),
+        "MAILROOM_QUEUE_KIND is `leases`, but must be `cursor` or `deliveries`",
     )
 }
 
@@ -155,12 +154,12 @@ fn database_failure(command: &mut Command) -> Result<String> {
 async fn an_unknown_queue_is_named_with_those_there_are() -> Result<()> {
     let database = Database::with_base_schema()?;
     let sentence = "there is no queue `letters` (MAILROOM_QUEUE_NAME): the table jobs knows: mailroom";
-    let mut command = collector::command(database.url())?;
+    let mut command = collector::on_base_schema(database.url())?;
     assert_eq!(database_failure(command.env("MAILROOM_QUEUE_NAME", "letters"))?, sentence);
 
     database.connect().await?.batch_execute("DELETE FROM jobs").await?;
     assert_eq!(
-        database_failure(&mut collector::command(database.url())?)?,
+        database_failure(&mut collector::on_base_schema(database.url())?)?,
         "there is no queue `mailroom` (MAILROOM_QUEUE_NAME): the table jobs has no row"
     );
     Ok(())
@@ -169,13 +168,13 @@ async fn an_unknown_queue_is_named_with_those_there_are() -> Result<()> {
 #[tokio::test]
 async fn a_schema_that_is_absent_or_too_old_names_the_command_that_mends_it() -> Result<()> {
     let database = Database::create()?;
-    let ending = "run `mailroom migrate up`, or name the right database and schema in MAILROOM_DATABASE_URL";
-    let text = database_failure(&mut collector::command(database.url())?)?;
+    let ending = "set MAILROOM_QUEUE_KIND to `cursor` for a schema from before migration 15";
+    let text = database_failure(&mut collector::on_base_schema(database.url())?)?;
     assert!(text.contains("relation \"jobs\" does not exist") && text.ends_with(ending), "{text}");
 
     let database = Database::with_base_schema()?;
     database.connect().await?.batch_execute("ALTER TABLE tokens DROP COLUMN code").await?;
-    let text = database_failure(&mut collector::command(database.url())?)?;
+    let text = database_failure(&mut collector::on_base_schema(database.url())?)?;
     assert!(text.contains("column \"code\" does not exist") && text.ends_with(ending), "{text}");
     Ok(())
 }
@@ -189,16 +188,16 @@ async fn a_missing_privilege_is_named_before_anything_is_sent() -> Result<()> {
     client.batch_execute(&grant).await?;
     client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@b.test', 'a')").await?;
     let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
-    let text = database_failure(&mut collector::command(&url)?)?;
+    let text = database_failure(&mut collector::on_base_schema(&url)?)?;
     assert!(text.contains("permission denied for table jobs"), "{text}");
     assert!(
-        text.ends_with("it needs SELECT on accounts and tokens, and SELECT and UPDATE on jobs"),
+        text.ends_with("of the queue `cursor` SELECT on accounts and tokens, and SELECT and UPDATE on jobs"),
         "{text}"
     );
 
     // With just these privileges it works.
     client.batch_execute(&format!("GRANT UPDATE ON jobs TO {role}")).await?;
-    let mut collector = Collector::start(collector::command(&url)?.args(["--batch-timeout", "0"]))?;
+    let mut collector = Collector::start(collector::on_base_schema(&url)?.args(["--batch-timeout", "0"]))?;
     assert_eq!(collector.lines()?.next_items(1)?[0].login, "a");
     collector.stop()?;
     client.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await?;
@@ -228,7 +227,8 @@ async fn a_bad_row_is_passed_with_its_id_and_reason_and_the_others_go_out() -> R
              UPDATE accounts SET login = E'1\\n1,victim@example.test,victim' WHERE id = 11;",
         )
         .await?;
-    let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
+    let mut collector =
+        Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]))?;
     let sent: Vec<_> = collector.lines()?.next_items(3)?.into_iter().map(|item| item.login).collect();
     assert_eq!(sent, ["user12", "user13", "user14"]);
     let log = collector.stop()?;
@@ -264,7 +264,8 @@ async fn a_batch_of_bad_rows_is_no_line_and_does_not_stop_the_queue() -> Result<
              INSERT INTO accounts (email, login) VALUES ('good@example.test', 'good')",
         )
         .await?;
-    let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
+    let mut collector =
+        Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]))?;
     let batch = collector.lines()?.next_batch()?;
     assert_eq!(batch.len(), 1);
     assert_eq!(batch[0].login, "good");

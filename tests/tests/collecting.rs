@@ -64,7 +64,7 @@ async fn a_line_is_byte_for_byte_what_existing_readers_expect() -> Result<()> {
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
     client.batch_execute(KNOWN_ROWS).await?;
-    let mut command = collector::command(database.url())?;
+    let mut command = collector::on_base_schema(database.url())?;
     let mut collector = Collector::start(command.env("MAILROOM_BATCH_LIMIT", "3"))?;
     assert_eq!(collector.lines()?.next_line()?, KNOWN_LINE);
     collector.stop()?;
@@ -98,7 +98,7 @@ async fn every_token_is_signed_as_the_format_says_on_the_newest_schema_too() -> 
 async fn a_full_batch_goes_out_at_once_and_a_notification_is_what_wakes() -> Result<()> {
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
-    let mut command = collector::command(database.url())?;
+    let mut command = collector::on_base_schema(database.url())?;
     // Neither a timeout nor a poll can be what sends these lines.
     command.args(["--batch-timeout", "1h", "--healthcheck-interval", "1h", "--poll-interval", "1h"]);
     let mut collector = Collector::start(command.args(["--batch-limit", "3"]))?;
@@ -123,7 +123,7 @@ async fn a_full_batch_goes_out_at_once_and_a_notification_is_what_wakes() -> Res
 async fn a_batch_that_does_not_fill_goes_out_after_the_timeout() -> Result<()> {
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
-    let mut command = collector::command(database.url())?;
+    let mut command = collector::on_base_schema(database.url())?;
     let mut collector = Collector::start(command.env("MAILROOM_BATCH_TIMEOUT", "1500"))?;
     let lines = collector.lines()?;
     collector.wait_for_log("listening on", 1)?;
@@ -140,7 +140,7 @@ async fn a_batch_that_does_not_fill_goes_out_after_the_timeout() -> Result<()> {
 async fn a_hundred_thousand_accounts_of_one_transaction_are_delivered_whole() -> Result<()> {
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
-    let mut command = collector::command(database.url())?;
+    let mut command = collector::on_base_schema(database.url())?;
     let mut collector = Collector::start(command.args(["--batch-limit", "100"]))?;
     let lines = collector.lines()?;
     collector.wait_for_log("listening on", 1)?;
@@ -163,7 +163,7 @@ async fn what_the_database_already_holds_is_collected_at_the_start() -> Result<(
     let client = database.connect().await?;
     register(&client, 1..=25).await?;
     client.batch_execute("UPDATE jobs SET last_seq = 5").await?;
-    let mut command = collector::command(database.url())?;
+    let mut command = collector::on_base_schema(database.url())?;
     let mut collector = Collector::start(command.args(["--batch-timeout", "200"]))?;
     let items: Vec<_> = collector.lines()?.next_items(20)?.into_iter().map(|item| item.login).collect();
     assert_eq!(items, logins(6..=25));
@@ -178,7 +178,7 @@ async fn lines_can_go_to_a_file() -> Result<()> {
     register(&client, 1..=30).await?;
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("lines");
-    let mut command = collector::command(database.url())?;
+    let mut command = collector::on_base_schema(database.url())?;
     let collector = Collector::start_writing_to(&mut command, File::create(&path)?)?;
     wait_until(|| std::fs::read_to_string(&path).is_ok_and(|text| text.lines().count() == 3))?;
     collector.stop()?;
@@ -196,7 +196,7 @@ async fn lines_can_go_to_a_file() -> Result<()> {
 async fn the_log_is_json_on_request_and_shows_no_secrets_and_no_addresses() -> Result<()> {
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
-    let mut command = collector::command(database.url())?;
+    let mut command = collector::on_base_schema(database.url())?;
     command.args(["--log-format", "json", "--log-level", "debug", "--batch-timeout", "100"]);
     let mut collector = Collector::start(&mut command)?;
     let lines = collector.lines()?;

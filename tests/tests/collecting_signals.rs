@@ -15,7 +15,7 @@ use rustix::process::Signal;
 const OTHER_KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 fn eager(database: &Database) -> Result<Command> {
-    let mut command = collector::command(database.url())?;
+    let mut command = collector::on_base_schema(database.url())?;
     command.args(["--batch-timeout", "0"]);
     Ok(command)
 }
@@ -76,7 +76,8 @@ async fn a_second_signal_ends_it_at_once() -> Result<()> {
 
 #[tokio::test]
 async fn a_signal_ends_it_while_the_database_is_away() -> Result<()> {
-    let collector = Collector::start(&mut collector::command("postgresql://postgres@127.0.0.1:1/nowhere")?)?;
+    let collector =
+        Collector::start(&mut collector::on_base_schema("postgresql://postgres@127.0.0.1:1/nowhere")?)?;
     collector.wait_for_log("not collecting", 1)?;
     let log = collector.stop()?;
     assert!(!log.contains("goes out again"), "{log}");

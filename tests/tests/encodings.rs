@@ -34,7 +34,7 @@ impl Encoded {
     }
 
     fn collector(&self) -> Result<Command> {
-        let mut command = collector::command(&self.url)?;
+        let mut command = collector::on_base_schema(&self.url)?;
         command.args(["--batch-timeout", "0", "--poll-interval", "200ms"]);
         Ok(command)
     }

@@ -83,7 +83,7 @@ async fn no_token_is_lost_while_keys_change(format: &str) -> Result<()> {
     let keys: Vec<_> = (0..=CHANGES.len()).map(|_| new_key(format)).collect::<Result<_>>()?;
     fs::write(&file, format!("{}\n", keys[0][0]))?;
 
-    let mut command = collector::command(database.url())?;
+    let mut command = collector::on_base_schema(database.url())?;
     command.args(["--batch-timeout", "100", "--batch-limit", "20", "--token-format", format]);
     command.env_remove("MAILROOM_SECRET_KEY").env("MAILROOM_KEY_FILE", &file);
     let mut collector = Collector::start(&mut command)?;

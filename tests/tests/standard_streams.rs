@@ -35,7 +35,7 @@ async fn a_standard_output_that_discards_the_lines_is_refused_and_the_cursor_sta
     let client = database.connect().await?;
     register(&client, 1..=20).await?;
     for redirection in [">&-", ">/dev/null", "1<>/dev/null"] {
-        let output = redirected(&collector::command(database.url())?, redirection).output()?;
+        let output = redirected(&collector::on_base_schema(database.url())?, redirection).output()?;
         let errors = String::from_utf8(output.stderr)?;
         assert_eq!(output.status.code(), Some(2), "{redirection}: {errors}");
         let sentence = "mailroom: standard output is closed or discards what is written to it";
@@ -50,7 +50,7 @@ async fn a_collector_whose_log_nobody_reads_goes_on_and_hears_everything() -> Re
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
     register(&client, 1..=1).await?;
-    let mut command = collector::command(database.url())?;
+    let mut command = collector::on_base_schema(database.url())?;
     // Only a notification can be what sends the second line.
     command.args(["--batch-timeout", "0", "--healthcheck-interval", "1h", "--poll-interval", "1h"]);
     let mut child = command.stdout(Stdio::piped()).stderr(nobody()?).spawn()?;
@@ -115,7 +115,7 @@ async fn a_killed_collector_leaves_whole_lines_in_a_pipe_that_outlives_it() -> R
     let (mut reader, writer) = pipe()?;
     // A line of about 25,000 bytes, so that the four that are sent at first do not fit into the pipe.
     let start = || -> Result<Collector> {
-        let mut command = collector::command(database.url())?;
+        let mut command = collector::on_base_schema(database.url())?;
         command.args(["--batch-limit", "200", "--batch-timeout", "0"]);
         Collector::start_writing_to(&mut command, writer.try_clone()?)
     };

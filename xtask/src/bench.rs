@@ -16,6 +16,10 @@ const NATIVE: [&str; 4] = ["bench", "--quiet", "--package=mailroom-verifier-core
 const DRAIN: [&str; 5] =
     ["--release", "--package=xtask", "--package=mailroom", "--bin=mailroom-drain", "--bin=mailroom"];
 
+/// The program that registers people while `mailroom` collects.
+const WAKING: [&str; 5] =
+    ["--release", "--package=xtask", "--package=mailroom", "--bin=mailroom-waking", "--bin=mailroom"];
+
 #[derive(clap::Args)]
 pub(crate) struct Options {
     #[command(subcommand)]
@@ -44,8 +48,35 @@ enum What {
     },
     /// The start of a Node process that imports the npm package and verifies a first token, beside an empty one
     Start,
-    /// The waiting tokens that `mailroom collect` signs and hands over in a second, on a throwaway PostgreSQL
+    /// The waiting tokens that `mailroom collect` signs and hands over in a second, beside other queues that do nothing with
+    /// their jobs, on a throwaway PostgreSQL
     Drain(Drain),
+    /// The same with the queue of deliveries alone, with and without a snapshot that is held open elsewhere
+    Pinned(Pinned),
+    /// From the commit of a registration to its line, of a collector that sleeps and sends single tokens
+    Latency {
+        /// How many registrations
+        #[arg(long, value_name = "N", default_value_t = 500)]
+        tokens: usize,
+
+        /// The PostgreSQL to run: a version such as 15 or 18, or the folder of its programs
+        #[arg(long, value_name = "VERSION", value_parser = Wanted::parse)]
+        postgres: Option<Wanted>,
+    },
+    /// Registrations by 1 and by 16 writers while a collector is woken, while one only polls, and while all are announced
+    Wake {
+        /// How many rounds each of the three gets; they take turns
+        #[arg(long, value_name = "N", default_value_t = 5)]
+        rounds: usize,
+
+        /// How long a round registers
+        #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+        seconds: u64,
+
+        /// The PostgreSQL to run: a version such as 15 or 18, or the folder of its programs
+        #[arg(long, value_name = "VERSION", value_parser = Wanted::parse)]
+        postgres: Option<Wanted>,
+    },
     /// Whether the time of a verification in the npm package's module says anything about a tag (Welch's t-test)
     Timing,
     /// One verification by the npm package in Node, beside other ways to do it and the native core
@@ -54,11 +85,30 @@ enum What {
 
 #[derive(clap::Args)]
 struct Drain {
-    /// How many tokens wait; a multiple of 1,000
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    /// How many tokens wait; a multiple of 1,000. The slowest of the other queues get a fifth of it
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
     tokens: usize,
 
-    /// How many rounds each batch limit gets; the limits take turns
+    /// How many rounds each queue and batch limit gets; they take turns
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    rounds: usize,
+
+    /// Leave the other queues out, which are installed from npm
+    #[arg(long)]
+    alone: bool,
+
+    /// The PostgreSQL to run: a version such as 15 or 18, or the folder of its programs
+    #[arg(long, value_name = "VERSION", value_parser = Wanted::parse)]
+    postgres: Option<Wanted>,
+}
+
+#[derive(clap::Args)]
+struct Pinned {
+    /// How many tokens wait; a multiple of 1,000
+    #[arg(long, value_name = "N", default_value_t = 300_000)]
+    tokens: usize,
+
+    /// How many rounds there are with the snapshot and without it; they take turns
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
 
@@ -74,7 +124,28 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         What::Requests { rounds } => database("time-requests", *rounds),
         What::Start => program("start")?,
         What::Timing => program("timing")?,
-        What::Drain(settings) => drain(settings)?,
+        What::Drain(settings) => {
+            let mut command = drain(settings.tokens, settings.rounds, settings.postgres.as_ref())?;
+            if settings.alone {
+                command.arg("--alone");
+            } else {
+                node::install(&workspace().join("tests/bench/peers"))?;
+                command.env("MAILROOM_BENCH_NODE", node::newest()?);
+            }
+            command
+        }
+        What::Pinned(settings) => {
+            let mut command = drain(settings.tokens, settings.rounds, settings.postgres.as_ref())?;
+            command.arg("--pinned");
+            command
+        }
+        What::Latency { tokens, postgres } => {
+            waking(postgres.as_ref(), ["latency".to_owned(), format!("--tokens={tokens}")])?
+        }
+        What::Wake { rounds, seconds, postgres } => waking(
+            postgres.as_ref(),
+            ["wake".to_owned(), format!("--rounds={rounds}"), format!("--seconds={seconds}")],
+        )?,
         What::Verify => verify()?,
     };
     if options.json {
@@ -112,14 +183,27 @@ fn verify() -> Result<Command> {
     program("verify")
 }
 
-fn drain(settings: &Drain) -> Result<Command> {
-    let wanted = settings.postgres.clone().map_or_else(Wanted::from_environment, Ok)?;
+fn drain(tokens: usize, rounds: usize, postgres: Option<&Wanted>) -> Result<Command> {
+    let wanted = postgres.cloned().map_or_else(Wanted::from_environment, Ok)?;
     let installation = Installation::find(&wanted)?;
     eprintln!("building mailroom and the benchmark, optimized ...");
     let built = tools::cargo(["build"].into_iter().chain(DRAIN)).status().context("cannot run cargo")?;
     ensure!(built.success(), "the benchmark does not compile");
     let mut command = Command::new(target_folder().join("release/mailroom-drain"));
-    command.arg(format!("--tokens={}", settings.tokens)).arg(format!("--rounds={}", settings.rounds));
+    command.arg(format!("--tokens={tokens}")).arg(format!("--rounds={rounds}"));
+    command.env("MAILROOM_TEST_PROGRAM", target_folder().join("release/mailroom"));
+    command.env("MAILROOM_TEST_POSTGRES", installation.programs);
+    Ok(command)
+}
+
+fn waking(postgres: Option<&Wanted>, arguments: impl IntoIterator<Item = String>) -> Result<Command> {
+    let wanted = postgres.cloned().map_or_else(Wanted::from_environment, Ok)?;
+    let installation = Installation::find(&wanted)?;
+    eprintln!("building mailroom and the benchmark, optimized ...");
+    let built = tools::cargo(["build"].into_iter().chain(WAKING)).status().context("cannot run cargo")?;
+    ensure!(built.success(), "the benchmark does not compile");
+    let mut command = Command::new(target_folder().join("release/mailroom-waking"));
+    command.args(arguments);
     command.env("MAILROOM_TEST_PROGRAM", target_folder().join("release/mailroom"));
     command.env("MAILROOM_TEST_POSTGRES", installation.programs);
     Ok(command)

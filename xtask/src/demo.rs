@@ -8,13 +8,14 @@ use anyhow::{Context, Result};
 use mailroom_tests::postgres::{Installation, Wanted};
 
 use crate::step::Steps;
-use crate::{node, rust, tools};
+use crate::{node, rust, tools, web};
 
 const BUILD: &str = "build mailroom and the demonstration";
+const SITE: &str = "build the pages, the edge function and the services";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// End after 25 accounts and 10 recoveries; exit 0 only if every token came out and was verified twice
+    /// In the terminal: 25 accounts and 10 recoveries; exit 0 only if every token came out and was verified twice
     #[arg(long)]
     once: bool,
 
@@ -65,6 +66,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     });
     if !steps.has_passed(BUILD) {
         return Ok(ExitCode::FAILURE);
+    }
+    if !options.once {
+        let Some(site) = steps.task(SITE, web::build) else { return Ok(ExitCode::FAILURE) };
+        site.name_to(&mut demonstration);
     }
     Err(demonstration.exec()).context("cannot run the demonstration")
 }

@@ -11,6 +11,7 @@ mod rust;
 mod step;
 mod test;
 mod tools;
+mod web;
 
 use std::process::ExitCode;
 
@@ -22,7 +23,7 @@ use clap::Parser;
 enum Task {
     /// Measures the npm package and the collector
     Bench(bench::Options),
-    /// Registers accounts in a throwaway PostgreSQL and checks every token that comes out, twice
+    /// Shows the whole way of a link on web pages: register, receive, click, and see the edge decide
     Demo(demo::Options),
     /// Tries inputs that nobody thought of on every parser and on redeeming
     Fuzz(fuzz::Options),

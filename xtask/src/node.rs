@@ -1,7 +1,8 @@
 //! Node, and what npm installs for the tests.
 
+use std::env::consts;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -22,6 +23,17 @@ pub(crate) fn command() -> Result<Command> {
     let version = version(&said).with_context(|| format!("node gives no version: {hint}"))?;
     ensure!(version >= OLDEST, "Node.js {} is too old: {hint}", said.trim());
     Ok(Command::new("node"))
+}
+
+/// The newest version, which the tests have from npm: for programs that need it, and what is measured.
+pub(crate) fn newest() -> Result<PathBuf> {
+    install_test_tools()?;
+    let system = if consts::OS == "macos" { "darwin" } else { consts::OS };
+    let processor = if consts::ARCH == "aarch64" { "arm64" } else { "x64" };
+    let program = format!("tests/node_modules/node-newest-{system}-{processor}/bin/node");
+    let program = workspace().join(program);
+    ensure!(program.is_file(), "npm has no Node.js for this machine: {} is missing", program.display());
+    Ok(program)
 }
 
 /// Installs what `tests/package-lock.json` lists: runtimes, bundlers and checkers.

@@ -5,14 +5,21 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use mailroom_tests::postgres::{Cluster, Wanted};
+use mailroom_tests::postgres::{Cluster, Installation, Wanted};
 use mailroom_tests::tools::workspace;
 
 use crate::lint::CORE_TARGETS;
 use crate::step::Steps;
 use crate::tools;
+
+/// The tests under fault. They take long and mostly wait, so they run once, and more of them at the same time.
+const FAULTS: [&str; 2] = ["faults", "full_disk"];
+
+/// How many of them run at the same time: each waits for leases, servers and stalls most of its time.
+const FAULTS_AT_ONCE: &str = "8";
 
 /// What a test that runs against PostgreSQL has in its text. It runs on each version, the others once.
 const DATABASE_MARKS: [&str; 2] = ["Database::", "Cluster::"];
@@ -71,6 +78,32 @@ pub(crate) fn with_database(steps: &mut Steps, versions: &[Wanted]) {
     }
 }
 
+/// Every fault that the promises of the queue name, in a short form, on the first version.
+pub(crate) fn faults(steps: &mut Steps, versions: &[Wanted]) {
+    let Some(wanted) = versions.first().filter(|_| build(steps)) else { return };
+    let command = Installation::find(wanted).and_then(|installation| {
+        let mut command = tools::cargo(["test", "--package", "mailroom-tests", "--no-fail-fast"]);
+        command.args(FAULTS.iter().flat_map(|name| ["--test", name]));
+        command.args(["--", "--test-threads", FAULTS_AT_ONCE]);
+        command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
+        command.env("MAILROOM_TEST_POSTGRES", installation.programs);
+        // They stop servers, so they need their own.
+        command.env_remove("MAILROOM_TEST_DATABASE_URL");
+        Ok(command)
+    });
+    steps.later("tests under fault", None, command);
+}
+
+/// Faults of every kind at random, for some time.
+pub(crate) fn chaos(duration: Duration, seed: u64, wanted: &Wanted) -> Result<Command> {
+    let installation = Installation::find(wanted)?;
+    let mut command = Command::new(tools::built("chaos")?);
+    command.arg(duration.as_secs().to_string()).arg(seed.to_string());
+    command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
+    command.env("MAILROOM_TEST_POSTGRES", installation.programs);
+    Ok(command)
+}
+
 fn database_tests() -> Result<Command> {
     let mut command = tools::cargo(["test", "--workspace", "--no-fail-fast"]);
     command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
@@ -82,10 +115,11 @@ fn needs_database(source: &str) -> bool {
     DATABASE_MARKS.iter().any(|mark| source.contains(mark))
 }
 
-/// Names the integration tests whose text is as asked for.
+/// Names the integration tests whose text is as asked for, without those under fault.
 fn select(command: &mut Command, wanted: impl Fn(&str) -> bool) -> Result<()> {
     for test in integration_tests()? {
-        if wanted(&test.source) {
+        let is_under_fault = FAULTS.iter().any(|name| test.name == *name);
+        if !is_under_fault && wanted(&test.source) {
             command.arg("--test").arg(test.name);
         }
     }

@@ -1,7 +1,8 @@
 //! `mailroom collect`: signs the tokens of a queue and hands them to the reader of standard output.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -10,14 +11,17 @@ use tokio::sync::watch;
 
 use crate::collector::{CollectError, Collector};
 use crate::config::{
-    CollectFlags, CollectSettings, DATABASE_URL, QueueKind, SettingError, process_variables, set_variable,
+    CollectFlags, CollectSettings, DATABASE_URL, QueueKind, SettingError, Wake, process_variables,
+    set_variable,
 };
 use crate::keys::{KeyError, KeySource, Use};
 use crate::listener::Listener;
 use crate::postgres::{ConnectionSettings, ProcessEnvironment, SettingsError};
-use crate::queue::{CursorQueue, Intervals};
+use crate::queue::{CursorQueue, DeliveriesQueue, EitherQueue, Intervals};
+use crate::retention::Pruner;
 use crate::shutdown;
-use crate::sink::{StartError, Stdout};
+use crate::sink::{Sender, StartError, Stdout};
+use crate::sleeper::{self, Sleeper};
 use crate::telemetry;
 
 /// Arguments of `mailroom collect`.
@@ -76,31 +80,98 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
     let connection = connection_settings()?;
     let format = settings.token_format;
     let source = KeySource::find(flags.key_file.as_ref(), Use::Signing(format), &process_variables)?;
-    let signer = source.load(&process_variables)?.signer(format)?;
-    let (signer_sender, signer) = watch::channel(Arc::new(signer));
+    let keys = source.load(&process_variables)?;
+    let (signer_sender, signer) = watch::channel(Arc::new(keys.signer(format)?));
 
     let mut signals = shutdown::on_signals()?;
     let mut hangups = shutdown::on_hangup(move || reload(&source, format, &signer_sender))?;
-    let sink = Stdout::start()?;
+    let destination = match &settings.sender {
+        Some(command) => Destination::Sender(Box::new(Sender::new(command.clone(), settings.sender_timeout))),
+        None => Destination::Stdout(Stdout::start()?),
+    };
+    tracing::info!("{}", introduction(&settings, keys.count()));
     let queue = match settings.queue_kind {
         QueueKind::Cursor => {
             let intervals = Intervals { poll: settings.poll_interval, reread: settings.healthcheck_interval };
-            CursorQueue::new(connection.clone(), &settings.queue_name, intervals)
+            let queue = CursorQueue::new(connection.clone(), &settings.queue_name, intervals);
+            EitherQueue::Cursor(Box::new(queue))
+        }
+        QueueKind::Deliveries => {
+            let queue = DeliveriesQueue::new(connection.clone(), settings.deliveries, settings.lease);
+            EitherQueue::Deliveries(Box::new(queue.map_err(io::Error::from)?))
         }
     };
-    let mut listener = Listener::start(connection, &settings.channel, settings.healthcheck_interval);
-    let collector = Collector::new(queue, sink, &settings, signer, listener.hints(), signals.stop());
+    // On the base schema everything is announced, whoever sleeps.
+    let (sleeper, attendant) = match settings.queue_kind {
+        QueueKind::Deliveries if settings.wake == Wake::Hint => {
+            let (sleeper, attendant) = sleeper::pair();
+            (sleeper, Some(attendant))
+        }
+        _ => (Sleeper::without_lock(), None),
+    };
+    let _pruner = match (settings.queue_kind, settings.retention) {
+        (QueueKind::Deliveries, Some(age)) => Some(Pruner::start(connection.clone(), age)),
+        _ => None,
+    };
+    let mut listener = (settings.wake == Wake::Hint)
+        .then(|| Listener::start(connection, &settings.channel, settings.healthcheck_interval, attendant));
+    let hints = listener.as_ref().map_or_else(nothing_heard, Listener::hints);
+    let stop = signals.stop();
+    let collecting: Collecting = match destination {
+        Destination::Stdout(sink) => {
+            Box::pin(Collector::new(queue, sink, &settings, signer, hints, sleeper, stop).run())
+        }
+        Destination::Sender(sink) => {
+            Box::pin(Collector::new(queue, *sink, &settings, signer, hints, sleeper, stop).run())
+        }
+    };
     let stop = signals.stopper();
     let task_ended = async {
         tokio::select! {
-            () = listener.ended() => "the task that listens to the database",
+            () = ended(listener.as_mut()) => "the task that listens to the database",
             () = signals.ended() => "the task that hears SIGTERM and SIGINT",
             _ = &mut hangups => "the task that hears SIGHUP",
         }
     };
-    alongside(task_ended, || _ = stop.send_replace(true), Box::pin(collector.run())).await?;
+    alongside(task_ended, || _ = stop.send_replace(true), collecting).await?;
     tracing::info!("ended");
     Ok(())
+}
+
+type Collecting = Pin<Box<dyn Future<Output = Result<(), CollectError>>>>;
+
+enum Destination {
+    Stdout(Stdout),
+    Sender(Box<Sender>),
+}
+
+/// What somebody who reads a log wants to know first.
+fn introduction(settings: &CollectSettings, keys: usize) -> String {
+    let reader = match &settings.sender {
+        Some(command) => format!("the sender `{}`", command.name()),
+        None => "standard output".to_owned(),
+    };
+    format!(
+        "mailroom {}: {} tokens of the queue kind `{}` go to {reader} as {} lines of at most {}; {keys} {}",
+        env!("CARGO_PKG_VERSION"),
+        settings.token_format,
+        settings.queue_kind.name(),
+        settings.line_format.name(),
+        settings.batch_limit,
+        if keys == 1 { "key" } else { "keys" },
+    )
+}
+
+/// The hints of nobody, who ends before he has given any.
+fn nothing_heard() -> watch::Receiver<u64> {
+    watch::channel(0).1
+}
+
+async fn ended(listener: Option<&mut Listener>) {
+    match listener {
+        Some(listener) => listener.ended().await,
+        None => pending().await,
+    }
 }
 
 /// Runs the collector. When a task that it relies on ends before it, it is asked to end in order, and that is an error:
@@ -146,7 +217,7 @@ fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer
             Ok((new, count)) => {
                 signer.send_replace(Arc::new(new));
                 tracing::info!(
-                    "SIGHUP: read {count} keys from {}; the first one signs from now on",
+                    "SIGHUP: read {}; the first of its keys signs from now on, of {count}",
                     path.display()
                 );
             }
@@ -158,7 +229,7 @@ fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::future::{pending, ready};
+    use std::future::ready;
 
     #[tokio::test]
     async fn a_task_that_ends_too_early_ends_the_collector_in_order_and_is_an_error() {

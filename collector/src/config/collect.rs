@@ -6,7 +6,11 @@ use std::time::Duration;
 
 use mailroom_verifier_core::Version;
 
-use super::{Origin, Setting, SettingError, Span, Variables, token_format, value};
+use super::{
+    CollectFlags, DeliverySettings, Origin, Setting, SettingError, Span, Variables, token_format, value,
+};
+use crate::line::LineFormat;
+use crate::sink::SenderCommand;
 use crate::telemetry::{LogFormat, LogLevel};
 
 /// Rows of a batch; the upper end keeps a line, which is held in memory whole, below 10 MB.
@@ -14,6 +18,8 @@ const BATCH_LIMITS: RangeInclusive<usize> = 1..=10_000;
 const BATCH_TIMEOUTS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3_600);
 /// The lower end keeps an idle collector from asking the database without a pause.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(86_400);
+const SENDER_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3_600);
+const LEASES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 const PREFETCH_BATCHES: RangeInclusive<usize> = 1..=1_000;
 
 const CHANNEL_NAME: Setting = Setting { flag: "--channel-name", variable: "MAILROOM_CHANNEL_NAME" };
@@ -24,105 +30,19 @@ const HEALTHCHECK_INTERVAL: Setting =
 const BATCH_TIMEOUT: Setting = Setting { flag: "--batch-timeout", variable: "MAILROOM_BATCH_TIMEOUT" };
 const BATCH_LIMIT: Setting = Setting { flag: "--batch-limit", variable: "MAILROOM_BATCH_LIMIT" };
 const POLL_INTERVAL: Setting = Setting { flag: "--poll-interval", variable: "MAILROOM_POLL_INTERVAL" };
+const WAKE: Setting = Setting { flag: "--wake", variable: "MAILROOM_WAKE" };
+const RETENTION: Setting = Setting { flag: "--retention", variable: "MAILROOM_RETENTION" };
 const PREFETCH: Setting = Setting { flag: "--prefetch", variable: "MAILROOM_PREFETCH" };
+const LINE_FORMAT: Setting = Setting { flag: "--line-format", variable: "MAILROOM_LINE_FORMAT" };
+const SENDER: Setting = Setting { flag: "--sender", variable: "MAILROOM_SENDER" };
+const SENDER_TIMEOUT: Setting = Setting { flag: "--sender-timeout", variable: "MAILROOM_SENDER_TIMEOUT" };
+const LEASE: Setting = Setting { flag: "--lease", variable: "MAILROOM_LEASE" };
 const LOG_FORMAT: Setting = Setting { flag: "--log-format", variable: "MAILROOM_LOG_FORMAT" };
 const LOG_LEVEL: Setting = Setting { flag: "--log-level", variable: "MAILROOM_LOG_LEVEL" };
 
-/// The flags of `mailroom collect`, as they were written.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub struct CollectFlags {
-    #[arg(
-        long,
-        value_name = "FILE",
-        help = "File of keys: the first line signs, the others only verify [env: MAILROOM_KEY_FILE]"
-    )]
-    pub(crate) key_file: Option<OsString>,
-
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        help = "Format of the tokens: v1, v2 or v3 [env: MAILROOM_TOKEN_FORMAT] [default: v1]"
-    )]
-    pub(crate) token_format: Option<OsString>,
-
-    #[arg(
-        long,
-        value_name = "NAME",
-        help = "Channel on which the database announces tokens [env: MAILROOM_CHANNEL_NAME] [default: token_insert]"
-    )]
-    pub(crate) channel_name: Option<OsString>,
-
-    #[arg(
-        long,
-        value_name = "NAME",
-        help = "Row of the table `jobs` that keeps the cursor [env: MAILROOM_QUEUE_NAME] [default: mailroom]"
-    )]
-    pub(crate) queue_name: Option<OsString>,
-
-    #[arg(
-        long,
-        value_name = "KIND",
-        help = "Kind of the queue; this release has `cursor` only [env: MAILROOM_QUEUE_KIND] [default: cursor]"
-    )]
-    pub(crate) queue_kind: Option<OsString>,
-
-    #[arg(
-        long,
-        value_name = "MS",
-        allow_negative_numbers = true,
-        help = "How often all tokens beyond the cursor are read again, 100ms to 24h, not below the batch timeout; polls \
-                and questions to the listening connection are at most this far apart \
-                [env: MAILROOM_HEALTHCHECK_INTERVAL] [default: 270000]"
-    )]
-    pub(crate) healthcheck_interval: Option<OsString>,
-
-    #[arg(
-        long,
-        value_name = "MS",
-        allow_negative_numbers = true,
-        help = "How long a token waits for its batch to fill, 0 to 1h [env: MAILROOM_BATCH_TIMEOUT] [default: 5000]"
-    )]
-    pub(crate) batch_timeout: Option<OsString>,
-
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        help = "Most tokens of a batch, which is one line, 1 to 10000 [env: MAILROOM_BATCH_LIMIT] [default: 10]"
-    )]
-    pub(crate) batch_limit: Option<OsString>,
-
-    #[arg(
-        long,
-        value_name = "MS",
-        allow_negative_numbers = true,
-        help = "How often to look without having been woken, 100ms to 24h [env: MAILROOM_POLL_INTERVAL] [default: 5s]"
-    )]
-    pub(crate) poll_interval: Option<OsString>,
-
-    #[arg(
-        long,
-        value_name = "BATCHES",
-        allow_negative_numbers = true,
-        help = "Batches on their way to the reader at once, 1 to 1000, or `auto`, which follows how fast the reader \
-                takes them [env: MAILROOM_PREFETCH] [default: auto]"
-    )]
-    pub(crate) prefetch: Option<OsString>,
-
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        help = "Form of the log lines on standard error: text or json [env: MAILROOM_LOG_FORMAT] [default: text]"
-    )]
-    pub(crate) log_format: Option<OsString>,
-
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        help = "Least important log lines to write: error, warn, info or debug [env: MAILROOM_LOG_LEVEL] [default: info]"
-    )]
-    pub(crate) log_level: Option<OsString>,
-}
+/// The upper end is a hundred years.
+const RETENTIONS: RangeInclusive<Duration> =
+    Duration::from_secs(86_400)..=Duration::from_secs(36_500 * 86_400);
 
 /// What `mailroom collect` runs with, apart from the database and the keys.
 #[derive(Clone, Debug)]
@@ -135,6 +55,10 @@ pub struct CollectSettings {
     pub queue_name: String,
     /// Which queue to collect from.
     pub queue_kind: QueueKind,
+    /// What the queue `deliveries` does about tokens that do not go out at once.
+    pub deliveries: DeliverySettings,
+    /// How long a claimed batch is this collector's without being renewed.
+    pub lease: Duration,
     /// How often all tokens beyond the cursor are read again, and the longest time between two polls and between two
     /// questions to the listening connection.
     pub healthcheck_interval: Duration,
@@ -144,8 +68,18 @@ pub struct CollectSettings {
     pub batch_limit: usize,
     /// How often to look without a notification; at most the health-check interval.
     pub poll_interval: Duration,
+    /// What makes the collector look.
+    pub wake: Wake,
+    /// From which age on hand-overs are pruned from the log; `None` if they never are.
+    pub retention: Option<Duration>,
     /// How many batches are on their way to the reader at once.
     pub prefetch: Prefetch,
+    /// The form of the lines; a sender always gets [`LineFormat::Ndjson`].
+    pub line_format: LineFormat,
+    /// The program that gets the lines; standard output if there is none.
+    pub sender: Option<SenderCommand>,
+    /// How long a sender may answer nothing.
+    pub sender_timeout: Duration,
     /// The form of log lines.
     pub log_format: LogFormat,
     /// The least important log lines to write.
@@ -157,6 +91,27 @@ pub struct CollectSettings {
 pub enum QueueKind {
     /// `jobs.last_seq`, on an untouched base schema.
     Cursor,
+    /// Rows that are queued, leased and logged.
+    Deliveries,
+}
+
+/// What makes the collector look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Notifications; the poll covers those that are lost.
+    Hint,
+    /// The poll alone. Saves a connection, and the database never announces anything to this collector.
+    Poll,
+}
+
+impl QueueKind {
+    /// As the setting spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cursor => "cursor",
+            Self::Deliveries => "deliveries",
+        }
+    }
 }
 
 /// How many batches may be on their way to the reader at once.
@@ -198,8 +153,35 @@ impl CollectSettings {
             })?;
         let (_, poll_interval) = POLL_INTERVAL
             .value(f.poll_interval.as_ref(), variables, "5s", |text| value::duration(text, &INTERVALS))?;
+        let (_, wake) = WAKE.value(f.wake.as_ref(), variables, "hint", |text| {
+            value::one_of(text, &[("hint", Wake::Hint), ("poll", Wake::Poll)])
+        })?;
+        let (_, retention) = RETENTION.value(f.retention.as_ref(), variables, "30d", retention_or_off)?;
         let (_, prefetch) = PREFETCH.value(f.prefetch.as_ref(), variables, "auto", prefetch)?;
 
+        let sender = sender(f.sender.as_ref(), variables)?;
+        let (_, line_format) = LINE_FORMAT.value(f.line_format.as_ref(), variables, "csv", |text| {
+            value::one_of(text, &[("csv", LineFormat::Csv), ("ndjson", LineFormat::Ndjson)])
+        })?;
+        let (_, sender_timeout) =
+            SENDER_TIMEOUT.value(f.sender_timeout.as_ref(), variables, "30s", |text| {
+                value::duration(text, &SENDER_TIMEOUTS)
+            })?;
+        let (lease_origin, lease) =
+            LEASE.value(f.lease.as_ref(), variables, "90s", |text| value::duration(text, &LEASES))?;
+        let (kind_origin, queue_kind) = queue_kind(f.queue_kind.as_ref(), variables)?;
+
+        if lease < 2 * sender_timeout {
+            return Err(SettingError::LeaseTooShort {
+                lease_origin,
+                lease: Span(lease),
+                timeout: Span(sender_timeout),
+                timeout_name: SENDER_TIMEOUT.variable,
+            });
+        }
+        if sender.is_some() && queue_kind == QueueKind::Cursor {
+            return Err(SettingError::SenderOfCursor { kind_origin });
+        }
         if healthcheck_interval < batch_timeout {
             return Err(SettingError::HealthcheckBelowTimeout {
                 interval_origin,
@@ -212,23 +194,55 @@ impl CollectSettings {
             token_format: token_format(f.token_format.as_ref(), variables)?,
             channel,
             queue_name,
-            queue_kind: queue_kind(f.queue_kind.as_ref(), variables)?,
+            queue_kind,
+            deliveries: DeliverySettings::read(&f.deliveries, variables)?,
             healthcheck_interval,
             batch_timeout,
             batch_limit,
             poll_interval: poll_interval.min(healthcheck_interval),
+            wake,
+            retention,
             prefetch,
+            line_format: if sender.is_some() { LineFormat::Ndjson } else { line_format },
+            sender,
+            sender_timeout,
+            lease,
             log_format,
             log_level,
         })
     }
 }
 
-fn queue_kind(flag: Option<&OsString>, variables: Variables<'_>) -> Result<QueueKind, SettingError> {
-    let kinds = [("cursor", Some(QueueKind::Cursor)), ("deliveries", None)];
-    let (origin, kind): (Origin, _) =
-        QUEUE_KIND.value(flag, variables, "cursor", |text| value::one_of(text, &kinds))?;
-    kind.ok_or(SettingError::NoDeliveries { origin })
+/// The command is not shown when it cannot be used: its arguments may be secret.
+fn sender(flag: Option<&OsString>, variables: Variables<'_>) -> Result<Option<SenderCommand>, SettingError> {
+    let (origin, text) = SENDER.text(flag, variables, "")?;
+    if matches!(origin, Origin::Default(_)) {
+        return Ok(None);
+    }
+    SenderCommand::parse(&text).map(Some).map_err(|_| SettingError::NoCommand { origin })
+}
+
+/// An age from which what is done may be forgotten.
+///
+/// # Errors
+/// Anything but a whole number of hours or days, from one day on.
+pub fn retention(text: &str) -> Result<Duration, value::NotAllowed> {
+    value::age(text, &RETENTIONS)
+}
+
+fn retention_or_off(text: &str) -> Result<Option<Duration>, value::NotAllowed> {
+    if text == "off" {
+        return Ok(None);
+    }
+    retention(text).map(Some).map_err(|value::NotAllowed(ages)| value::NotAllowed(format!("`off` or {ages}")))
+}
+
+fn queue_kind(
+    flag: Option<&OsString>,
+    variables: Variables<'_>,
+) -> Result<(Origin, QueueKind), SettingError> {
+    let kinds = [("cursor", QueueKind::Cursor), ("deliveries", QueueKind::Deliveries)];
+    QUEUE_KIND.value(flag, variables, "deliveries", |text| value::one_of(text, &kinds))
 }
 
 fn prefetch(text: &str) -> Result<Prefetch, value::NotAllowed> {
@@ -257,12 +271,18 @@ mod tests {
         assert_eq!(settings.token_format, Version::V1);
         assert_eq!(settings.channel, "token_insert");
         assert_eq!(settings.queue_name, "mailroom");
-        assert_eq!(settings.queue_kind, QueueKind::Cursor);
+        assert_eq!(settings.queue_kind, QueueKind::Deliveries);
         assert_eq!(settings.healthcheck_interval, Duration::from_secs(270));
         assert_eq!(settings.batch_timeout, Duration::from_secs(5));
         assert_eq!(settings.batch_limit, 10);
         assert_eq!(settings.poll_interval, Duration::from_secs(5));
+        assert_eq!(settings.wake, Wake::Hint);
+        assert_eq!(settings.retention, Some(Duration::from_secs(30 * 86_400)));
         assert_eq!(settings.prefetch, Prefetch::Auto);
+        assert_eq!(settings.line_format, LineFormat::Csv);
+        assert_eq!(settings.sender, None);
+        assert_eq!(settings.sender_timeout, Duration::from_secs(30));
+        assert_eq!(settings.lease, Duration::from_secs(90));
         assert_eq!(settings.log_format, LogFormat::Text);
         assert_eq!(settings.log_level, LogLevel::Info);
     }
@@ -297,6 +317,11 @@ mod tests {
     }
 
     #[test]
+    fn pruning_can_be_switched_off() {
+        assert_eq!(read(&[("MAILROOM_RETENTION", "off")]).unwrap().retention, None);
+    }
+
+    #[test]
     fn every_invalid_value_is_one_sentence_that_names_its_variable() {
         const LIMIT: &str = "but must be a whole number from 1 to 10000";
         const SPAN: &str =
@@ -315,6 +340,50 @@ mod tests {
                     .to_owned(),
             ),
             ("MAILROOM_POLL_INTERVAL", "0", format!("MAILROOM_POLL_INTERVAL is `0`, {SPAN} 100ms to 24h")),
+            ("MAILROOM_WAKE", "never", "MAILROOM_WAKE is `never`, but must be `hint` or `poll`".to_owned()),
+            (
+                "MAILROOM_RETENTION",
+                "30",
+                "MAILROOM_RETENTION is `30`, but must be `off` or a whole number with the unit h or d, from 24h to 36500d"
+                    .to_owned(),
+            ),
+            (
+                "MAILROOM_PREFETCH",
+                "0",
+                "MAILROOM_PREFETCH is `0`, but must be `auto` or a whole number from 1 to 1000".to_owned(),
+            ),
+            (
+                "MAILROOM_LINE_FORMAT",
+                "json",
+                "MAILROOM_LINE_FORMAT is `json`, but must be `csv` or `ndjson`".to_owned(),
+            ),
+            (
+                "MAILROOM_SENDER",
+                "send --key 'hunter2",
+                "MAILROOM_SENDER is no command; it must be a program with its arguments, separated by blanks, and quoted \
+                 as in a shell"
+                    .to_owned(),
+            ),
+            (
+                "MAILROOM_SENDER_TIMEOUT",
+                "soon",
+                format!("MAILROOM_SENDER_TIMEOUT is `soon`, {SPAN} 100ms to 1h"),
+            ),
+            ("MAILROOM_LEASE", "0", format!("MAILROOM_LEASE is `0`, {SPAN} 1s to 24h")),
+            (
+                "MAILROOM_LEASE",
+                "59999",
+                "MAILROOM_LEASE is 59999ms, which is below twice the sender's timeout of 30s; raise it, or lower \
+                 MAILROOM_SENDER_TIMEOUT"
+                    .to_owned(),
+            ),
+            (
+                "MAILROOM_SENDER_TIMEOUT",
+                "46s",
+                "the default of MAILROOM_LEASE is 90s, which is below twice the sender's timeout of 46s; raise it, or \
+                 lower MAILROOM_SENDER_TIMEOUT"
+                    .to_owned(),
+            ),
             (
                 "MAILROOM_PREFETCH",
                 "many",
@@ -329,13 +398,6 @@ mod tests {
                 "MAILROOM_QUEUE_KIND",
                 "Cursor",
                 "MAILROOM_QUEUE_KIND is `Cursor`, but must be `cursor` or `deliveries`".to_owned(),
-            ),
-            (
-                "MAILROOM_QUEUE_KIND",
-                "deliveries",
-                "MAILROOM_QUEUE_KIND is `deliveries`, but this release collects from the queue `cursor` only; set it \
-                 to `cursor`"
-                    .to_owned(),
             ),
             (
                 "MAILROOM_LOG_LEVEL",

@@ -4,6 +4,8 @@
 //! that names the flag or the variable; secrets come from the environment or a file only and are never shown.
 
 mod collect;
+mod deliveries;
+mod flags;
 mod value;
 
 use std::ffi::OsString;
@@ -11,7 +13,9 @@ use std::fmt;
 
 use mailroom_verifier_core::Version;
 
-pub use collect::{CollectFlags, CollectSettings, Prefetch, QueueKind};
+pub use collect::{CollectSettings, Prefetch, QueueKind, Wake, retention};
+pub use deliveries::{DeliveryFlags, DeliverySettings};
+pub use flags::CollectFlags;
 pub use value::{NotAllowed, Span};
 
 /// The variable that says which database to connect to. It may hold a password, so there is no flag for it.
@@ -56,14 +60,6 @@ pub enum SettingError {
         /// The flag or variable.
         origin: Origin,
     },
-    /// A queue that this release does not have.
-    #[error(
-        "{origin} is `deliveries`, but this release collects from the queue `cursor` only; set it to `cursor`"
-    )]
-    NoDeliveries {
-        /// The flag or variable.
-        origin: Origin,
-    },
     /// Two settings contradict each other.
     #[error(
         "{interval_origin} is {interval}, which is below the batch timeout of {timeout}; raise it, or lower {timeout_name}"
@@ -76,6 +72,37 @@ pub enum SettingError {
         /// The batch timeout.
         timeout: Span,
         /// The variable of the batch timeout.
+        timeout_name: &'static str,
+    },
+    /// A sender that is no command.
+    #[error(
+        "{origin} is no command; it must be a program with its arguments, separated by blanks, and quoted as in a shell"
+    )]
+    NoCommand {
+        /// The flag or variable.
+        origin: Origin,
+    },
+    /// A queue that cannot record what a sender answers.
+    #[error(
+        "{kind_origin} is `cursor`, but with a sender it must be `deliveries`: the cursor is one number and cannot record \
+         which tokens are to be tried again"
+    )]
+    SenderOfCursor {
+        /// The flag or variable of the kind of queue.
+        kind_origin: Origin,
+    },
+    /// A claim that could lapse while a sender works.
+    #[error(
+        "{lease_origin} is {lease}, which is below twice the sender's timeout of {timeout}; raise it, or lower {timeout_name}"
+    )]
+    LeaseTooShort {
+        /// The flag or variable of the lease.
+        lease_origin: Origin,
+        /// The lease.
+        lease: Span,
+        /// The sender's timeout.
+        timeout: Span,
+        /// The variable of the sender's timeout.
         timeout_name: &'static str,
     },
     /// Two places for the key.

@@ -52,6 +52,26 @@ pub(super) fn duration(text: &str, range: &RangeInclusive<Duration>) -> Result<D
         })
 }
 
+/// For how long something is kept: a whole number with the unit `h` or `d`, of `range`.
+///
+/// # Errors
+/// A sign, white space, a fraction, no unit or another one, a span outside `range`.
+pub(super) fn age(text: &str, range: &RangeInclusive<Duration>) -> Result<Duration, NotAllowed> {
+    let seconds = match text.as_bytes() {
+        [number @ .., b'd'] => Some((number, 86_400)),
+        [number @ .., b'h'] => Some((number, 3_600)),
+        _ => None,
+    };
+    seconds
+        .and_then(|(number, unit)| digits(str::from_utf8(number).ok()?)?.checked_mul(unit))
+        .map(Duration::from_secs)
+        .filter(|span| range.contains(span))
+        .ok_or_else(|| {
+            let (from, to) = (Span(*range.start()), Span(*range.end()));
+            NotAllowed(format!("a whole number with the unit h or d, from {from} to {to}"))
+        })
+}
+
 /// A name that PostgreSQL keeps whole: 1 to 63 bytes, no NUL.
 ///
 /// # Errors
@@ -84,6 +104,9 @@ impl fmt::Display for Span {
         let milliseconds = self.0.as_millis();
         match milliseconds {
             0 => formatter.write_str("0"),
+            _ if milliseconds.is_multiple_of(86_400_000) && milliseconds > 86_400_000 => {
+                write!(formatter, "{}d", milliseconds / 86_400_000)
+            }
             _ if milliseconds.is_multiple_of(3_600_000) => write!(formatter, "{}h", milliseconds / 3_600_000),
             _ if milliseconds.is_multiple_of(60_000) => write!(formatter, "{}m", milliseconds / 60_000),
             _ if milliseconds.is_multiple_of(1_000) => write!(formatter, "{}s", milliseconds / 1_000),
@@ -129,10 +152,41 @@ mod tests {
     }
 
     #[test]
+    fn an_age_has_hours_or_days() {
+        let range = Duration::from_secs(86_400)..=Duration::from_secs(864_000);
+        for (text, hours) in [("1d", 24), ("24h", 24), ("10d", 240), ("0030h", 30)] {
+            assert_eq!(age(text, &range), Ok(Duration::from_secs(3_600 * hours)), "{text:?}");
+        }
+        for text in [
+            "",
+            "d",
+            "30",
+            "-1d",
+            "+1d",
+            "1.5d",
+            "1 d",
+            "1D",
+            "23h",
+            "11d",
+            "2w",
+            "99999999999999999d",
+            "１d",
+        ] {
+            let error = age(text, &range).unwrap_err();
+            assert_eq!(error.to_string(), "a whole number with the unit h or d, from 24h to 10d", "{text:?}");
+        }
+    }
+
+    #[test]
     fn a_span_is_shown_in_its_largest_whole_unit() {
-        for (milliseconds, text) in
-            [(0, "0"), (1, "1ms"), (1_500, "1500ms"), (270_000, "270s"), (86_400_000, "24h")]
-        {
+        for (milliseconds, text) in [
+            (0, "0"),
+            (1, "1ms"),
+            (1_500, "1500ms"),
+            (270_000, "270s"),
+            (86_400_000, "24h"),
+            (172_800_000, "2d"),
+        ] {
             assert_eq!(Span(Duration::from_millis(milliseconds)).to_string(), text);
         }
     }

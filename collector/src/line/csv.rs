@@ -65,6 +65,7 @@ mod tests {
     fn token(email: &[u8], login: &[u8], code: Option<&[u8]>) -> Token {
         Token {
             id: 1,
+            attempt: 1,
             action: Action::Activate,
             email: email.to_vec(),
             login: login.to_vec(),

@@ -280,6 +280,9 @@ fn server_message(error: &tokio_postgres::Error) -> String {
         return with_causes(error);
     };
     let mut text = format!("{} (SQLSTATE {})", server.message(), server.code().code());
+    if server.code() == &SqlState::INSUFFICIENT_PRIVILEGE {
+        text.push_str("; connect as the role that owns Mailroom's tables");
+    }
     let quotes_rows = ["22", "23"].iter().any(|class| server.code().code().starts_with(class));
     let detail = server.detail().filter(|_| !quotes_rows);
     for part in [detail, server.hint()].into_iter().flatten() {

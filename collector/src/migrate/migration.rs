@@ -52,6 +52,10 @@ pub const MIGRATIONS: &[Migration] = migrations![
     12 redeem_tokens,
     13 request_tokens,
     14 insert_activation_tokens_as_owner,
+    15 create_delivery_queue,
+    16 return_parked_tokens,
+    17 queue_tokens,
+    18 operate_delivery_queue,
 ];
 
 impl Migration {

@@ -47,7 +47,11 @@ traces (version, is_there) AS (
         )),
         (12, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_redeem')),
         (13, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_request')),
-        (14, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_insert' AND prosecdef))
+        (14, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_insert' AND prosecdef)),
+        (15, EXISTS (SELECT FROM relations WHERE relname = 'pending')),
+        (16, EXISTS (SELECT FROM triggers WHERE relname = 'accounts' AND tgname = 'after_account_status_change')),
+        (17, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_token_inserted' AND prosecdef)),
+        (18, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_status'))
 )
 SELECT coalesce(min(version) FILTER (WHERE NOT is_there) - 1, max(version))::bigint AS version
 FROM traces

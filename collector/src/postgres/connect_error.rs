@@ -155,7 +155,7 @@ impl Circumstances<'_> {
             }
             SqlState::INVALID_AUTHORIZATION_SPECIFICATION => self.failed(
                 FailureKind::Authentication,
-                format!("{said}; its file pg_hba.conf decides who may connect, and how"),
+                format!("{said}; its roles and its file pg_hba.conf decide who may connect, and how"),
             ),
             SqlState::INVALID_CATALOG_NAME => self.failed(
                 FailureKind::NoSuchDatabase,

@@ -3,14 +3,21 @@
 //! A queue hands out tokens in batches and is told what became of each batch. It decides what is eligible, keeps what
 //! has to survive this process, and recovers its own connection; it knows nothing of lines and sinks.
 
+mod answer;
+mod batch_names;
 mod cursor;
+mod deliveries;
+mod either;
 
 use std::fmt;
 use std::future::Future;
+use std::time::{Duration, Instant};
 
 use mailroom_verifier_core::Action;
 
 pub use cursor::{CursorQueue, Intervals};
+pub use deliveries::DeliveriesQueue;
+pub use either::EitherQueue;
 
 /// A token's row with what the mail needs of its account.
 ///
@@ -19,6 +26,8 @@ pub use cursor::{CursorQueue, Intervals};
 pub struct Token {
     /// The row's id.
     pub id: i64,
+    /// Which hand-over of this token it is, from 1; always 1 in a queue that does not count.
+    pub attempt: u32,
     /// What the link will do.
     pub action: Action,
     /// The account's email address.
@@ -49,8 +58,45 @@ pub struct BatchId(pub u64);
 pub struct Batch {
     /// The name to settle or release it by.
     pub id: BatchId,
+    /// Its name towards the database and the reader, which no other batch of any process has.
+    pub name: u128,
     /// The tokens, at least one.
     pub tokens: Vec<Token>,
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// Which batch.
+    pub batch: BatchId,
+    /// Its tokens that were not handed over, by id, each at most once. All others were.
+    pub exceptions: Vec<(i64, Exception)>,
+}
+
+impl Settlement {
+    /// The reader has all tokens of `batch`.
+    pub fn sent(batch: BatchId) -> Self {
+        Self { batch, exceptions: Vec::new() }
+    }
+}
+
+/// Why a token of a batch was not handed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exception {
+    /// Nobody said anything about it: it goes out again at once, and that was no failed attempt.
+    Unanswered,
+    /// It was refused for now.
+    Retry {
+        /// When it may go out again; as the queue thinks fit if nobody said so.
+        after: Option<Duration>,
+        /// What the sender said, without control characters and of bounded length.
+        reason: String,
+    },
+    /// It will never go out.
+    Dead {
+        /// Why, without control characters and of bounded length.
+        reason: String,
+    },
 }
 
 /// What to claim.
@@ -76,6 +122,18 @@ pub struct Claim {
     pub waiting: usize,
 }
 
+/// What a queue has for a collector that is about to sleep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prospect {
+    /// How many tokens are due by now, counted no further than asked. Some may turn out not to be eligible, and some
+    /// may be in the hands of another collector that has not committed yet: it can still fail.
+    pub due: usize,
+    /// When the next one falls due, or a lease ends, unless a notification says otherwise; `None` if only a
+    /// notification can bring any. A queue of leases does not look further ahead than a lease lasts, because nobody
+    /// announces those that others take meanwhile.
+    pub next: Option<Duration>,
+}
+
 /// A source of batches.
 ///
 /// The futures can be dropped at any point without losing a token: whatever was claimed by a call that did not return
@@ -86,16 +144,30 @@ pub trait Queue {
     /// Batches claimed before that are neither settled nor released stay claimed if the queue can keep them.
     fn open(&mut self) -> impl Future<Output = Result<(), QueueError>>;
 
-    /// Claims batches of eligible tokens.
-    fn claim(&mut self, want: Want) -> impl Future<Output = Result<Claim, QueueError>>;
-
-    /// Remembers for good that the reader has these batches, so that no later process sends them again.
+    /// Remembers for good what became of batches, so that no later process sends again what the reader has, and claims
+    /// batches of eligible tokens if any are wanted: in one round trip if the queue can.
     ///
-    /// A batch settled by a call that failed or was dropped counts as settled at the next call.
-    fn settle(&mut self, batches: &[BatchId]) -> impl Future<Output = Result<(), QueueError>>;
+    /// A settlement passed to a call that failed or was dropped counts as passed again at the next call. One of a batch
+    /// that the queue has lost to another collector changes nothing.
+    fn exchange(
+        &mut self,
+        settlements: Vec<Settlement>,
+        want: Option<Want>,
+    ) -> impl Future<Output = Result<Claim, QueueError>>;
 
     /// Gives back batches of which nothing was sent; they can be claimed again.
     fn release(&mut self, batches: &[BatchId]);
+
+    /// When [`Queue::tend`] is to be called; `None` if nothing needs it.
+    fn tend_at(&self) -> Option<Instant>;
+
+    /// Keeps claims alive while their lines are on the way. Returns the batches that were lost, which somebody else sends
+    /// now.
+    fn tend(&mut self) -> impl Future<Output = Result<Vec<BatchId>, QueueError>>;
+
+    /// Looks, by a statement that begins now, whether there is anything to claim: counts up to `enough` tokens that are
+    /// due, wherever they stand and whoever holds their rows.
+    fn prospect(&mut self, enough: usize) -> impl Future<Output = Result<Prospect, QueueError>>;
 }
 
 /// Why a queue does not do what it was asked.

@@ -75,6 +75,7 @@ impl Cluster {
             hba: OPEN_HBA.to_owned(),
             files: Vec::new(),
             tcp: false,
+            disk: None,
         }
     }
 
@@ -92,6 +93,11 @@ impl Cluster {
     /// The folder of the data.
     pub fn data_dir(&self) -> PathBuf {
         self.folder.join("data")
+    }
+
+    /// The folder of the small disk that was asked for, as the server sees it.
+    pub fn disk(&self) -> PathBuf {
+        self.folder.join("disk")
     }
 
     /// The port of the socket and, if it was asked for, of TCP on 127.0.0.1. It stays when the server starts again.
@@ -140,6 +146,7 @@ pub struct Builder {
     hba: String,
     files: Vec<(String, String)>,
     tcp: bool,
+    disk: Option<u32>,
 }
 
 impl Builder {
@@ -171,6 +178,13 @@ impl Builder {
     #[must_use]
     pub fn file(mut self, name: &str, content: &str) -> Self {
         self.files.push((name.to_owned(), content.to_owned()));
+        self
+    }
+
+    /// With a disk of so many megabytes for tablespaces, at [`Cluster::disk`]. Only root can make one.
+    #[must_use]
+    pub fn disk(mut self, megabytes: u32) -> Self {
+        self.disk = Some(megabytes);
         self
     }
 
@@ -211,7 +225,7 @@ impl Builder {
             None => installation.programs.clone(),
         };
         let port = if self.tcp { free_port()? } else { SOCKET_PORT };
-        let mut supervisor = Supervisor::start(&programs, &folder, account)?;
+        let mut supervisor = Supervisor::start(&programs, &folder, account, self.disk)?;
         supervisor.run("init").context("initdb cannot make a database cluster")?;
 
         let data = folder.join("data");

@@ -19,13 +19,29 @@ pub(super) struct Supervisor {
 
 impl Supervisor {
     /// Starts the shell, which from now on removes `folder` at the end of this process.
-    pub(super) fn start(programs: &Path, folder: &Path, account: Option<Account>) -> Result<Self> {
+    ///
+    /// With a disk of so many megabytes if that is asked for, which takes root.
+    pub(super) fn start(
+        programs: &Path,
+        folder: &Path,
+        account: Option<Account>,
+        disk: Option<u32>,
+    ) -> Result<Self> {
         let script = folder.join("supervisor.sh");
         fs::write(&script, include_str!("supervisor.sh"))?;
         if let Some(account) = account {
             account.own(&script)?;
         }
-        let mut command = Command::new("sh");
+        let mut command = match disk {
+            None => Command::new("sh"),
+            Some(megabytes) => {
+                let account = account.context("only root can make a small disk")?;
+                let mut command = Command::new("unshare");
+                command.args(["--mount", "sh", "-c", include_str!("small_disk.sh"), "sh"]);
+                command.args([megabytes, account.user, account.group].map(|number| number.to_string()));
+                command
+            }
+        };
         command.arg(script).arg(programs).arg(folder);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("PG") {
@@ -35,7 +51,7 @@ impl Supervisor {
         // In a process group of its own it does not get the Ctrl-C that is meant for the tests.
         command.env("LC_ALL", "C").current_dir(folder).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        if let Some(account) = account {
+        if let (Some(account), None) = (account, disk) {
             account.run(&mut command);
         }
         let mut shell = command.spawn().context("cannot run sh")?;

@@ -69,7 +69,7 @@ async fn a_token_goes_out_when_its_account_gets_the_right_status_again() -> Resu
         .batch_execute("UPDATE accounts SET status = 'suspended' WHERE login IN ('user1', 'user3')")
         .await?;
     // Between two polls, what was read grows stale before it goes out.
-    let mut command = collector::command(database.url())?;
+    let mut command = collector::on_base_schema(database.url())?;
     command.args(["--batch-timeout", "1500", "--poll-interval", "3s"]);
     let mut collector = Collector::start(&mut command)?;
     let lines = collector.lines()?;

@@ -17,7 +17,7 @@ use tokio_postgres::Client;
 
 /// A collector that sends what there is at once and looks again five times a second.
 fn eager(database: &Database) -> Result<Command> {
-    let mut command = collector::command(database.url())?;
+    let mut command = collector::on_base_schema(database.url())?;
     command.args(["--batch-timeout", "0", "--poll-interval", "200ms"]);
     Ok(command)
 }

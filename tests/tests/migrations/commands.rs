@@ -127,6 +127,24 @@ fn a_database_that_is_not_there_is_a_failure_and_its_password_a_secret() -> Resu
     Ok(())
 }
 
+#[tokio::test]
+async fn a_role_without_rights_is_told_to_connect_as_the_owner() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let role = database.name();
+    client.batch_execute(&format!("CREATE ROLE {role} LOGIN")).await?;
+    let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
+    for action in ["status", "up"] {
+        let command = &mut program::mailroom()?;
+        let output = command.args(["migrate", action]).env("MAILROOM_DATABASE_URL", &url).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("connect as the role that owns Mailroom's tables"), "{said}");
+    }
+    client.batch_execute(&format!("DROP ROLE {role}")).await?;
+    Ok(())
+}
+
 #[test]
 fn wrong_arguments_are_a_usage_error() -> Result<()> {
     let database = Database::create()?;

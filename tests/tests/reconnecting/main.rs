@@ -1,7 +1,5 @@
 //! A collector whose database goes away and comes back.
 
-mod proxy;
-
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,13 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use mailroom_tests::collector::{self, Collector, Lines, wait_until};
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
+use mailroom_tests::proxy::Proxy;
 use mailroom_tests::rows::{cursor, logins, register};
-use proxy::Proxy;
 use tokio_postgres::Client;
 
 /// A collector that sends what there is at once.
 fn eager(url: &str) -> Result<Command> {
-    let mut command = collector::command(url)?;
+    let mut command = collector::on_base_schema(url)?;
     command.args(["--batch-timeout", "0"]);
     Ok(command)
 }
@@ -50,7 +48,7 @@ async fn a_server_that_is_away_costs_nothing() -> Result<()> {
     let database = Database::create_on(&cluster.url("postgres"))?.load_base_schema()?;
     // A batch of less than ten waits for others, long enough for the server to go away meanwhile.
     let mut collector =
-        Collector::start(collector::command(database.url())?.args(["--batch-timeout", "1m"]))?;
+        Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "1m"]))?;
     let lines = collector.lines()?;
     // Longer than any answer is waited for, then as short as a restart can be.
     for (round, (how, seconds)) in (0..).zip([(Shutdown::Immediate, 12), (Shutdown::Fast, 0)]) {

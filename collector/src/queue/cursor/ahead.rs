@@ -151,6 +151,7 @@ mod tests {
     fn token(id: i64) -> Token {
         Token {
             id,
+            attempt: 1,
             action: Action::Activate,
             email: Vec::new(),
             login: Vec::new(),

@@ -78,7 +78,13 @@ SELECT
         WHEN judged.eligible AND 'code' = ANY ($4::text[]) THEN '\xff'::bytea
         WHEN judged.eligible THEN convert_to(judged.code, wire.encoding)
     END,
-    CASE WHEN judged.eligible THEN judged.expires_at::bigint END
+    CASE WHEN judged.eligible THEN judged.expires_at::bigint END,
+    -- Whether tokens are queued in the schema of jobs since this session began, from where another queue takes them. A
+    -- statement that sees a token which was queued sees this, too.
+    EXISTS (
+        SELECT FROM pg_class
+        WHERE relname = 'pending' AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'jobs'::regclass)
+    )
 FROM reach
 CROSS JOIN wire
 LEFT JOIN judged ON true

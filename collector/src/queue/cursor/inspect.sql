@@ -9,4 +9,9 @@ SELECT
     -- The advisory lock of this queue. The table's oid tells schemas of one database apart.
     hashtextextended(format('mailroom queue %s in %s', $1::text, 'jobs'::regclass::oid), 0),
     pg_backend_pid(),
-    (SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid())
+    (SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()),
+    -- Whether tokens are queued in the schema of jobs, from where another queue takes them.
+    EXISTS (
+        SELECT FROM pg_class
+        WHERE relname = 'pending' AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'jobs'::regclass)
+    )

@@ -48,7 +48,8 @@ mod survey;
 
 use std::time::{Duration, Instant};
 
-use super::{Batch, BatchId, Claim, Queue, QueueError, Want};
+use super::batch_names::BatchNames;
+use super::{Batch, BatchId, Claim, Exception, Prospect, Queue, QueueError, Settlement, Want};
 use crate::postgres::ConnectionSettings;
 use ahead::Ahead;
 use position::{Found, Position};
@@ -84,7 +85,7 @@ pub struct CursorQueue {
     /// `None` until the cursor was read for the first time.
     position: Option<Position>,
     ahead: Ahead,
-    next_batch: u64,
+    names: BatchNames,
     last_reread: Instant,
     /// Where the cursor was found, if another process may have passed tokens before it that are still to be sent.
     survey_due: Option<i64>,
@@ -104,7 +105,7 @@ impl CursorQueue {
             past_session: None,
             position: None,
             ahead: Ahead::default(),
-            next_batch: 1,
+            names: BatchNames::new(),
             last_reread: Instant::now(),
             survey_due: None,
             page: LARGEST_PAGE,
@@ -250,6 +251,53 @@ impl Queue for CursorQueue {
         self.record().await
     }
 
+    async fn exchange(
+        &mut self,
+        settlements: Vec<Settlement>,
+        want: Option<Want>,
+    ) -> Result<Claim, QueueError> {
+        // The cursor knows no single token: what can never be sent has been logged, and is passed. A batch of which
+        // anything may still be sent goes out again whole.
+        let is_unanswered = |settlement: &Settlement| {
+            settlement.exceptions.iter().any(|(_, exception)| !matches!(exception, Exception::Dead { .. }))
+        };
+        let (unanswered, sent): (Vec<_>, Vec<_>) = settlements.into_iter().partition(is_unanswered);
+        let batches = |settlements: Vec<Settlement>| -> Vec<BatchId> {
+            settlements.into_iter().map(|settlement| settlement.batch).collect()
+        };
+        self.position.as_mut().ok_or_else(not_open)?.settle(&batches(sent));
+        self.release(&batches(unanswered));
+        self.record().await?;
+        match want {
+            Some(want) => self.claim(want).await,
+            None => Ok(Claim::default()),
+        }
+    }
+
+    fn release(&mut self, batches: &[BatchId]) {
+        if let Some(position) = &mut self.position {
+            let late = position.release(batches);
+            self.ahead.start_at(position.claimed_through());
+            self.ahead.put_back(late);
+        }
+    }
+
+    /// Claims are in memory, and the session's lock keeps them.
+    fn tend_at(&self) -> Option<Instant> {
+        None
+    }
+
+    async fn tend(&mut self) -> Result<Vec<BatchId>, QueueError> {
+        Ok(Vec::new())
+    }
+
+    /// Every token of the base schema is announced, whoever sleeps.
+    async fn prospect(&mut self, _enough: usize) -> Result<Prospect, QueueError> {
+        Ok(Prospect::default())
+    }
+}
+
+impl CursorQueue {
     async fn claim(&mut self, want: Want) -> Result<Claim, QueueError> {
         if let Some(cursor) = self.survey_due {
             self.survey(cursor).await?;
@@ -272,26 +320,12 @@ impl Queue for CursorQueue {
         let mut claim = Claim::default();
         while claim.batches.len() < want.batches {
             let Some(tokens) = self.ahead.cut(want.limit, want.partial) else { break };
-            let id = BatchId(self.next_batch);
-            self.next_batch += 1;
+            let (id, name) = self.names.next();
             position.claim(id, tokens.iter().map(|token| token.id));
-            claim.batches.push(Batch { id, tokens });
+            claim.batches.push(Batch { id, name, tokens });
         }
         claim.waiting = self.ahead.len();
         Ok(claim)
-    }
-
-    async fn settle(&mut self, batches: &[BatchId]) -> Result<(), QueueError> {
-        self.position.as_mut().ok_or_else(not_open)?.settle(batches);
-        self.record().await
-    }
-
-    fn release(&mut self, batches: &[BatchId]) {
-        if let Some(position) = &mut self.position {
-            let late = position.release(batches);
-            self.ahead.start_at(position.claimed_through());
-            self.ahead.put_back(late);
-        }
     }
 }
 

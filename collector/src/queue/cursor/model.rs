@@ -94,6 +94,7 @@ impl Model {
         let (ineligible, eligible): (Vec<_>, Vec<_>) = ids.partition(|id| self.ineligible.contains(id));
         let token = |id| Token {
             id,
+            attempt: 1,
             action: Action::Activate,
             email: Vec::new(),
             login: Vec::new(),

@@ -5,7 +5,8 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
-use super::session::{Session, answer_unless, column, count, unexpected};
+use super::session::{Session, superseded};
+use crate::queue::answer::{answer_unless, column, count, unexpected};
 use crate::queue::{QueueError, Token};
 
 pub(super) const CLAIM: &str = include_str!("claim.sql");
@@ -97,6 +98,9 @@ impl Session {
         let work = self.client.query(&self.claim, &parameters);
         let Some(rows) = answer_unless(&UNTRANSLATABLE, work).await? else { return Ok(None) };
         let first = rows.first().ok_or_else(|| unexpected("a page without a row"))?;
+        if column(first, 10)? {
+            return Err(superseded());
+        }
         let mut page = Page {
             tokens: Vec::with_capacity(rows.len()),
             ineligible: Vec::new(),
@@ -119,6 +123,7 @@ fn token(row: &Row, id: i64) -> Result<Token, QueueError> {
     let action: &str = column(row, 4)?;
     Ok(Token {
         id,
+        attempt: 1,
         action: Action::from_database_value(action).map_err(|_| unexpected("an unknown action"))?,
         email: column(row, 5)?,
         login: column(row, 6)?,

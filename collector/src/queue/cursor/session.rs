@@ -1,28 +1,22 @@
 //! A connection that holds the queue: the same session claims, advances and owns the lock.
 
-use std::error::Error as _;
-use std::future::Future;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use tokio_postgres::error::SqlState;
-use tokio_postgres::types::FromSql;
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::{Client, Statement};
 
 use super::page::CLAIM;
 use super::survey::SURVEY;
 use crate::postgres::{self, ConnectionSettings, SessionOptions};
 use crate::queue::QueueError;
+use crate::queue::answer::{ANSWER, answer, column};
 
-const SETTINGS: &str = include_str!("settings.sql");
+const SETTINGS: &str = include_str!("../settings.sql");
 const INSPECT: &str = include_str!("inspect.sql");
 const HOLDER: &str = include_str!("holder.sql");
 const BEGIN: &str = include_str!("begin.sql");
 const ADVANCE: &str = include_str!("advance.sql");
-
-/// The longest that any answer is waited for. A connection that died without a word is found by it.
-const ANSWER: Duration = Duration::from_secs(10);
 
 /// How long the server gets to end a session that was told to.
 const PARTING: Duration = Duration::from_secs(2);
@@ -136,6 +130,9 @@ impl Session {
         if let Some(others) = column::<Option<String>>(&row, 1)? {
             return Err(unknown_queue(queue, &others));
         }
+        if column(&row, 5)? {
+            return Err(superseded());
+        }
         Ok(Self {
             queue: queue.to_owned(),
             claim: answer(client.prepare(CLAIM)).await?,
@@ -161,54 +158,13 @@ impl Drop for Session {
     }
 }
 
-/// Waits for the server, but not for ever.
-pub(super) async fn answer<T>(
-    work: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<T, QueueError> {
-    answer_unless(&[], work).await?.ok_or_else(|| unexpected("nothing"))
-}
-
-/// Waits for the server, but not for ever; `None` for an error with one of these codes, which leaves the session usable.
-pub(super) async fn answer_unless<T>(
-    codes: &[SqlState],
-    work: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<Option<T>, QueueError> {
-    match timeout(ANSWER, work).await {
-        Ok(Ok(value)) => Ok(Some(value)),
-        Ok(Err(error)) if error.code().is_some_and(|code| codes.contains(code)) => Ok(None),
-        Ok(Err(error)) => Err(explain(&error)),
-        Err(_) => Err(QueueError::Unavailable(format!("no answer within {} s", ANSWER.as_secs()))),
-    }
-}
-
-/// Only the message of an error is shown: its detail can quote rows.
-fn explain(error: &tokio_postgres::Error) -> QueueError {
-    let Some(refusal) = error.as_db_error() else {
-        let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-        return QueueError::Unavailable(format!("the connection is lost: {cause}"));
-    };
-    let (code, message) = (refusal.code(), refusal.message());
-    if [
-        &SqlState::UNDEFINED_TABLE,
-        &SqlState::UNDEFINED_COLUMN,
-        &SqlState::UNDEFINED_OBJECT,
-        &SqlState::UNDEFINED_FUNCTION,
-        &SqlState::DATATYPE_MISMATCH,
-    ]
-    .contains(&code)
-    {
-        QueueError::Unusable(format!(
-            "the database has no schema that this queue can use ({message}); run `mailroom migrate up`, or name the \
-             right database and schema in MAILROOM_DATABASE_URL"
-        ))
-    } else if code == &SqlState::INSUFFICIENT_PRIVILEGE {
-        QueueError::Unusable(format!(
-            "the database user lacks a privilege ({message}); it needs SELECT on accounts and tokens, and SELECT and \
-             UPDATE on jobs"
-        ))
-    } else {
-        QueueError::Unavailable(format!("the server says: {message} (SQLSTATE {})", code.code()))
-    }
+/// The schema has another queue, which sends the same tokens.
+pub(super) fn superseded() -> QueueError {
+    QueueError::Unusable(
+        "the tokens of this database are queued in the table pending, and the queue `cursor` would send them a second \
+         time; set MAILROOM_QUEUE_KIND to `deliveries`, or unset it"
+            .to_owned(),
+    )
 }
 
 fn unknown_queue(queue: &str, others: &str) -> QueueError {
@@ -216,21 +172,4 @@ fn unknown_queue(queue: &str, others: &str) -> QueueError {
     QueueError::Unusable(format!(
         "there is no queue `{queue}` (MAILROOM_QUEUE_NAME): the table jobs {others}"
     ))
-}
-
-pub(super) fn unexpected(what: &str) -> QueueError {
-    QueueError::Unavailable(format!("the server answered {what}"))
-}
-
-pub(super) fn count(row: &Row, index: usize) -> Result<usize, QueueError> {
-    usize::try_from(column::<i64>(row, index)?).map_err(|_| unexpected("a negative count"))
-}
-
-pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, QueueError> {
-    row.try_get(index).map_err(|_| {
-        QueueError::Unusable(format!(
-            "the database's schema has another type in column {index} of a query than this queue expects; run `mailroom \
-             migrate up`"
-        ))
-    })
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio_postgres::types::ToSql;
 
-use super::session::{Session, answer, column, count, unexpected};
+use super::session::Session;
 use super::{CursorQueue, SLOWEST_TRANSACTION, remembered};
 use crate::queue::QueueError;
+use crate::queue::answer::{answer, column, count, unexpected};
 
 pub(super) const SURVEY: &str = include_str!("survey.sql");
 

@@ -27,29 +27,42 @@ mod writer;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::watch;
 
 pub use output::StartError;
 
-use super::{Sink, SinkError, Taken};
-use crate::queue::BatchId;
+use super::{Parcel, Sink, SinkError, Taken};
+use crate::queue::{BatchId, Exception};
 use output::Output;
 use writer::{End, Lines, Report, Writer};
+
+/// At the end, how long the reader gets to take what is on its way. With the last settlement this stays below the ten
+/// seconds after which container runtimes kill.
+const GRACE: Duration = Duration::from_secs(6);
 
 /// Standard output, or another file in its place.
 pub struct Stdout {
     /// What was sent and neither taken nor recalled, the oldest first.
-    sent: VecDeque<(BatchId, Instant)>,
+    sent: VecDeque<Sent>,
+    /// What was given up.
+    abandoned: Vec<Taken>,
     /// How many lines were taken away from the front of `sent` so far.
     taken: u64,
     lines: Arc<Lines>,
     report: watch::Receiver<Report>,
+}
+
+struct Sent {
+    batch: BatchId,
+    ids: Vec<i64>,
+    at: Instant,
 }
 
 impl Stdout {
@@ -70,7 +83,7 @@ impl Stdout {
         let (report, receiver) = watch::channel(Report::default());
         let writer = Writer::new(output, wake_reader, Arc::clone(&lines), report);
         thread::Builder::new().name("stdout".to_owned()).spawn(move || writer.run())?;
-        Ok(Self { sent: VecDeque::new(), taken: 0, lines, report: receiver })
+        Ok(Self { sent: VecDeque::new(), abandoned: Vec::new(), taken: 0, lines, report: receiver })
     }
 }
 
@@ -83,9 +96,9 @@ impl fmt::Debug for Stdout {
 }
 
 impl Sink for Stdout {
-    fn send(&mut self, batch: BatchId, line: Vec<u8>) {
-        self.sent.push_back((batch, Instant::now()));
-        self.lines.waiting().queue.push_back(line);
+    fn send(&mut self, parcel: Parcel) {
+        self.sent.push_back(Sent { batch: parcel.batch, ids: parcel.ids, at: Instant::now() });
+        self.lines.waiting().queue.push_back(parcel.line);
         self.lines.wake();
     }
 
@@ -102,11 +115,17 @@ impl Sink for Stdout {
     }
 
     fn taken(&mut self) -> Vec<Taken> {
-        let total = self.report.borrow().taken;
+        let total = self.report.borrow().taken.max(self.taken);
         let new =
             usize::try_from(total - self.taken).expect("no more lines are taken than were kept in memory");
         self.taken = total;
-        self.sent.drain(..new).map(|(batch, sent)| Taken { batch, after: sent.elapsed() }).collect()
+        let mut taken = mem::take(&mut self.abandoned);
+        taken.extend(self.sent.drain(..new).map(|sent| Taken {
+            batch: sent.batch,
+            exceptions: Vec::new(),
+            after: sent.at.elapsed(),
+        }));
+        taken
     }
 
     fn in_flight(&self) -> usize {
@@ -115,7 +134,7 @@ impl Sink for Stdout {
 
     fn waiting_since(&self) -> Option<Instant> {
         let waiting = self.lines.waiting().queue.len();
-        self.sent.len().checked_sub(waiting).and_then(|first| self.sent.get(first)).map(|(_, sent)| *sent)
+        self.sent.len().checked_sub(waiting).and_then(|first| self.sent.get(first)).map(|sent| sent.at)
     }
 
     fn recall(&mut self) -> Vec<BatchId> {
@@ -125,7 +144,23 @@ impl Sink for Stdout {
         waiting.queue.clear();
         drop(waiting);
         let first = self.sent.len().checked_sub(count).expect("every waiting line was sent");
-        self.sent.drain(first..).map(|(batch, _)| batch).collect()
+        self.sent.drain(first..).map(|sent| sent.batch).collect()
+    }
+
+    fn grace(&self) -> Duration {
+        GRACE
+    }
+
+    /// What the reader has not taken may still be in its pipe, where it can read it later.
+    fn abandon(&mut self) {
+        let unanswered = |ids: Vec<i64>| ids.into_iter().map(|id| (id, Exception::Unanswered)).collect();
+        self.abandoned.extend(self.sent.drain(..).map(|sent| Taken {
+            batch: sent.batch,
+            exceptions: unanswered(sent.ids),
+            after: sent.at.elapsed(),
+        }));
+        // The thread may still tell of them.
+        self.taken = u64::MAX;
     }
 }
 
@@ -140,12 +175,10 @@ impl Drop for Stdout {
 mod tests {
     use super::writer::LONGEST_PAUSE;
     use super::*;
-    use std::fs::File;
-    use std::io::{Read, Write};
-    use std::time::Duration;
-
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use rustix::io::ioctl_fionread;
+    use std::fs::File;
+    use std::io::{Read, Write};
     use tokio::time::timeout;
 
     const SOON: Duration = Duration::from_secs(20);
@@ -153,6 +186,10 @@ mod tests {
     fn on_a_pipe() -> (Stdout, File) {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         (Stdout::start_on(writer).unwrap(), File::from(reader))
+    }
+
+    fn send(sink: &mut Stdout, batch: u64, line: Vec<u8>) {
+        sink.send(Parcel { batch: BatchId(batch), name: batch.into(), ids: vec![1], line });
     }
 
     fn read(reader: &mut File, length: usize) -> Vec<u8> {
@@ -174,8 +211,8 @@ mod tests {
     #[tokio::test]
     async fn a_line_in_a_pipe_is_taken_with_its_last_byte() {
         let (mut sink, mut reader) = on_a_pipe();
-        sink.send(BatchId(1), b"one\n".to_vec());
-        sink.send(BatchId(2), b"two\n".to_vec());
+        send(&mut sink, 1, b"one\n".to_vec());
+        send(&mut sink, 2, b"two\n".to_vec());
         assert_eq!(read(&mut reader, 4), b"one\n");
         assert_eq!(taken(&mut sink, 1).await, [1]);
         assert_eq!(read(&mut reader, 3), b"two");
@@ -192,7 +229,7 @@ mod tests {
         for length in [300_000_u32, 3_000_000] {
             let (mut sink, mut reader) = on_a_pipe();
             let line: Vec<u8> = (0..length).map(|number| number.to_le_bytes()[1]).collect();
-            sink.send(BatchId(1), line.clone());
+            send(&mut sink, 1, line.clone());
             let read = tokio::task::spawn_blocking(move || (read(&mut reader, line.len()) == line, reader));
             assert_eq!(taken(&mut sink, 1).await, [1]);
             assert!(read.await.unwrap().0);
@@ -204,7 +241,7 @@ mod tests {
         for length in [100, 4_097, 10_000, 16_385, 50_000, 90_000, 700_000] {
             let (mut sink, mut reader) = on_a_pipe();
             let line = [vec![b'x'; length - 1], vec![b'\n']].concat();
-            (0..1_000_000 / length as u64 + 9).for_each(|batch| sink.send(BatchId(batch), line.clone()));
+            (0..1_000_000 / length as u64 + 9).for_each(|batch| send(&mut sink, batch, line.clone()));
             let unread = |reader: &File| usize::try_from(ioctl_fionread(reader).unwrap()).unwrap();
             for _ in 0..3 {
                 while unread(&reader) < length {
@@ -224,16 +261,16 @@ mod tests {
         let (mut sink, mut reader) = on_a_pipe();
         let line = vec![b'x'; 50_000];
         for batch in 1..=4 {
-            sink.send(BatchId(batch), line.clone());
+            send(&mut sink, batch, line.clone());
         }
         // The pipe has room for one of them.
         while sink.lines.waiting().queue.len() > 3 {
             timeout(SOON, sink.changed()).await.expect("a line is begun soon").unwrap();
         }
-        assert_eq!(sink.waiting_since(), Some(sink.sent[1].1));
+        assert_eq!(sink.waiting_since(), Some(sink.sent[1].at));
         assert_eq!(sink.recall(), [BatchId(2), BatchId(3), BatchId(4)]);
         assert_eq!(sink.waiting_since(), None);
-        sink.send(BatchId(5), b"end\n".to_vec());
+        send(&mut sink, 5, b"end\n".to_vec());
         let reading = tokio::task::spawn_blocking(move || (read(&mut reader, 50_004), reader));
         assert_eq!(taken(&mut sink, 2).await, [1, 5]);
         assert!(reading.await.unwrap().0.ends_with(b"xend\n"));
@@ -250,8 +287,8 @@ mod tests {
             let (reader, mut writer, _folder) = fifo();
             writer.write_all(left).unwrap();
             let mut sink = Stdout::start_on(writer.into()).unwrap();
-            sink.send(BatchId(1), b"one\n".to_vec());
-            sink.send(BatchId(2), b"two\n".to_vec());
+            send(&mut sink, 1, b"one\n".to_vec());
+            send(&mut sink, 2, b"two\n".to_vec());
             let expected = expected.to_vec();
             let reading = tokio::task::spawn_blocking(move || {
                 let mut reader = reader;
@@ -291,7 +328,7 @@ mod tests {
                     std::io::Seek::seek(&mut file, io::SeekFrom::End(0)).unwrap();
                 }
                 let mut sink = Stdout::start_on(file.into()).unwrap();
-                sink.send(BatchId(1), b"one\n".to_vec());
+                send(&mut sink, 1, b"one\n".to_vec());
                 assert_eq!(taken(&mut sink, 1).await, [1]);
                 assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
             }
@@ -307,10 +344,26 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn what_is_given_up_was_not_answered_and_is_not_taken_later() {
+        let (mut sink, mut reader) = on_a_pipe();
+        send(&mut sink, 1, b"one\n".to_vec());
+        send(&mut sink, 2, b"two\n".to_vec());
+        read(&mut reader, 4);
+        assert_eq!(taken(&mut sink, 1).await, [1]);
+        sink.abandon();
+        let given_up = sink.taken();
+        assert_eq!(given_up.len(), 1);
+        assert_eq!(given_up[0].exceptions, [(1, Exception::Unanswered)]);
+        read(&mut reader, 4);
+        assert!(timeout(SOON, sink.changed()).await.is_ok());
+        assert_eq!((sink.taken(), sink.in_flight()), (Vec::new(), 0));
+    }
+
     #[test]
     fn debug_output_shows_no_line() {
         let (mut sink, _reader) = on_a_pipe();
-        sink.send(BatchId(1), b"1,ada@example.test,ada\n".to_vec());
+        send(&mut sink, 1, b"1,ada@example.test,ada\n".to_vec());
         let shown = format!("{sink:?}");
         assert!(!shown.contains("ada") && !shown.contains("97, 100, 97"), "{shown}");
     }
@@ -318,8 +371,8 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_goes_away_is_noticed_at_once_and_keeps_what_it_took() {
         let (mut sink, mut reader) = on_a_pipe();
-        sink.send(BatchId(1), b"one\n".to_vec());
-        sink.send(BatchId(2), b"two\n".to_vec());
+        send(&mut sink, 1, b"one\n".to_vec());
+        send(&mut sink, 2, b"two\n".to_vec());
         read(&mut reader, 6);
         drop(reader);
         let mut batches = Vec::new();
@@ -349,7 +402,7 @@ mod tests {
         file.write_all(b"before\n").unwrap();
         let mut sink = Stdout::start_on(file.try_clone().unwrap().into()).unwrap();
         for batch in 1..=3 {
-            sink.send(BatchId(batch), b"line\n".to_vec());
+            send(&mut sink, batch, b"line\n".to_vec());
         }
         assert_eq!(taken(&mut sink, 3).await, [1, 2, 3]);
         std::io::Seek::rewind(&mut file).unwrap();
@@ -360,7 +413,7 @@ mod tests {
     async fn a_full_device_is_an_error_and_nothing_is_taken() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let mut sink = Stdout::start_on(full.into()).unwrap();
-        sink.send(BatchId(1), b"one\n".to_vec());
+        send(&mut sink, 1, b"one\n".to_vec());
         let error = timeout(SOON, async {
             loop {
                 if let Err(error) = sink.changed().await {

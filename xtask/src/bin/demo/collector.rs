@@ -31,7 +31,7 @@ impl Collector {
     /// Starts `mailroom collect`, which is told everything secret by its environment.
     pub(crate) fn start(database: &str, key: &str) -> Result<Self> {
         let mut command = program::mailroom()?;
-        command.args(["collect", "--queue-kind", "cursor"]);
+        command.arg("collect");
         command.env("MAILROOM_DATABASE_URL", database).env("MAILROOM_SECRET_KEY", key);
         // A batch is out within a second, so that one need not wait for the next line.
         command.env("MAILROOM_BATCH_TIMEOUT", "1000");

@@ -1,5 +1,6 @@
-//! The demonstration: people register in a real PostgreSQL, the collector prints signed lines, two verifiers that
-//! share no code judge every token. Started by `cargo xtask demo`.
+//! The demonstrations, started by `cargo xtask demo`: on web pages until Ctrl-C, or with `--once` in the terminal, where
+//! people register in a real PostgreSQL, the collector prints signed lines, and two verifiers that share no code judge
+//! every token.
 
 mod check;
 mod collector;
@@ -9,6 +10,7 @@ mod people;
 mod run;
 mod stop;
 mod story;
+mod web;
 
 use std::fs::File;
 use std::io::Read;
@@ -23,12 +25,7 @@ use crate::story::Story;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let goal = if std::env::args().any(|argument| argument == "--once") {
-        Goal { accounts: 25, recoveries: 10 }
-    } else {
-        Goal { accounts: usize::MAX, recoveries: usize::MAX }
-    };
-    match demonstrate(goal).await {
+    match demonstrate().await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -38,8 +35,17 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn demonstrate(goal: Goal) -> Result<bool> {
+async fn demonstrate() -> Result<bool> {
     let mut stop = Stop::listen().context("cannot listen for signals")?;
+    if std::env::args().any(|argument| argument == "--once") {
+        in_terminal(&mut stop).await
+    } else {
+        web::run(&mut stop).await
+    }
+}
+
+async fn in_terminal(stop: &mut Stop) -> Result<bool> {
+    let goal = Goal { accounts: 25, recoveries: 10 };
     let story = Story::new();
     story.note("starting a throwaway PostgreSQL ...")?;
     let database = Database::create()?;
@@ -47,14 +53,13 @@ async fn demonstrate(goal: Goal) -> Result<bool> {
     let version: String = client.query_one("SHOW server_version", &[]).await?.get(0);
     story.note(&format!("PostgreSQL {version} runs; making the schema by `mailroom migrate up` ..."))?;
     let database = database.migrate()?;
-    story.note("starting `mailroom collect --queue-kind cursor` with a key made for this run")?;
-    story.note(if goal.accounts == usize::MAX { "Ctrl-C ends it\n" } else { "" })?;
-    let key = new_key()?;
-    Run::start(&database, client, &key, story)?.until(goal, &mut stop).await
+    story.note("starting `mailroom collect` with a key made for this run\n")?;
+    let key = random_hex()?;
+    Run::start(&database, client, &key, story)?.until(goal, stop).await
 }
 
-/// A shared key: 64 hexadecimal characters.
-fn new_key() -> Result<String> {
+/// 32 random bytes in hexadecimal: a shared key, a password.
+fn random_hex() -> Result<String> {
     let mut bytes = [0; 32];
     File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut bytes))

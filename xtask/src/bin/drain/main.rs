@@ -1,23 +1,30 @@
-//! How fast `mailroom collect` drains waiting tokens. Started by `cargo xtask bench drain`.
+//! How fast `mailroom collect` drains waiting tokens, beside other queues. Started by `cargo xtask bench drain` and `pinned`.
 //!
 //! Each round is a new collector on a queue that was set back, from its start to the last line that its reader gets. The
-//! batch limits take turns, so that whatever else the machine does meets all of them. Every round is checked: each token
-//! came out once, and its signature is genuine.
+//! contestants take turns, so that whatever else the machine does meets all of them. Every round is checked: each token
+//! came out once, and its signature is genuine; each job of another queue ran once.
 
 mod check;
+mod contestant;
+mod peers;
+mod pinned;
 mod queue;
 mod report;
 mod round;
+mod textbook;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use mailroom_tests::postgres::Cluster;
 
 use crate::check::Expected;
+use crate::contestant::{Contestant, Kind, Peer};
+use crate::peers::Peers;
 use crate::queue::Queue;
 use crate::report::{Figures, Report};
-use crate::round::Round;
+use crate::round::{Round, tokens_per_second};
 
 /// The batch limits that take turns.
 const LIMITS: [usize; 3] = [10, 100, 1_000];
@@ -28,9 +35,17 @@ struct Options {
     #[arg(long)]
     tokens: usize,
 
-    /// How many rounds each batch limit gets
+    /// How many rounds each contestant gets
     #[arg(long)]
     rounds: usize,
+
+    /// Leave the other queues out
+    #[arg(long)]
+    alone: bool,
+
+    /// Instead: the queue of deliveries alone, with and without a snapshot that is held open elsewhere
+    #[arg(long)]
+    pinned: bool,
 
     /// Print one line of JSON instead of a table
     #[arg(long)]
@@ -56,25 +71,56 @@ async fn measure(options: &Options) -> Result<()> {
         "--tokens: a multiple of {multiple} is needed"
     );
     eprintln!("starting a throwaway PostgreSQL and making {} tokens ...", options.tokens);
-    let queue = Queue::start(options.tokens).await?;
-    let expected = Expected::of(queue.secrets().await?)?;
-    let mut figures = LIMITS.map(Figures::of);
+    // It writes as safely as one in service.
+    let cluster =
+        Cluster::builder().tcp().setting("fsync", "on").setting("full_page_writes", "on").start()?;
+    if options.pinned {
+        return pinned::measure(&cluster, options.tokens, options.rounds, options.json).await;
+    }
+    compare(options, &cluster).await
+}
+
+async fn compare(options: &Options, cluster: &Cluster) -> Result<()> {
+    let tokens = options.tokens;
+    let peers = if options.alone { None } else { Some(Peers::create(cluster)?) };
+    let mut queues = Vec::new();
+    for kind in Kind::ALL {
+        let queue = Queue::create(cluster, kind, tokens).await?;
+        let expected = Expected::of(queue.secrets().await?)?;
+        queues.push((queue, expected));
+    }
+    let server = queues[0].0.server_version().await?;
+    let ours = Kind::ALL.into_iter().flat_map(|kind| LIMITS.map(|limit| Contestant::Mailroom(kind, limit)));
+    let others = Peer::ALL.into_iter().map(Contestant::Other).filter(|_| peers.is_some());
+    let mut figures: Vec<Figures> = ours.chain(others).map(Figures::of).collect();
     for number in 1..=options.rounds {
         for figures in &mut figures {
-            queue.set_back().await?;
-            let round = Round::run(queue.url(), figures.limit(), options.tokens)?;
-            expected.check(&round.output)?;
-            ensure!(queue.is_drained().await?, "the cursor does not stand behind the last token");
-            let rate = figures.add(&round, options.tokens);
-            eprintln!(
-                "round {number} of {}, batches of {}: {rate} tokens/s, all genuine, each once",
-                options.rounds,
-                figures.limit()
-            );
+            let rate = match (figures.contestant(), &peers) {
+                (Contestant::Mailroom(kind, limit), _) => {
+                    let queue = queues.iter().find(|(queue, _)| queue.kind() == kind);
+                    let (queue, expected) = queue.context("every kind has a queue")?;
+                    figures.add_round(&drain(queue, expected, limit, tokens).await?, tokens)
+                }
+                (Contestant::Other(peer), Some(peers)) => {
+                    let jobs = peer.jobs(tokens);
+                    let elapsed = peers.drain(peer, jobs).await?;
+                    figures.add_rate(tokens_per_second(jobs, elapsed))
+                }
+                (Contestant::Other(_), None) => continue,
+            };
+            eprintln!("round {number} of {}, {}: {rate}/s, each once", options.rounds, figures.contestant());
         }
     }
-    let report =
-        Report { server: queue.version(), tokens: options.tokens, rounds: options.rounds, figures: &figures };
+    let report = Report { server: &server, tokens, rounds: options.rounds, figures: &figures };
     println!("{}", if options.json { report.as_json() } else { report.as_table() });
     Ok(())
+}
+
+/// One round, checked.
+async fn drain(queue: &Queue, expected: &Expected, limit: usize, tokens: usize) -> Result<Round> {
+    queue.set_back().await?;
+    let round = Round::run(queue, limit, tokens)?;
+    expected.check(queue.kind(), &round.output)?;
+    ensure!(queue.is_drained().await?, "something is left in the queue, or not recorded");
+    Ok(round)
 }

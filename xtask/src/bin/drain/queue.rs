@@ -1,25 +1,28 @@
-//! A throwaway server with waiting tokens.
+//! A database with waiting tokens.
 
 use anyhow::{Context, Result};
 use mailroom_tests::postgres::{Cluster, Database};
 use tokio_postgres::Client;
 
-/// The tokens and the cursor, on the base schema: what an existing collector would drain.
+use crate::contestant::Kind;
+
+/// Accounts with a token each, and where they wait: for a cursor on the base schema, which is what an existing collector would
+/// drain, or in the queue of deliveries.
 pub(crate) struct Queue {
+    kind: Kind,
     client: Client,
     database: Database,
-    version: String,
-    // Dropped last: it ends with the server.
-    _cluster: Cluster,
 }
 
 impl Queue {
-    /// Starts a server that writes as safely as one in service, and makes accounts with a waiting activation token each.
-    pub(crate) async fn start(tokens: usize) -> Result<Self> {
-        let cluster = Cluster::builder().setting("fsync", "on").setting("full_page_writes", "on").start()?;
-        let database = Database::create_on(&cluster.url("postgres"))?.load_base_schema()?;
+    /// Makes a database with so many tokens.
+    pub(crate) async fn create(cluster: &Cluster, kind: Kind, tokens: usize) -> Result<Self> {
+        let database = Database::create_on(&cluster.url("postgres"))?;
+        let database = match kind {
+            Kind::Deliveries => database.migrate()?,
+            Kind::Cursor => database.load_base_schema()?,
+        };
         let client = database.connect().await?;
-        let version = client.query_one("SHOW server_version", &[]).await?.get(0);
         let count = i64::try_from(tokens)?;
         // Without the triggers, which would make the tokens one by one. They outlive the longest run.
         client.batch_execute("SET session_replication_role = replica").await?;
@@ -38,12 +41,17 @@ impl Queue {
             )
             .await?;
         client.batch_execute("VACUUM ANALYZE accounts, tokens").await?;
-        Ok(Self { client, database, version, _cluster: cluster })
+        Ok(Self { kind, client, database })
+    }
+
+    /// Which queue it is.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The server's version.
-    pub(crate) fn version(&self) -> &str {
-        &self.version
+    pub(crate) async fn server_version(&self) -> Result<String> {
+        Ok(self.client.query_one("SHOW server_version", &[]).await?.get(0))
     }
 
     /// The database's URL.
@@ -61,15 +69,38 @@ impl Queue {
 
     /// Lets all tokens wait again, with nothing left for the server to write.
     pub(crate) async fn set_back(&self) -> Result<()> {
-        for statement in ["UPDATE jobs SET last_seq = 0", "VACUUM jobs", "CHECKPOINT"] {
+        let statements: &[&str] = match self.kind {
+            Kind::Cursor => &["UPDATE jobs SET last_seq = 0", "VACUUM jobs"],
+            Kind::Deliveries => &[
+                "TRUNCATE pending, parked, leases, dead, handovers",
+                "INSERT INTO pending (token, due_at, priority)
+                    SELECT id, clock_timestamp(), delivery_priority(action) FROM tokens ORDER BY id",
+                "VACUUM ANALYZE pending, leases, handovers",
+            ],
+        };
+        for statement in statements.iter().chain(&["CHECKPOINT"]) {
             self.client.batch_execute(statement).await?;
         }
         Ok(())
     }
 
-    /// Whether the cursor stands at the last token.
+    /// Whether nothing waits any more and all is recorded.
     pub(crate) async fn is_drained(&self) -> Result<bool> {
-        let query = "SELECT last_seq = (SELECT max(id) FROM tokens) FROM jobs";
+        let query = match self.kind {
+            Kind::Cursor => "SELECT last_seq = (SELECT max(id) FROM tokens) FROM jobs",
+            Kind::Deliveries => {
+                "SELECT NOT EXISTS (SELECT FROM pending) AND NOT EXISTS (SELECT FROM leases)
+                    AND (SELECT count(*) FROM handovers WHERE outcome::text = 'sent') = (SELECT count(*) FROM tokens)"
+            }
+        };
         Ok(self.client.query_one(query, &[]).await?.get(0))
+    }
+
+    /// Holds a snapshot open, as a backup or a report does, until the connection that is returned is dropped.
+    pub(crate) async fn pin(&self) -> Result<Client> {
+        let client = self.database.connect().await?;
+        client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await?;
+        client.query_one("SELECT count(*) FROM pending", &[]).await?;
+        Ok(client)
     }
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use mailroom_tests::collector::{Collector, command};
 
+use crate::queue::Queue;
+
 /// A collector that prints nothing for this long does not go on.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -26,10 +28,10 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Drains `tokens` tokens in batches of `limit`.
-    pub(crate) fn run(url: &str, limit: usize, tokens: usize) -> Result<Self> {
-        let mut command = command(url)?;
-        command.args(["--queue-kind", "cursor", "--batch-limit", &limit.to_string()]);
+    /// Drains `tokens` tokens in batches of `limit`, with all other settings as they are by default.
+    pub(crate) fn run(queue: &Queue, limit: usize, tokens: usize) -> Result<Self> {
+        let mut command = command(queue.url())?;
+        command.args(["--queue-kind", queue.kind().name(), "--batch-limit", &limit.to_string()]);
         let started = Instant::now();
         let mut collector = Collector::start(&mut command)?;
         let chunks = read(collector.output()?);

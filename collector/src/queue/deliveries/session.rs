@@ -1,0 +1,230 @@
+//! A connection on which the database's functions are called.
+
+use std::time::{Duration, SystemTime};
+
+use mailroom_verifier_core::Action;
+use tokio::task::JoinHandle;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row, Statement};
+
+use super::horizon::View;
+use super::wire::{BatchName, Exceptions};
+use crate::config::DeliverySettings;
+use crate::postgres::{self, ConnectionSettings, SessionOptions};
+use crate::queue::answer::{ANSWER, answer, column, unexpected};
+use crate::queue::{QueueError, Settlement, Token};
+
+const SETTINGS: &str = include_str!("../settings.sql");
+const EXCHANGE: &str = include_str!("exchange.sql");
+const TEND: &str = include_str!("tend.sql");
+const PROSPECT: &str = include_str!("prospect.sql");
+
+/// An open session.
+#[derive(Debug)]
+pub(super) struct Session {
+    client: Client,
+    driver: JoinHandle<()>,
+    name: String,
+    is_unicode: bool,
+    exchange: Statement,
+    tend: Statement,
+    prospect: Statement,
+}
+
+/// What is asked of `mailroom_exchange`.
+#[derive(Debug)]
+pub(super) struct Exchange<'a> {
+    pub(super) holder: i64,
+    pub(super) settings: &'a DeliverySettings,
+    pub(super) lease: Duration,
+    pub(super) settling: &'a [(BatchName, Settlement)],
+    pub(super) releasing: &'a [BatchName],
+    /// The names of the batches to claim.
+    pub(super) names: &'a [BatchName],
+    pub(super) limit: usize,
+    pub(super) partial: bool,
+    /// The most rows to look at.
+    pub(super) looks: usize,
+    pub(super) turn: usize,
+    pub(super) since: [Option<SystemTime>; 2],
+}
+
+/// What it answers.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) batches: Vec<(BatchName, Vec<Token>)>,
+    /// How many rows were looked at.
+    pub(super) looked: usize,
+    pub(super) waiting: usize,
+    pub(super) expired: usize,
+    pub(super) cancelled: usize,
+    pub(super) parked: usize,
+    /// Where the next claim begins.
+    pub(super) since: [Option<SystemTime>; 2],
+}
+
+/// What `mailroom_prospect` answers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prospect {
+    pub(super) due: usize,
+    /// How many of those are in leases that have lapsed.
+    pub(super) lapsed: usize,
+    pub(super) next: Option<Duration>,
+    pub(super) view: View,
+}
+
+impl Session {
+    /// Connects and finds the functions.
+    pub(super) async fn open(connection: &ConnectionSettings) -> Result<Self, QueueError> {
+        let options =
+            SessionOptions { application_name: "mailroom collect", statement_timeout: Some(ANSWER) };
+        let connected = postgres::connect(connection, &options).await;
+        let session = connected.map_err(|error| QueueError::Unavailable(error.to_string()))?;
+        let (client, server) = (session.client, session.server);
+        let is_unicode = session.connection.parameter("server_encoding") == Some("UTF8");
+        let driver = tokio::spawn(async move {
+            // The next call of the client reports why the connection ended.
+            session.connection.run().await.ok();
+        });
+        answer(client.batch_execute(SETTINGS)).await?;
+        let is_standby: bool =
+            column(&answer(client.query_one("SELECT pg_is_in_recovery()", &[])).await?, 0)?;
+        if is_standby {
+            return Err(QueueError::Unavailable(
+                "the server is a standby, where nothing can be claimed; connect to the primary, for instance with \
+                 target_session_attrs=read-write"
+                    .to_owned(),
+            ));
+        }
+        let session = Self {
+            name: format!("{} process {}", whoami::hostname().unwrap_or_default(), std::process::id()),
+            is_unicode,
+            exchange: answer(client.prepare(EXCHANGE)).await?,
+            tend: answer(client.prepare(TEND)).await?,
+            prospect: answer(client.prepare(PROSPECT)).await?,
+            client,
+            driver,
+        };
+        tracing::info!("connected to {server}");
+        Ok(session)
+    }
+
+    /// Finds out whether the server still answers.
+    pub(super) async fn question(&self) -> Result<(), QueueError> {
+        answer(self.client.batch_execute("SELECT 1")).await
+    }
+
+    /// Settles, gives back and claims.
+    pub(super) async fn exchange(&self, request: &Exchange<'_>) -> Result<Found, QueueError> {
+        let settled: Vec<_> = request.settling.iter().map(|(name, _)| *name).collect();
+        let exceptions = Exceptions::of(request.settling, self.is_unicode);
+        let settings = request.settings;
+        let parameters: [&(dyn ToSql + Sync); 19] = [
+            &request.holder,
+            &settled,
+            &request.releasing,
+            &exceptions.batches,
+            &exceptions.tokens,
+            &exceptions.kinds,
+            &exceptions.waits,
+            &exceptions.reasons,
+            &number(settings.max_attempts),
+            &milliseconds(settings.backoff),
+            &request.names,
+            &number(request.limit),
+            &request.partial,
+            &number(request.looks),
+            &number(request.turn),
+            &request.since[0],
+            &request.since[1],
+            &milliseconds(request.lease),
+            &i64::try_from(settings.min_lifetime.as_secs()).unwrap_or(i64::MAX),
+        ];
+        let rows = answer(self.client.query(&self.exchange, &parameters)).await?;
+        let mut found = Found { since: request.since, ..Found::default() };
+        for row in &rows {
+            let Some(id) = column::<Option<i64>>(row, 1)? else {
+                (found.looked, found.waiting) = (small(row, 9)?, small(row, 10)?);
+                (found.expired, found.cancelled, found.parked) =
+                    (small(row, 11)?, small(row, 12)?, small(row, 13)?);
+                found.since = [column(row, 14)?, column(row, 15)?];
+                continue;
+            };
+            let name: BatchName = column(row, 0)?;
+            match found.batches.last_mut() {
+                Some((last, tokens)) if *last == name => tokens.push(token(row, id)?),
+                _ => found.batches.push((name, vec![token(row, id)?])),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Renews leases; answers which there still are.
+    pub(super) async fn tend(
+        &self,
+        holder: i64,
+        known: &[BatchName],
+        lease: Duration,
+        since: Option<SystemTime>,
+    ) -> Result<Vec<BatchName>, QueueError> {
+        let parameters: [&(dyn ToSql + Sync); 5] =
+            [&holder, &self.name, &known, &milliseconds(lease), &since];
+        let rows = answer(self.client.query(&self.tend, &parameters)).await?;
+        rows.iter().map(|row| column(row, 0)).collect()
+    }
+
+    /// Counts what is due.
+    pub(super) async fn prospect(
+        &self,
+        since: Option<SystemTime>,
+        enough: usize,
+    ) -> Result<Prospect, QueueError> {
+        let row = answer(self.client.query_one(&self.prospect, &[&since, &number(enough)])).await?;
+        let next: Option<i64> = column(&row, 2)?;
+        let count =
+            |index| usize::try_from(column::<i64>(&row, index)?).map_err(|_| unexpected("a negative count"));
+        Ok(Prospect {
+            due: count(0)?.min(enough),
+            lapsed: count(1)?,
+            next: next.map(|next| Duration::from_millis(u64::try_from(next).unwrap_or(0))),
+            view: View {
+                at: column(&row, 3)?,
+                oldest: column(&row, 4)?,
+                unfinished: column(&row, 5)?,
+                unborn: column(&row, 6)?,
+            },
+        })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+fn token(row: &Row, id: i64) -> Result<Token, QueueError> {
+    let action: &str = column(row, 3)?;
+    Ok(Token {
+        id,
+        attempt: u32::try_from(column::<i32>(row, 2)?).map_err(|_| unexpected("a negative attempt"))?,
+        action: Action::from_database_value(action).map_err(|_| unexpected("an unknown action"))?,
+        email: column(row, 4)?,
+        login: column(row, 5)?,
+        secret: column(row, 6)?,
+        code: column(row, 7)?,
+        expires_at: column(row, 8)?,
+    })
+}
+
+fn small(row: &Row, index: usize) -> Result<usize, QueueError> {
+    usize::try_from(column::<i32>(row, index)?).map_err(|_| unexpected("a negative count"))
+}
+
+fn number(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+fn milliseconds(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}

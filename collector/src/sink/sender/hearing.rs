@@ -1,0 +1,146 @@
+//! What a sender says, and what else happens to it.
+
+use std::time::{Duration, Instant};
+
+use super::answer::{Answer, NotAnAnswer, parse_answer};
+use super::ledger::{Outcome, Past, Remarks};
+use super::lines::{LONGEST_LINE, TooLong};
+use super::process::Event;
+use super::{ClosedPipe, INPUT, OUTPUT, Sender, State};
+use crate::line::BatchName;
+use crate::queue::Exception;
+use crate::sink::Taken;
+
+/// How long a sender that closes a pipe may take to end by itself.
+const ENDING: Duration = Duration::from_millis(500);
+
+impl Sender {
+    /// Deals with an event; answers whether anything changed for the caller.
+    pub(super) fn handle(&mut self, event: &Event, now: Instant) -> bool {
+        let State::Up(up) = &mut self.state else { return false };
+        match event {
+            Event::Wrote => return up.process.is_idle() && !self.waiting.is_empty(),
+            Event::Read => return self.read(now),
+            Event::InputClosed => {
+                up.closed.get_or_insert(ClosedPipe { pipe: INPUT, end_at: now + ENDING });
+                self.returned.extend(self.ledger.give_up_unwritten(up.process.written()));
+                self.return_waiting();
+            }
+            Event::OutputClosed => {
+                up.closed = Some(ClosedPipe { pipe: OUTPUT, end_at: now + ENDING });
+                if let Some(rest) = up.process.last_words() {
+                    self.note(Ok(parse_answer(&rest)), now);
+                }
+                self.return_waiting();
+            }
+            Event::Ended(status) => self.ended(*status, now),
+        }
+        true
+    }
+
+    /// Reads the answers that have come; answers whether anything changed for the caller.
+    fn read(&mut self, now: Instant) -> bool {
+        let mut changed = false;
+        loop {
+            let State::Up(up) = &mut self.state else { return changed };
+            let Some(line) = up.process.next_line() else { return changed };
+            let answer = line.map(parse_answer);
+            changed |= self.note(answer, now);
+        }
+    }
+
+    fn note(&mut self, answer: Result<Result<Answer, NotAnAnswer>, TooLong>, now: Instant) -> bool {
+        let answer = match answer {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(fault)) => {
+                self.complain(now, || format!("a line of the sender is no answer and is ignored: {fault}"));
+                return false;
+            }
+            Err(TooLong) => {
+                self.complain(now, || {
+                    format!("a line of the sender is longer than {LONGEST_LINE} bytes and is ignored")
+                });
+                return false;
+            }
+        };
+        let batch = answer.batch;
+        match self.ledger.note(answer, now) {
+            Outcome::Noted(remarks, taken) => {
+                self.remark(batch, remarks, now);
+                taken.iter().for_each(tell);
+                self.taken.extend(taken);
+                if remarks.verdicts > 0 {
+                    self.answered(now);
+                }
+                remarks.verdicts > 0
+            }
+            Outcome::Late(past) => {
+                let why = match past {
+                    Past::Settled => "that was answered in full before",
+                    Past::GivenUp => "that was not waited for any longer",
+                    Past::Lost => "that somebody else has by now",
+                };
+                self.complain(now, || format!("the sender answers for batch {batch}, {why}; ignored"));
+                false
+            }
+            Outcome::Unknown => {
+                self.complain(now, || {
+                    format!("the sender answers for batch {batch}, which it never got; ignored")
+                });
+                false
+            }
+        }
+    }
+
+    fn answered(&mut self, now: Instant) {
+        if let State::Up(up) = &mut self.state {
+            up.has_answered = true;
+        }
+        if let Some(sentence) = self.outage.over(now) {
+            tracing::info!("{sentence}");
+        }
+    }
+
+    fn remark(&mut self, batch: BatchName, remarks: Remarks, now: Instant) {
+        if remarks.foreign > 0 {
+            self.complain(now, || {
+                format!(
+                    "the sender answers for {} tokens that are not in batch {batch}; ignored",
+                    remarks.foreign
+                )
+            });
+        }
+        if remarks.repeated > 0 {
+            self.complain(now, || {
+                format!(
+                    "the sender answers for {} tokens of batch {batch} more than once; the first verdict counts, and \
+                     within an answer the most careful one",
+                    remarks.repeated
+                )
+            });
+        }
+    }
+
+    fn complain(&mut self, now: Instant, sentence: impl FnOnce() -> String) {
+        match self.complaints.admit(now) {
+            Some(0) => tracing::warn!("{}", sentence()),
+            Some(others) => tracing::warn!("{} ({others} more such lines were not logged)", sentence()),
+            None => {}
+        }
+    }
+}
+
+/// What operators want to know of single tokens.
+fn tell(taken: &Taken) {
+    for (id, exception) in &taken.exceptions {
+        match exception {
+            Exception::Dead { reason } => {
+                tracing::warn!(token = id, "the sender gives this token up: {reason}");
+            }
+            Exception::Retry { reason, .. } => {
+                tracing::info!(token = id, "the sender wants to try this token again: {reason}");
+            }
+            Exception::Unanswered => {}
+        }
+    }
+}

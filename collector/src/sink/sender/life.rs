@@ -1,0 +1,175 @@
+//! When a sender is started, judged and ended.
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use super::process::Process;
+use super::{ClosedPipe, Ending, OUTPUT, Sender, State, Up};
+use crate::config::Span;
+use crate::queue::Exception;
+
+/// How long a sender must live before it is given a token.
+const SETTLING: Duration = Duration::from_millis(200);
+
+/// How long a sender that is to end may take until it is killed.
+const TERMINATION: Duration = Duration::from_secs(2);
+
+/// A sender that has lived this long and answered is started again without a growing pause.
+const SOUND: Duration = Duration::from_secs(10);
+
+impl Sender {
+    /// Does what is due; answers whether anything changed for the caller.
+    pub(super) fn act(&mut self, now: Instant) -> bool {
+        match &mut self.state {
+            State::Down { start_at } => {
+                if *start_at <= now && self.closing.is_none() {
+                    self.start(now);
+                }
+                false
+            }
+            State::Up(up) => {
+                if let Some(Ending { kill_at, .. }) = &mut up.ending {
+                    if kill_at.is_some_and(|time| time <= now) {
+                        *kill_at = None;
+                        up.process.kill();
+                    }
+                    return false;
+                }
+                let becomes_settled = !up.is_settled && up.settled_at <= now;
+                up.is_settled |= becomes_settled;
+                self.judge(now) || becomes_settled
+            }
+        }
+    }
+
+    /// Looks whether the sender is still doing what it should.
+    pub(super) fn judge(&mut self, now: Instant) -> bool {
+        let is_due = |time: Option<Instant>| time.is_some_and(|time| time <= now);
+        if is_due(self.ledger.silent_at(self.timeout)) {
+            self.end(Some(format!("is ended: it has answered nothing for {}", Span(self.timeout))), now);
+            return true;
+        }
+        if is_due(self.ledger.forgotten_at(self.timeout)) {
+            let reason =
+                format!("the sender answered later batches, but not this one for {}", Span(self.timeout));
+            let given_up = self.ledger.give_up_forgotten(self.timeout, now, &reason);
+            tracing::warn!(
+                "the sender has forgotten {} batches; their tokens are tried again",
+                given_up.len()
+            );
+            self.taken.extend(given_up);
+            return true;
+        }
+        if let Some(closed) = self.closed_pipe()
+            && closed.end_at <= now
+        {
+            self.end(Some(format!("is ended: it has closed its {}", closed.pipe)), now);
+            return true;
+        }
+        if let (State::Up(up), Some(closing)) = (&mut self.state, self.closing) {
+            up.process.close_input();
+            if self.ledger.len() == 0 {
+                // It has nothing to do any more but to end.
+                self.closing = Some(closing.min(now + TERMINATION));
+            }
+            if closing <= now {
+                self.end(None, now);
+            }
+        }
+        false
+    }
+
+    /// A pipe that the sender has closed and that it is to be ended for: one that it speaks to us by, or the other one once it
+    /// owes nothing.
+    fn closed_pipe(&self) -> Option<ClosedPipe> {
+        match &self.state {
+            State::Up(up) if up.ending.is_none() && self.closing.is_none() => {
+                up.closed.filter(|closed| closed.pipe == OUTPUT || self.ledger.len() == 0)
+            }
+            _ => None,
+        }
+    }
+
+    fn start(&mut self, now: Instant) {
+        match Process::start(&self.command) {
+            Ok(process) => {
+                tracing::debug!(process = process.id(), "the sender `{}` is started", self.command.name());
+                self.state = State::Up(Box::new(Up {
+                    process,
+                    settled_at: now + SETTLING,
+                    is_settled: false,
+                    has_answered: false,
+                    closed: None,
+                    ending: None,
+                    started: now,
+                }));
+            }
+            Err(error) => self.down(&format!("cannot be started: {error}"), now),
+        }
+    }
+
+    /// Tells the sender to end.
+    pub(super) fn end(&mut self, fault: Option<String>, now: Instant) {
+        let termination = self.termination();
+        let State::Up(up) = &mut self.state else { return };
+        up.process.terminate();
+        up.ending = Some(Ending { fault, kill_at: Some(now + termination) });
+        self.return_waiting();
+    }
+
+    /// The sender is gone, and says nothing more.
+    pub(super) fn ended(&mut self, status: ExitStatus, now: Instant) {
+        let State::Up(up) = &mut self.state else { return };
+        let read = up.process.read_by_sender();
+        let ending = up.ending.take().and_then(|ending| ending.fault);
+        let fault = ending.unwrap_or_else(|| format!("has ended ({status})"));
+        let is_to_blame = !up.has_answered && self.closing.is_none() && self.ledger.only_token().is_some();
+        let exception = if is_to_blame {
+            Exception::Retry { after: None, reason: format!("the sender {fault}") }
+        } else {
+            Exception::Unanswered
+        };
+        if up.has_answered && now.duration_since(up.started) >= SOUND {
+            self.backoff.reset();
+        }
+        let (taken, unread) = self.ledger.give_up_all(read, now, &exception);
+        let fault = match taken.len() {
+            0 => fault,
+            count => format!("{fault} and owed answers for {count} batches, which go out again"),
+        };
+        self.taken.extend(taken);
+        self.returned.extend(unread);
+        self.down(&fault, now);
+    }
+
+    fn down(&mut self, fault: &str, now: Instant) {
+        self.return_waiting();
+        self.state = State::Down { start_at: now + self.backoff.pause() };
+        if self.closing.is_none() {
+            let cause = format!("the sender `{}` {fault}", self.command.name());
+            if let Some(sentence) = self.outage.failed(&cause, now) {
+                tracing::warn!("{sentence}");
+            }
+        }
+    }
+
+    /// When something is to be done without an event.
+    pub(super) fn due_at(&self) -> Option<Instant> {
+        match &self.state {
+            State::Down { start_at } => self.closing.is_none().then_some(*start_at),
+            State::Up(up) if up.ending.is_some() => up.ending.as_ref().and_then(|ending| ending.kill_at),
+            State::Up(up) => {
+                let settled = (!up.is_settled).then_some(up.settled_at);
+                let silent = self.ledger.silent_at(self.timeout);
+                let forgotten = self.ledger.forgotten_at(self.timeout);
+                let closed = self.closed_pipe().map(|closed| closed.end_at);
+                [settled, silent, forgotten, closed, self.closing].into_iter().flatten().min()
+            }
+        }
+    }
+
+    /// How much of the grace is left for ending a sender that does not end by itself.
+    pub(super) fn termination(&self) -> Duration {
+        TERMINATION.min(self.timeout / 4)
+    }
+}

@@ -1,0 +1,905 @@
+-- Feature: the queue `deliveries`. A cursor says for all tokens together how far they were sent; it loses a token whose
+-- transaction commits late, lets one collector work at a time and cannot say what became of a single token.
+--
+-- Queue in, log out: where a token stands is where its row is, in one of `pending`, `parked`, `leases` and `dead`, or in
+-- none of them when it is done. Delivering inserts and deletes rows and updates none, so that no index fills with dead
+-- versions of rows that are still searched; `tokens` is not touched at all. What happened is appended to `handovers`.
+--
+-- Nothing enters the queue before migration 17.
+--
+-- Locks: new tables only.
+
+BEGIN;
+
+CREATE TYPE delivery_outcome AS ENUM ('sent', 'error', 'unanswered', 'lapsed', 'dead', 'expired', 'cancelled');
+
+COMMENT ON TYPE delivery_outcome IS
+    'How a hand-over of a token ended: the reader has it (sent), refused it for now (error) or for ever (dead), said nothing'
+    ' (unanswered), or its collector was not heard of until the lease was over (lapsed). Or why there was none: the token'
+    ' expired, or was used or deleted before (cancelled).';
+
+CREATE TABLE pending (
+    token bigint NOT NULL,
+    due_at timestamptz NOT NULL,
+    attempts integer NOT NULL DEFAULT 0,
+    failures smallint NOT NULL DEFAULT 0,
+    priority smallint NOT NULL,
+
+    CONSTRAINT pending_pkey PRIMARY KEY (token)
+) WITH (
+    -- Rows live for milliseconds. Vacuum comes after a number of dead ones, not after a share of a table that is mostly
+    -- empty, and does not pause; it does not give the empty end of the file back either, for which it would lock
+    -- registrations out.
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 20000,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0,
+    autovacuum_analyze_threshold = 1000000,
+    vacuum_truncate = false
+);
+
+CREATE INDEX pending_priority_due_at_idx ON pending (priority, due_at);
+
+COMMENT ON TABLE pending IS
+    'Tokens that wait to be sent. A row is inserted by the transaction that inserts the token and deleted when it is claimed.';
+COMMENT ON COLUMN pending.token IS
+    'The token. Not a foreign key, whose check would lock the token''s row; a row whose token is gone is cancelled when it is'
+    ' come to.';
+COMMENT ON COLUMN pending.due_at IS
+    'When it may be claimed: at once for a new token, later after a refusal. The oldest goes first.';
+COMMENT ON COLUMN pending.attempts IS 'How often it has been handed over.';
+COMMENT ON COLUMN pending.failures IS 'How many of these were refused.';
+COMMENT ON COLUMN pending.priority IS '0 for recoveries, which somebody waits for, 1 for activations.';
+COMMENT ON CONSTRAINT pending_pkey ON pending IS 'Serves coming back: a token waits once, however often it is put back.';
+COMMENT ON INDEX pending_priority_due_at_idx IS
+    'Serves claiming: the oldest of each priority, from the time on before which nothing waits any more. What is due later'
+    ' lies behind, where no claim gets.';
+
+CREATE TABLE parked (
+    token bigint NOT NULL,
+    account bigint NOT NULL,
+    parked_at timestamptz NOT NULL,
+    expires_at bigint NOT NULL,
+    attempts integer NOT NULL,
+    failures smallint NOT NULL,
+    priority smallint NOT NULL,
+
+    CONSTRAINT parked_pkey PRIMARY KEY (token)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+
+CREATE INDEX parked_account_idx ON parked (account);
+
+COMMENT ON TABLE parked IS
+    'Tokens whose account has not the status that they need. They wait again when it has; until they expire.';
+COMMENT ON COLUMN parked.token IS 'As in pending.';
+COMMENT ON COLUMN parked.account IS 'Whose token it is.';
+COMMENT ON COLUMN parked.parked_at IS 'When it was found so.';
+COMMENT ON COLUMN parked.expires_at IS 'As in tokens: seconds since the Unix epoch.';
+COMMENT ON COLUMN parked.attempts IS 'As in pending.';
+COMMENT ON COLUMN parked.failures IS 'As in pending.';
+COMMENT ON COLUMN parked.priority IS 'As in pending.';
+COMMENT ON INDEX parked_account_idx IS 'Serves changing a status: the tokens of an account that wait for it.';
+
+CREATE TABLE leases (
+    batch uuid NOT NULL,
+    holder bigint NOT NULL,
+    claimed_at timestamptz NOT NULL,
+    ends_at timestamptz NOT NULL,
+    due_at timestamptz NOT NULL,
+    tokens bigint[] NOT NULL,
+    attempts integer[] NOT NULL,
+    failures smallint[] NOT NULL,
+    priorities smallint[] NOT NULL,
+
+    CONSTRAINT leases_pkey PRIMARY KEY (batch),
+    CONSTRAINT leases_same_length CHECK (
+        cardinality(tokens) > 0
+        AND cardinality(attempts) = cardinality(tokens)
+        AND cardinality(failures) = cardinality(tokens)
+        AND cardinality(priorities) = cardinality(tokens)
+    )
+) WITH (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0,
+    autovacuum_analyze_threshold = 1000000,
+    vacuum_truncate = false
+);
+
+CREATE INDEX leases_ends_at_idx ON leases (ends_at);
+
+COMMENT ON TABLE leases IS
+    'Batches that were claimed and of which nothing is known yet. Whoever settles one deletes its row, and nobody can settle a'
+    ' batch whose row is gone.';
+COMMENT ON COLUMN leases.batch IS 'The batch''s name, chosen at random by the collector before it claims.';
+COMMENT ON COLUMN leases.holder IS 'The collector, as in collectors.';
+COMMENT ON COLUMN leases.claimed_at IS 'When it was claimed.';
+COMMENT ON COLUMN leases.ends_at IS 'When anybody may take it over. Put off as long as the collector lives.';
+COMMENT ON COLUMN leases.due_at IS
+    'When the one of its tokens fell due that has waited longest. Tokens that come back unsent come back to this place in the'
+    ' queue, not to its end.';
+COMMENT ON COLUMN leases.tokens IS 'The tokens, in the order of the line.';
+COMMENT ON COLUMN leases.attempts IS 'Of each token, the number of this hand-over, from 1.';
+COMMENT ON COLUMN leases.failures IS 'Of each token, how often it was refused before.';
+COMMENT ON COLUMN leases.priorities IS 'Of each token, as in pending.';
+COMMENT ON INDEX leases_ends_at_idx IS 'Serves taking over what has lapsed.';
+
+CREATE TABLE dead (
+    token bigint NOT NULL,
+    died_at timestamptz NOT NULL,
+    attempts integer NOT NULL,
+    failures smallint NOT NULL,
+    priority smallint NOT NULL,
+    reason text NOT NULL,
+
+    CONSTRAINT dead_pkey PRIMARY KEY (token)
+);
+
+COMMENT ON TABLE dead IS 'Tokens that were given up. Putting one back deletes its row, so that it goes out once however many do.';
+COMMENT ON COLUMN dead.token IS 'As in pending.';
+COMMENT ON COLUMN dead.died_at IS 'When it was given up.';
+COMMENT ON COLUMN dead.attempts IS 'As in pending.';
+COMMENT ON COLUMN dead.failures IS 'As in pending.';
+COMMENT ON COLUMN dead.priority IS 'As in pending.';
+COMMENT ON COLUMN dead.reason IS 'What the sender said last, or why the row could not be written on a line.';
+
+CREATE TABLE handovers (
+    token bigint NOT NULL,
+    happened_at timestamptz NOT NULL,
+    holder bigint,
+    batch uuid,
+    attempt integer NOT NULL,
+    outcome delivery_outcome NOT NULL,
+    reason text
+) WITH (
+    -- Only appended to and pruned. Inserts alone make it worth a visit early, because they are frozen then in small steps.
+    autovacuum_vacuum_insert_scale_factor = 0.05,
+    autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_analyze_scale_factor = 0.1
+);
+
+CREATE INDEX handovers_token_idx ON handovers (token);
+CREATE INDEX handovers_happened_at_idx ON handovers USING brin (happened_at);
+
+COMMENT ON TABLE handovers IS
+    'What became of each hand-over of each token: rows are appended and pruned, never changed.';
+COMMENT ON COLUMN handovers.token IS 'The token; it may have been deleted since.';
+COMMENT ON COLUMN handovers.happened_at IS 'When that was known.';
+COMMENT ON COLUMN handovers.holder IS 'The collector that had the batch or, where there was none, that came to the token.';
+COMMENT ON COLUMN handovers.batch IS 'The batch; null for a token that was not handed over.';
+COMMENT ON COLUMN handovers.attempt IS 'Which hand-over of the token, from 1; where there was none, how many there were before.';
+COMMENT ON COLUMN handovers.outcome IS 'How it ended.';
+COMMENT ON COLUMN handovers.reason IS 'What the sender said, for error and dead.';
+COMMENT ON INDEX handovers_token_idx IS 'Serves the view deliveries: the history of a token.';
+COMMENT ON INDEX handovers_happened_at_idx IS 'Serves pruning: where the oldest rows lie.';
+
+CREATE TABLE collectors (
+    holder bigint NOT NULL,
+    name text NOT NULL,
+    started_at timestamptz NOT NULL,
+
+    CONSTRAINT collectors_pkey PRIMARY KEY (holder)
+);
+
+COMMENT ON TABLE collectors IS 'Processes that collect or have collected; says who a holder is.';
+COMMENT ON COLUMN collectors.holder IS 'Chosen at random by the process when it starts.';
+COMMENT ON COLUMN collectors.name IS 'Host and process id, as the process knows them.';
+COMMENT ON COLUMN collectors.started_at IS 'When it came first.';
+
+CREATE TABLE log_start (
+    complete_since timestamptz NOT NULL
+);
+
+INSERT INTO log_start (complete_since) VALUES (clock_timestamp());
+
+COMMENT ON TABLE log_start IS 'One row: what was done before is not in handovers, because it did not exist or was pruned.';
+COMMENT ON COLUMN log_start.complete_since IS 'From then on every hand-over is there.';
+
+-- The only clock of the queue. A function, so that a test can turn it: collectors have no say in what time it is.
+CREATE FUNCTION mailroom_clock() RETURNS timestamptz
+LANGUAGE sql VOLATILE
+RETURN clock_timestamp();
+
+COMMENT ON FUNCTION mailroom_clock() IS 'What time it is for the queue of deliveries.';
+
+CREATE FUNCTION delivery_priority(action token_action) RETURNS smallint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE action::text WHEN 'password_recovery' THEN 0::smallint ELSE 1::smallint END;
+
+COMMENT ON FUNCTION delivery_priority(token_action) IS
+    'What goes first: 0, recoveries, before 1, activations; as far as the lower one is not starved.';
+
+-- In a database with another encoding than UTF-8 a text may have no UTF-8 form; the row is sent as a byte that is none, which
+-- no line takes, so that the token is given up and the others of its batch go out.
+CREATE FUNCTION text_on_the_wire(value text) RETURNS bytea
+LANGUAGE plpgsql STABLE STRICT AS $$
+BEGIN
+    RETURN pg_catalog.convert_to(value, 'UTF8'::name);
+EXCEPTION WHEN untranslatable_character OR character_not_in_repertoire THEN
+    RETURN '\xff'::bytea;
+END;
+$$;
+
+COMMENT ON FUNCTION text_on_the_wire(text) IS 'Text in UTF-8, or one byte that is not, if it has no such form.';
+
+-- The functions that collectors call run with the rights of their owner, so that whoever has a collector's password reads
+-- what is due and nothing else: neither addresses nor secrets of used tokens. On their search path see mailroom_redeem();
+-- polymorphic functions, for which one for exactly these types would be a better match, are named with their schema.
+--
+-- Their plans must not depend on how full the tables were when they were planned: an index is right in every case.
+
+CREATE FUNCTION return_lapsed_leases(since timestamptz) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom_clock();
+BEGIN
+    WITH
+    -- Whoever is settling or taking over one of them just now is not waited for.
+    lapsed AS MATERIALIZED (
+        SELECT batch FROM leases
+        WHERE ends_at >= return_lapsed_leases.since AND ends_at <= epoch
+        ORDER BY ends_at
+        LIMIT 1000
+        FOR UPDATE SKIP LOCKED
+    ),
+    gone AS (
+        DELETE FROM leases WHERE batch = ANY (ARRAY(SELECT batch FROM lapsed)) RETURNING *
+    ),
+    items AS (
+        SELECT gone.holder, gone.batch, gone.due_at, item.*
+        FROM gone
+        CROSS JOIN LATERAL ROWS FROM (
+            pg_catalog.unnest(tokens), pg_catalog.unnest(attempts), pg_catalog.unnest(failures), pg_catalog.unnest(priorities)
+        ) AS item (token, attempt, failures, priority)
+    ),
+    logged AS (
+        INSERT INTO handovers (token, happened_at, holder, batch, attempt, outcome)
+        SELECT token, epoch, holder, batch, attempt, 'lapsed' FROM items
+    )
+    INSERT INTO pending (token, due_at, attempts, failures, priority)
+    SELECT token, due_at, attempt, failures, priority FROM items
+    ON CONFLICT DO NOTHING;
+END;
+$$;
+
+COMMENT ON FUNCTION return_lapsed_leases(timestamptz) IS
+    'Puts the tokens of leases back that have lapsed, and logs it.';
+
+-- Settles finished batches, gives unsent ones back, and claims the next ones.
+--
+-- Locks: rows of leases by name, which waits for somebody who takes one over; then rows of pending and, shared, accounts whose
+-- tokens are parked, which waits for nobody.
+CREATE FUNCTION mailroom_exchange(
+    collector bigint,
+    settled uuid[],
+    released uuid[],
+    exception_batches uuid[],
+    exception_tokens bigint[],
+    exception_kinds text[],
+    exception_waits bigint[],
+    exception_reasons text[],
+    max_attempts integer,
+    backoff bigint,
+    wanted uuid[],
+    batch_limit integer,
+    partial boolean,
+    looks integer,
+    turn integer,
+    recoveries_since timestamptz,
+    activations_since timestamptz,
+    lease bigint,
+    min_lifetime bigint
+) RETURNS TABLE (
+    batch uuid,
+    token bigint,
+    attempt integer,
+    action text,
+    email bytea,
+    login bytea,
+    secret bytea,
+    code bytea,
+    expires_at bigint,
+    looked integer,
+    waiting integer,
+    expired integer,
+    cancelled integer,
+    parked integer,
+    recoveries_through timestamptz,
+    activations_through timestamptz
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom_clock();
+    -- Tokens that end at this second or before are not sent any more.
+    too_late bigint := floor(extract(epoch FROM epoch))::bigint + greatest(min_lifetime, 1::bigint) - 1::bigint;
+    is_utf8 boolean := getdatabaseencoding()::text IN ('UTF8', 'SQL_ASCII');
+    encoding name := getdatabaseencoding();
+    first_slot bigint := (6 - turn)::bigint;
+    reserved integer := 0;
+BEGIN
+    IF cardinality(settled) > 0 AND cardinality(exception_tokens) = 0 THEN
+        WITH gone AS (
+            DELETE FROM leases WHERE batch = ANY (settled) RETURNING *
+        )
+        INSERT INTO handovers (token, happened_at, holder, batch, attempt, outcome)
+        SELECT pg_catalog.unnest(gone.tokens), epoch, gone.holder, gone.batch, pg_catalog.unnest(gone.attempts), 'sent'
+        FROM gone;
+    ELSIF cardinality(settled) > 0 THEN
+        WITH
+        gone AS (
+            DELETE FROM leases WHERE batch = ANY (settled) RETURNING *
+        ),
+        exceptions AS (
+            SELECT *
+            FROM ROWS FROM (
+                pg_catalog.unnest(exception_batches), pg_catalog.unnest(exception_tokens), pg_catalog.unnest(exception_kinds),
+                pg_catalog.unnest(exception_waits), pg_catalog.unnest(exception_reasons)
+            ) AS exception (batch, token, kind, wait, reason)
+        ),
+        items AS MATERIALIZED (
+            SELECT
+                gone.holder,
+                gone.batch,
+                gone.due_at,
+                item.token,
+                item.attempt,
+                item.failures,
+                item.priority,
+                exceptions.wait,
+                exceptions.reason,
+                CASE
+                    WHEN exceptions.kind IS NULL THEN 'sent'
+                    WHEN exceptions.kind = 'error' AND item.failures::integer + 1 >= max_attempts THEN 'dead'
+                    ELSE exceptions.kind
+                END AS outcome
+            FROM gone
+            CROSS JOIN LATERAL ROWS FROM (
+                pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
+                pg_catalog.unnest(gone.priorities)
+            ) AS item (token, attempt, failures, priority)
+            LEFT JOIN exceptions ON exceptions.batch = gone.batch AND exceptions.token = item.token
+        ),
+        logged AS (
+            INSERT INTO handovers (token, happened_at, holder, batch, attempt, outcome, reason)
+            SELECT token, epoch, holder, batch, attempt, outcome::delivery_outcome, reason FROM items
+        ),
+        given_up AS (
+            INSERT INTO dead (token, died_at, attempts, failures, priority, reason)
+            SELECT
+                token,
+                epoch,
+                attempt,
+                least(failures::integer + 1, 32767)::smallint,
+                priority,
+                coalesce(reason, '')
+            FROM items
+            WHERE outcome = 'dead'
+            ON CONFLICT DO NOTHING
+        )
+        INSERT INTO pending (token, due_at, attempts, failures, priority)
+        SELECT
+            token,
+            CASE
+                WHEN outcome = 'unanswered' THEN due_at
+                -- As the sender wants it, within a day.
+                WHEN wait IS NOT NULL
+                THEN mailroom_clock() + interval '1 millisecond' * least(wait, 86400000::bigint)::double precision
+                -- Doubling from the first pause up to a minute; between half and all of that, so that what failed together
+                -- does not come back together.
+                ELSE mailroom_clock() + interval '1 millisecond'
+                    * least(
+                        backoff::double precision * power(2::double precision, least(failures::integer, 30)::double precision),
+                        greatest(backoff, 60000::bigint)::double precision
+                    )
+                    * (0.5::double precision + random() / 2::double precision)
+            END,
+            attempt,
+            CASE WHEN outcome = 'unanswered' THEN failures ELSE least(failures::integer + 1, 32767)::smallint END,
+            priority
+        FROM items
+        WHERE outcome IN ('error', 'unanswered')
+        ON CONFLICT DO NOTHING;
+    END IF;
+
+    -- Nothing of them was sent, so that was no hand-over.
+    IF cardinality(released) > 0 THEN
+        WITH
+        gone AS (
+            DELETE FROM leases WHERE batch = ANY (released) AND holder = collector RETURNING *
+        )
+        INSERT INTO pending (token, due_at, attempts, failures, priority)
+        SELECT item.token, gone.due_at, item.attempt - 1, item.failures, item.priority
+        FROM gone
+        CROSS JOIN LATERAL ROWS FROM (
+            pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
+            pg_catalog.unnest(gone.priorities)
+        ) AS item (token, attempt, failures, priority)
+        ON CONFLICT DO NOTHING;
+    END IF;
+
+    IF cardinality(wanted) = 0 THEN
+        RETURN;
+    END IF;
+
+    -- Every seventh place is an activation's, if one waits: of a hundred rows at least ten are, also where several collectors
+    -- count for themselves.
+    SELECT count(*)::integer INTO reserved
+    FROM (
+        SELECT FROM pending
+        WHERE priority = 1::smallint AND due_at >= coalesce(activations_since, '-infinity') AND due_at <= epoch
+        LIMIT (turn + looks) / 7
+    ) AS activation;
+
+    RETURN QUERY
+    WITH
+    -- Rows that another collector is just claiming are passed over.
+    recoveries AS MATERIALIZED (
+        SELECT ctid AS place, token, due_at, attempts, failures, priority
+        FROM pending
+        WHERE priority = 0::smallint AND due_at >= coalesce(recoveries_since, '-infinity') AND due_at <= epoch
+        ORDER BY due_at
+        LIMIT looks - reserved
+        FOR UPDATE SKIP LOCKED
+    ),
+    activations AS MATERIALIZED (
+        SELECT ctid AS place, token, due_at, attempts, failures, priority
+        FROM pending
+        WHERE priority = 1::smallint AND due_at >= coalesce(activations_since, '-infinity') AND due_at <= epoch
+        ORDER BY due_at
+        LIMIT looks - (SELECT count(*) FROM recoveries)
+        FOR UPDATE SKIP LOCKED
+    ),
+    -- In the order in which they go out: recoveries in all places but every seventh.
+    picked AS (
+        SELECT *, CASE WHEN nth < first_slot THEN nth ELSE nth + 1::bigint + (nth - first_slot) / 6::bigint END AS slot
+        FROM (SELECT *, row_number() OVER (ORDER BY due_at) - 1::bigint AS nth FROM recoveries) AS counted
+        UNION ALL
+        SELECT *, first_slot + 7::bigint * nth
+        FROM (SELECT *, row_number() OVER (ORDER BY due_at) - 1::bigint AS nth FROM activations) AS counted
+        ORDER BY slot
+    ),
+    -- OFFSET 0 keeps these look-ups by primary key for each row.
+    judged AS MATERIALIZED (
+        SELECT
+            picked.*,
+            candidate.action,
+            candidate.needed_status,
+            candidate.secret,
+            candidate.code,
+            candidate.expires_at,
+            account.id AS account,
+            account.email,
+            account.login,
+            verdict,
+            count(*) FILTER (WHERE verdict = 'eligible') OVER (ORDER BY slot ROWS UNBOUNDED PRECEDING) AS number
+        FROM picked
+        LEFT JOIN LATERAL (
+            SELECT
+                id,
+                tokens.action::text,
+                -- As status_needed_by() has it, which costs more to call than all the rest of this statement.
+                CASE tokens.action::text
+                    WHEN 'activation' THEN 'provisioned'
+                    WHEN 'password_recovery' THEN 'active'
+                END AS needed_status,
+                tokens.secret,
+                tokens.code::text,
+                tokens.expires_at,
+                consumed_at,
+                account
+            FROM tokens
+            WHERE id = picked.token
+            OFFSET 0
+        ) AS candidate ON true
+        LEFT JOIN LATERAL (
+            SELECT id, status::text, accounts.email::text, accounts.login::text
+            FROM accounts
+            WHERE id = candidate.account
+            OFFSET 0
+        ) AS account ON true
+        CROSS JOIN LATERAL (
+            SELECT CASE
+                WHEN candidate.id IS NULL OR candidate.consumed_at IS NOT NULL THEN 'cancelled'
+                WHEN candidate.expires_at <= too_late THEN 'expired'
+                WHEN account.status = candidate.needed_status THEN 'eligible'
+                ELSE 'ineligible'
+            END AS verdict
+        ) AS judgement
+    ),
+    -- How many of the eligible ones go out.
+    share AS MATERIALIZED (
+        SELECT least(
+            CASE WHEN partial THEN count(*) ELSE count(*) - count(*) % batch_limit::bigint END,
+            cardinality(wanted)::bigint * batch_limit::bigint
+        ) AS taken
+        FROM judged
+        WHERE verdict = 'eligible'
+    ),
+    taken AS (
+        SELECT * FROM judged WHERE verdict = 'eligible' AND number <= (SELECT share.taken FROM share)
+    ),
+    -- All of them in one row, to be cut into batches.
+    bundle AS (
+        SELECT
+            count(*) AS size,
+            min(due_at) AS due_at,
+            pg_catalog.array_agg(token) AS tokens,
+            pg_catalog.array_agg(attempts + 1) AS attempts,
+            pg_catalog.array_agg(failures) AS failures,
+            pg_catalog.array_agg(priority) AS priorities
+        FROM (SELECT token, due_at, attempts, failures, priority FROM taken ORDER BY number) AS in_order
+    ),
+    leased AS (
+        INSERT INTO leases (batch, holder, claimed_at, ends_at, due_at, tokens, attempts, failures, priorities)
+        SELECT
+            wanted[nth],
+            collector,
+            epoch,
+            epoch + interval '1 millisecond' * lease::double precision,
+            due_at,
+            tokens[(nth - 1) * batch_limit + 1 : nth * batch_limit],
+            attempts[(nth - 1) * batch_limit + 1 : nth * batch_limit],
+            failures[(nth - 1) * batch_limit + 1 : nth * batch_limit],
+            priorities[(nth - 1) * batch_limit + 1 : nth * batch_limit]
+        FROM bundle
+        CROSS JOIN LATERAL generate_series(1, ((size + batch_limit::bigint - 1::bigint) / batch_limit::bigint)::integer) AS nth
+    ),
+    -- A status that is being changed is not waited for, and one that has been changed meanwhile does not come back from
+    -- here. One that changes afterwards finds the parked token.
+    parkable AS MATERIALIZED (
+        SELECT judged.*
+        FROM judged
+        CROSS JOIN LATERAL (
+            SELECT
+            FROM accounts
+            WHERE id = judged.account AND status::text IS DISTINCT FROM judged.needed_status
+            FOR SHARE SKIP LOCKED
+        ) AS account
+        WHERE verdict = 'ineligible'
+    ),
+    put_aside AS (
+        INSERT INTO parked (token, account, parked_at, expires_at, attempts, failures, priority)
+        SELECT token, account, epoch, expires_at, attempts, failures, priority
+        FROM parkable
+        ON CONFLICT DO NOTHING
+    ),
+    -- Those are looked at again in a moment, and are in nobody's way until then.
+    put_off AS (
+        UPDATE pending
+        SET due_at = epoch + interval '250 milliseconds'
+        WHERE ctid = ANY (ARRAY(
+            SELECT place FROM judged
+            WHERE verdict = 'ineligible' AND NOT EXISTS (SELECT FROM parkable WHERE parkable.token = judged.token)
+        ))
+    ),
+    logged AS (
+        INSERT INTO handovers (token, happened_at, holder, attempt, outcome)
+        SELECT token, epoch, collector, attempts, verdict::delivery_outcome
+        FROM judged
+        WHERE verdict IN ('cancelled', 'expired')
+    ),
+    removed AS (
+        DELETE FROM pending
+        WHERE ctid = ANY (ARRAY(
+            SELECT place FROM taken
+            UNION ALL
+            SELECT place FROM parkable
+            UNION ALL
+            SELECT place FROM judged WHERE verdict IN ('cancelled', 'expired')
+        ))
+    ),
+    left_over AS (
+        SELECT
+            count(*) AS waiting,
+            min(due_at) FILTER (WHERE priority = 0::smallint) AS recoveries_from,
+            min(due_at) FILTER (WHERE priority = 1::smallint) AS activations_from
+        FROM judged
+        WHERE verdict = 'eligible' AND number > (SELECT share.taken FROM share)
+    )
+    SELECT
+        wanted[(1::bigint + (taken.number - 1::bigint) / batch_limit::bigint)::integer],
+        taken.token,
+        taken.attempts + 1,
+        taken.action,
+        CASE WHEN is_utf8 THEN convert_to(taken.email, encoding) ELSE text_on_the_wire(taken.email) END,
+        CASE WHEN is_utf8 THEN convert_to(taken.login, encoding) ELSE text_on_the_wire(taken.login) END,
+        taken.secret,
+        CASE WHEN is_utf8 THEN convert_to(taken.code, encoding) ELSE text_on_the_wire(taken.code) END,
+        taken.expires_at,
+        NULL::integer,
+        NULL::integer,
+        NULL::integer,
+        NULL::integer,
+        NULL::integer,
+        NULL::timestamptz,
+        NULL::timestamptz
+    FROM taken
+    UNION ALL
+    -- The last row says what was found; where to begin next time is after what was taken and at what was left.
+    SELECT
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+        count(*)::integer,
+        (SELECT left_over.waiting FROM left_over)::integer,
+        (count(*) FILTER (WHERE verdict = 'expired'))::integer,
+        (count(*) FILTER (WHERE verdict = 'cancelled'))::integer,
+        (SELECT count(*) FROM parkable)::integer,
+        coalesce(
+            (SELECT recoveries_from FROM left_over), max(due_at) FILTER (WHERE priority = 0::smallint), recoveries_since
+        ),
+        coalesce(
+            (SELECT activations_from FROM left_over), max(due_at) FILTER (WHERE priority = 1::smallint), activations_since
+        )
+    FROM judged;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom_exchange(
+    bigint, uuid[], uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint,
+    uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint
+) IS
+    'For collectors: settles batches, gives batches back, and claims batches of what is due. Spans are milliseconds, but for'
+    ' min_lifetime, in seconds.';
+
+-- What a collector does now and then: says that it lives and what it holds, and tidies up for all.
+CREATE FUNCTION mailroom_tend(collector bigint, name text, held uuid[], lease bigint, since timestamptz)
+RETURNS TABLE (batch uuid)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom_clock();
+    horizon timestamptz := coalesce(since, '-infinity');
+    kept uuid[];
+BEGIN
+    INSERT INTO collectors (holder, name, started_at)
+    VALUES (collector, mailroom_tend.name, epoch)
+    ON CONFLICT DO NOTHING;
+
+    -- Own leases, also lapsed ones that nobody has taken over.
+    WITH renewed AS (
+        UPDATE leases
+        SET ends_at = epoch + interval '1 millisecond' * lease::double precision
+        WHERE batch = ANY (held) AND holder = collector
+        RETURNING batch
+    )
+    SELECT pg_catalog.array_agg(batch) INTO kept FROM renewed;
+
+    -- A claim whose answer never came: nothing of it was sent, so that was no hand-over.
+    WITH
+    gone AS (
+        DELETE FROM leases
+        WHERE ends_at >= horizon AND holder = collector AND NOT batch = ANY (held)
+        RETURNING *
+    )
+    INSERT INTO pending (token, due_at, attempts, failures, priority)
+    SELECT item.token, gone.due_at, item.attempt - 1, item.failures, item.priority
+    FROM gone
+    CROSS JOIN LATERAL ROWS FROM (
+        pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
+        pg_catalog.unnest(gone.priorities)
+    ) AS item (token, attempt, failures, priority)
+    ON CONFLICT DO NOTHING;
+
+    PERFORM return_lapsed_leases(horizon);
+
+    -- Parked tokens that have expired, or were used or deleted.
+    WITH
+    ended AS MATERIALIZED (
+        SELECT token FROM parked
+        WHERE expires_at <= floor(extract(epoch FROM epoch))::bigint
+            OR NOT EXISTS (SELECT FROM tokens WHERE id = parked.token AND consumed_at IS NULL)
+        LIMIT 10000
+        FOR UPDATE SKIP LOCKED
+    ),
+    gone AS (
+        DELETE FROM parked WHERE token = ANY (ARRAY(SELECT token FROM ended)) RETURNING token, attempts
+    )
+    INSERT INTO handovers (token, happened_at, holder, attempt, outcome)
+    SELECT
+        gone.token,
+        epoch,
+        collector,
+        gone.attempts,
+        CASE
+            WHEN EXISTS (SELECT FROM tokens WHERE id = gone.token AND consumed_at IS NULL) THEN 'expired'::delivery_outcome
+            ELSE 'cancelled'::delivery_outcome
+        END
+    FROM gone;
+
+    -- Parked tokens whose account has the right status all the same: a transaction of a stricter isolation level that
+    -- changed it did not see them.
+    WITH
+    ready AS MATERIALIZED (
+        SELECT parked.token
+        FROM parked
+        CROSS JOIN LATERAL (
+            SELECT tokens.action FROM tokens WHERE id = parked.token OFFSET 0
+        ) AS candidate
+        CROSS JOIN LATERAL (
+            SELECT accounts.status FROM accounts WHERE id = parked.account OFFSET 0
+        ) AS account
+        WHERE account.status::text = status_needed_by(candidate.action)::text
+        LIMIT 10000
+        FOR UPDATE OF parked SKIP LOCKED
+    ),
+    gone AS (
+        DELETE FROM parked WHERE token = ANY (ARRAY(SELECT token FROM ready)) RETURNING *
+    )
+    INSERT INTO pending (token, due_at, attempts, failures, priority)
+    SELECT token, mailroom_clock(), attempts, failures, priority FROM gone
+    ON CONFLICT DO NOTHING;
+
+    -- New tokens that lie in the future: the clock was set back.
+    UPDATE pending
+    SET due_at = mailroom_clock()
+    WHERE priority IN (0::smallint, 1::smallint) AND due_at > epoch + interval '1 second' AND attempts = 0;
+
+    RETURN QUERY SELECT * FROM pg_catalog.unnest(kept);
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom_tend(bigint, text, uuid[], bigint, timestamptz) IS
+    'For collectors: renews the leases held, answers which of them still are, and returns to the queue what others or lost'
+    ' answers left behind. The span is milliseconds.';
+
+-- Asked by a collector before it sleeps, and now and then. Sees rows that others are just claiming, which may fail to, and such
+-- as turn out to be ineligible, which a claim clears away.
+--
+-- What it answers besides tells from what time on a later look has to begin. Rows enter pending by a transaction that has
+-- its number before it reads the clock, or at the place of a lease, which is in view until then. So when all transactions
+-- from before `unborn` have ended, nothing can come any more that is older than `asked_at` was, nor than what is in view.
+CREATE FUNCTION mailroom_prospect(
+    since timestamptz,
+    enough integer,
+    OUT due bigint,
+    OUT lapsed bigint,
+    OUT next_after bigint,
+    OUT asked_at timestamptz,
+    OUT oldest_place timestamptz,
+    OUT unfinished bigint,
+    OUT unborn bigint
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    horizon timestamptz := coalesce(since, '-infinity');
+    next_at timestamptz;
+BEGIN
+    asked_at := mailroom_clock();
+
+    -- One statement, one snapshot: a token that moves between the tables is in one of them.
+    SELECT
+        coalesce(sum(place.tokens) FILTER (WHERE place.claimable_at <= asked_at), 0::numeric)::bigint,
+        coalesce(
+            sum(place.tokens) FILTER (WHERE place.claimable_at <= asked_at AND place.is_leased), 0::numeric
+        )::bigint,
+        min(place.claimable_at) FILTER (WHERE place.claimable_at > asked_at),
+        min(place.due_at),
+        pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+        pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+    INTO due, lapsed, next_at, oldest_place, unfinished, unborn
+    FROM (
+        (
+            SELECT due_at, due_at AS claimable_at, 1::bigint AS tokens, false AS is_leased FROM pending
+            WHERE priority = 0::smallint AND due_at >= horizon
+            ORDER BY due_at
+            LIMIT enough
+        )
+        UNION ALL
+        (
+            SELECT due_at, due_at, 1::bigint, false FROM pending
+            WHERE priority = 1::smallint AND due_at >= horizon
+            ORDER BY due_at
+            LIMIT enough
+        )
+        UNION ALL
+        SELECT due_at, ends_at, cardinality(tokens)::bigint, true FROM leases WHERE ends_at >= horizon
+    ) AS place;
+
+    next_after := ceil(extract(epoch FROM next_at - asked_at) * 1000::numeric)::bigint;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom_prospect(timestamptz, integer) IS
+    'For collectors: how many tokens are due, counted to somewhere above enough, and how many of them are in leases that have'
+    ' lapsed; in how many milliseconds the next thing is, null if nothing waits; and from what time on to look.';
+
+CREATE FUNCTION mailroom_retry(tokens bigint[]) RETURNS SETOF bigint
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH
+    gone AS (
+        DELETE FROM dead WHERE mailroom_retry.tokens IS NULL OR token = ANY (mailroom_retry.tokens) RETURNING *
+    ),
+    back AS (
+        INSERT INTO pending (token, due_at, attempts, failures, priority)
+        SELECT token, mailroom_clock(), attempts, 0::smallint, priority FROM gone
+        ON CONFLICT DO NOTHING
+        RETURNING token
+    )
+    SELECT token FROM back ORDER BY token;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom_retry(bigint[]) IS
+    'Puts dead tokens back, all of them if null is given, with all their attempts left; answers which.';
+
+CREATE VIEW deliveries AS
+SELECT
+    tokens.id AS token,
+    place.state,
+    place.attempts,
+    place.since,
+    place.holder,
+    collectors.name AS collector,
+    place.batch,
+    place.reason
+FROM tokens
+CROSS JOIN LATERAL (
+    SELECT * FROM (
+        SELECT
+            1 AS rank, 'pending' AS state, attempts, due_at AS since, NULL::bigint AS holder, NULL::uuid AS batch,
+            NULL::text AS reason
+        FROM pending WHERE token = tokens.id
+        UNION ALL
+        SELECT 1, 'parked', attempts, parked_at, NULL, NULL, 'the account has not the status that the token needs'
+        FROM parked WHERE token = tokens.id
+        UNION ALL
+        SELECT 1, 'dead', attempts, died_at, NULL, NULL, reason FROM dead WHERE token = tokens.id
+        UNION ALL
+        SELECT 1, 'leased', leases.attempts[array_position(leases.tokens, tokens.id)], claimed_at, holder, batch, NULL
+        FROM leases WHERE tokens.id = ANY (leases.tokens)
+        UNION ALL
+        (
+            SELECT 2, outcome::text, attempt, happened_at, holder, batch, reason
+            FROM handovers WHERE token = tokens.id
+            ORDER BY happened_at DESC, attempt DESC
+            LIMIT 1
+        )
+        UNION ALL
+        SELECT 3, 'unrecorded', NULL, NULL, NULL, NULL, 'the log begins at ' || complete_since FROM log_start
+    ) AS places
+    ORDER BY rank
+    LIMIT 1
+) AS place
+LEFT JOIN collectors ON collectors.holder = place.holder;
+
+COMMENT ON VIEW deliveries IS
+    'Where each token stands: pending, parked, leased or dead; or how it ended: sent, expired or cancelled; or unrecorded, if'
+    ' that was before the log began. With the number of hand-overs, since when, by whom and why.';
+
+DO $$
+DECLARE
+    home name := (
+        SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE pg_class.oid = 'tokens'::regclass
+    );
+    signature text;
+BEGIN
+    FOREACH signature IN ARRAY ARRAY[
+        'text_on_the_wire(text)',
+        'mailroom_prospect(timestamptz, integer)',
+        'return_lapsed_leases(timestamptz)',
+        'mailroom_tend(bigint, text, uuid[], bigint, timestamptz)',
+        'mailroom_retry(bigint[])',
+        'mailroom_exchange(bigint, uuid[], uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, uuid[], integer,'
+        ' boolean, integer, integer, timestamptz, timestamptz, bigint, bigint)'
+    ] LOOP
+        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', signature, home);
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', signature);
+        IF signature LIKE 'mailroom\_%' OR signature LIKE 'return%' THEN
+            EXECUTE format('ALTER FUNCTION %s SET plan_cache_mode = force_generic_plan', signature);
+            EXECUTE format('ALTER FUNCTION %s SET enable_seqscan = off', signature);
+            EXECUTE format('ALTER FUNCTION %s SET enable_bitmapscan = off', signature);
+            EXECUTE format('ALTER FUNCTION %s SET enable_memoize = off', signature);
+            EXECUTE format('ALTER FUNCTION %s SET jit = off', signature);
+        END IF;
+    END LOOP;
+END;
+$$;
+
+COMMIT;

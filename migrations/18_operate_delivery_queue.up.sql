@@ -1,0 +1,163 @@
+-- Feature: what an operator needs of the queue of deliveries: how much waits and for how long, and a log that does not grow for
+-- ever. Functions that run with their owner's rights, so that an operator needs none on the tables.
+--
+-- Locks: nobody writes to handovers while its index on expired tokens is built, 1 s a million rows of the log.
+
+BEGIN;
+
+CREATE INDEX handovers_expired_idx ON handovers (happened_at) WHERE outcome OPERATOR(pg_catalog.=) 'expired';
+
+COMMENT ON INDEX handovers_expired_idx IS
+    'Serves mailroom_status(): how many tokens expired before they were sent, without reading the log.';
+
+ALTER FUNCTION mailroom_retry(bigint[]) SECURITY DEFINER;
+
+CREATE FUNCTION mailroom_status(
+    OUT recoveries_due bigint,
+    OUT activations_due bigint,
+    OUT later bigint,
+    OUT oldest_due_ms bigint,
+    OUT leases bigint,
+    OUT leased_tokens bigint,
+    OUT lapsed_leases bigint,
+    OUT oldest_lease_ms bigint,
+    OUT parked bigint,
+    OUT dead bigint,
+    OUT expired bigint,
+    OUT expired_last_hour bigint,
+    OUT log_since bigint
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom_clock();
+BEGIN
+    -- One statement, one snapshot: a token that moves between the tables is counted once.
+    SELECT
+        waiting.recoveries_due,
+        waiting.activations_due,
+        waiting.later,
+        waiting.oldest_due_ms,
+        claimed.leases,
+        claimed.leased_tokens,
+        claimed.lapsed_leases,
+        claimed.oldest_lease_ms,
+        (SELECT count(*) FROM parked),
+        (SELECT count(*) FROM dead),
+        (SELECT count(*) FROM handovers WHERE outcome OPERATOR(pg_catalog.=) 'expired'),
+        (
+            SELECT count(*) FROM handovers
+            WHERE outcome OPERATOR(pg_catalog.=) 'expired' AND happened_at > epoch - interval '1 hour'
+        ),
+        (SELECT floor(extract(epoch FROM complete_since))::bigint FROM log_start)
+    INTO
+        recoveries_due, activations_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases, oldest_lease_ms, parked,
+        dead, expired, expired_last_hour, log_since
+    FROM (
+        SELECT
+            count(*) FILTER (WHERE due_at <= epoch AND priority = 0::smallint) AS recoveries_due,
+            count(*) FILTER (WHERE due_at <= epoch AND priority <> 0::smallint) AS activations_due,
+            count(*) FILTER (WHERE due_at > epoch) AS later,
+            floor(1000::numeric * extract(epoch FROM epoch - min(due_at) FILTER (WHERE due_at <= epoch)))::bigint
+                AS oldest_due_ms
+        FROM pending
+    ) AS waiting
+    CROSS JOIN (
+        SELECT
+            count(*) AS leases,
+            coalesce(sum(cardinality(tokens)), 0::bigint) AS leased_tokens,
+            count(*) FILTER (WHERE ends_at <= epoch) AS lapsed_leases,
+            floor(1000::numeric * extract(epoch FROM epoch - min(claimed_at)))::bigint AS oldest_lease_ms
+        FROM leases
+    ) AS claimed;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom_status() IS
+    'For operators: how many tokens are due, by what they do, how many will be later, since how many milliseconds the oldest'
+    ' is due; batches that are claimed, their tokens, those whose lease has lapsed, since how many milliseconds the oldest is'
+    ' claimed; parked and dead tokens; tokens that expired unsent, in all of the log and within the last hour; and since when,'
+    ' in seconds of the Unix epoch, the log is complete.';
+
+-- Where the log is read it is read in the order of its blocks, so that every block is read once, however many rows are dead
+-- by then. New rows fill the blocks of pruned ones, so any block can hold an old row.
+CREATE FUNCTION mailroom_prune(
+    before timestamptz, first_block bigint, block_count integer, OUT pruned bigint, OUT all_blocks bigint
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+BEGIN
+    IF before > mailroom_clock() - interval '1 day' THEN
+        RAISE EXCEPTION 'what is younger than a day is not pruned' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    all_blocks := pg_relation_size('handovers'::regclass) / current_setting('block_size'::text)::bigint;
+
+    DELETE FROM handovers
+    WHERE happened_at < before
+        AND ctid >= format('(%s,0)'::text, first_block)::tid
+        AND ctid < format('(%s,0)'::text, first_block + block_count::bigint)::tid;
+
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+
+    IF pruned > 0::bigint THEN
+        UPDATE log_start SET complete_since = before WHERE complete_since < before;
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom_prune(timestamptz, bigint, integer) IS
+    'Deletes hand-overs from before a time, at least a day ago, in some blocks of the log; answers how many, and how many'
+    ' blocks the log has.';
+
+CREATE FUNCTION mailroom_prune_dead(before timestamptz, most integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    pruned bigint;
+BEGIN
+    IF before > mailroom_clock() - interval '1 day' THEN
+        RAISE EXCEPTION 'what is younger than a day is not pruned' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    DELETE FROM dead
+    WHERE token = ANY (ARRAY(
+        SELECT given_up.token
+        FROM dead AS given_up
+        WHERE given_up.died_at < before
+            AND NOT EXISTS (
+                SELECT FROM tokens
+                WHERE id = given_up.token AND consumed_at IS NULL AND expires_at > extract(epoch FROM mailroom_clock())
+            )
+        LIMIT most
+        FOR UPDATE SKIP LOCKED
+    ));
+
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+    RETURN pruned;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom_prune_dead(timestamptz, integer) IS
+    'Deletes tokens that were given up before a time, at least a day ago, and cannot be sent any more; answers how many.';
+
+DO $$
+DECLARE
+    home name := (
+        SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE pg_class.oid = 'tokens'::regclass
+    );
+    signature text;
+BEGIN
+    FOREACH signature IN ARRAY ARRAY[
+        'mailroom_status()',
+        'mailroom_prune(timestamptz, bigint, integer)',
+        'mailroom_prune_dead(timestamptz, integer)'
+    ] LOOP
+        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', signature, home);
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', signature);
+    END LOOP;
+END;
+$$;
+
+COMMIT;

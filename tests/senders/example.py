@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""A sender for `mailroom collect --sender`: one mail a token by SMTP, one answer a batch. Standard library only."""
+import json, os, smtplib, sys
+from email import errors, headerregistry, message
+
+def mail(item):
+    mail = message.EmailMessage()  # Refuses line breaks in headers; Address refuses all but one plain address.
+    mail["From"], mail["To"] = os.environ["MAIL_FROM"], headerregistry.Address(addr_spec=item["email"])
+    mail["Subject"] = {"activate": "Activate your account", "recover": "Choose a new password"}[item["action"]]
+    mail["Message-ID"] = f"<{item['id']}@mailroom.invalid>"  # The same at every attempt.
+    code = f"Your code is {item['code']}.\n" if item["action"] == "recover" else ""
+    mail.set_content(f"{os.environ['LINK_BASE']}{item['path']}?token={item['token']}\n{code}", cte="7bit")
+    return mail
+
+for line in sys.stdin:
+    batch = json.loads(line)
+    answer = {"batch": batch["batch"], "ok": [], "retry": [], "dead": []}
+    for item in batch["items"]:
+        try:
+            with smtplib.SMTP(os.environ["SMTP_SERVER"], timeout=20) as server:
+                server.send_message(mail(item))
+            answer["ok"].append(item["id"])
+        except smtplib.SMTPRecipientsRefused as refused:
+            [(code, text)] = refused.recipients.values()
+            answer["dead" if code >= 500 else "retry"].append({"id": item["id"], "reason": f"{code} {text!r}"})
+        except (OSError, smtplib.SMTPException) as error:
+            answer["retry"].append({"id": item["id"], "after_ms": 5000, "reason": str(error)})
+        except (ValueError, IndexError, errors.MessageError):
+            answer["dead"].append({"id": item["id"], "reason": "no mail can be sent to this address"})
+    print(json.dumps(answer), flush=True)

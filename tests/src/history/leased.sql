@@ -1,0 +1,2 @@
+-- The tokens that collectors hold now.
+SELECT unnest(tokens) FROM leases

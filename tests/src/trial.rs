@@ -1,0 +1,142 @@
+//! What every test under fault begins with: a queue, connections to it, and what is to be remembered.
+
+use std::env;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use tokio_postgres::Client;
+
+use crate::collector;
+use crate::fleet::Member;
+use crate::history::{History, Tally};
+use crate::mailer::Mailer;
+use crate::postgres::Database;
+use crate::recorder::{Pace, Recorder};
+use crate::workload::register;
+
+/// Settings with which a collector sends what there is at once, and sends nothing that expires while a test runs.
+const SETTINGS: [&str; 10] = [
+    "--queue-kind",
+    "deliveries",
+    "--batch-timeout",
+    "20ms",
+    "--poll-interval",
+    "500ms",
+    "--sender-timeout",
+    "2s",
+    "--min-lifetime",
+    "1s",
+];
+
+/// With lines that carry ids and attempts.
+pub const NDJSON: [&str; 2] = ["--line-format", "ndjson"];
+
+/// Over within a test, so that what a dead collector holds is taken over.
+const SHORT_LEASE: &str = "5s";
+
+/// Longer than a test, so that nothing is taken over from a collector that lives.
+pub const LONG_LEASE: &str = "5m";
+
+/// How long a queue may take to drain once nothing fails any more: some leases, and some processes beside this one.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A queue that is collected from while things fail.
+#[derive(Debug)]
+pub struct Trial {
+    /// Where the queue is.
+    pub database: Arc<Database>,
+    /// A connection that no fault is meant for.
+    pub client: Client,
+    /// All lines.
+    pub recorder: Recorder,
+    /// All faults.
+    pub history: History,
+    /// Decides what happens when; of a seed that is printed.
+    pub random: fastrand::Rng,
+    /// How long the collectors that are started from now on have a claim for themselves.
+    pub lease: &'static str,
+    registered: usize,
+}
+
+impl Trial {
+    /// An empty queue. `MAILROOM_TEST_SEED` repeats what a seed has decided before.
+    pub async fn start(database: Database) -> Result<Self> {
+        let seed = match env::var("MAILROOM_TEST_SEED") {
+            Ok(seed) => seed.parse().context("MAILROOM_TEST_SEED is no number")?,
+            Err(_) => u64::from(SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos()),
+        };
+        println!("MAILROOM_TEST_SEED={seed} repeats this");
+        Self::with_seed(database, seed).await
+    }
+
+    /// An empty queue, with everything decided by `seed`.
+    pub async fn with_seed(database: Database, seed: u64) -> Result<Self> {
+        let client = database.connect().await?;
+        let recorder = Recorder::new()?;
+        let history = History::new(&recorder);
+        Ok(Self {
+            database: Arc::new(database),
+            client,
+            recorder,
+            history,
+            random: fastrand::Rng::with_seed(seed),
+            lease: SHORT_LEASE,
+            registered: 0,
+        })
+    }
+
+    /// Registers accounts with a token each, in one transaction.
+    pub async fn register(&mut self, count: usize) -> Result<()> {
+        self.registered += 1;
+        register(&self.client, &format!("user{}-", self.registered), count).await
+    }
+
+    /// A collector that sends what there is at once, without a form of its lines.
+    pub fn command(&self, url: &str) -> Result<Command> {
+        let mut command = collector::command(url)?;
+        command.args(SETTINGS).args(["--lease", self.lease]);
+        Ok(command)
+    }
+
+    /// Starts a collector that connects to `url` and writes [`NDJSON`].
+    pub fn collector_at(&self, name: &str, url: &str, pace: Pace) -> Result<Member> {
+        Member::run(name, self.command(url)?.args(NDJSON), &self.recorder, pace)
+    }
+
+    /// Starts a collector that writes [`NDJSON`].
+    pub fn collector(&self, name: &str, pace: Pace) -> Result<Member> {
+        self.collector_at(name, self.database.url(), pace)
+    }
+
+    /// Starts a collector that hands over to a sender.
+    pub fn sending_collector(&self, name: &str, url: &str, mailer: &Mailer) -> Result<Member> {
+        let mut command = self.command(url)?;
+        command.args(["--sender", &mailer.command(name)]);
+        Member::run(name, &mut command, &self.recorder, Pace::default())
+    }
+
+    /// Some time, at most `longest`.
+    pub fn up_to(&mut self, longest: Duration) -> Duration {
+        Duration::from_micros(self.random.u64(0..=u64::try_from(longest.as_micros()).unwrap_or(u64::MAX)))
+    }
+
+    /// Connects anew, after the server has been away.
+    pub async fn connect_again(&mut self) -> Result<()> {
+        self.client = self.database.connect().await?;
+        Ok(())
+    }
+
+    /// Waits until everything was sent, ends the collectors in order, and checks all there is to check.
+    pub async fn end(&mut self, collectors: Vec<Member>) -> Result<Tally> {
+        self.history.drained(&self.client, PATIENCE).await?;
+        for collector in collectors {
+            collector.stop(Duration::from_secs(10))?;
+        }
+        self.history.nothing_is_claimed(&self.client).await?;
+        let tally = self.history.check(&self.client).await?;
+        println!("{tally}");
+        Ok(tally)
+    }
+}

@@ -1,0 +1,17 @@
+-- Everything that is known of each token, one row a fact.
+SELECT 'row' AS kind, tokens.id AS token, NULL::integer AS attempt, NULL::text AS outcome, expires_at AS moment,
+    consumed_at IS NOT NULL AS consumed, status = status_needed_by(action) AS has_right_status, 0 AS nth
+FROM tokens JOIN accounts ON accounts.id = tokens.account
+UNION ALL
+SELECT 'pending', token, attempts, NULL, NULL, NULL, NULL, 0 FROM pending
+UNION ALL
+SELECT 'parked', token, attempts, NULL, NULL, NULL, NULL, 0 FROM parked
+UNION ALL
+SELECT 'leased', unnest(tokens), NULL, NULL, NULL, NULL, NULL, 0 FROM leases
+UNION ALL
+SELECT 'dead', token, attempts, NULL, NULL, NULL, NULL, 0 FROM dead
+UNION ALL
+SELECT 'log', token, attempt, outcome::text, floor(extract(epoch FROM happened_at))::bigint, NULL, NULL,
+    row_number() OVER (ORDER BY ctid)
+FROM handovers
+ORDER BY nth

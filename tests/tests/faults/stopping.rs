@@ -1,0 +1,41 @@
+//! Collectors that are asked to end while they work.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use mailroom_tests::mailer::{Mailer, Manner};
+use mailroom_tests::postgres::Database;
+use mailroom_tests::recorder::Pace;
+use mailroom_tests::trial::Trial;
+use tokio::time::sleep;
+
+use crate::TOKENS;
+
+/// The sender's timeout in a trial, and what the rest of an end may take on a busy machine.
+const WITHIN: Duration = Duration::from_secs(4);
+
+#[tokio::test]
+async fn collectors_asked_to_end_under_load_end_in_order_and_leave_nothing_claimed() -> Result<()> {
+    const STOPS: usize = 20;
+    let mut trial = Trial::start(Database::migrated()?).await?;
+    let mailer = Mailer::start(Path::new(env!("CARGO_BIN_EXE_relay")), &trial.recorder)?;
+    mailer.answer(Manner::Sent(Duration::from_millis(20)));
+    for _ in 0..STOPS {
+        trial.register(TOKENS / STOPS).await?;
+        let pace = Pace { pause: Duration::from_millis(1), ..Pace::default() };
+        let by_pipe = trial.collector("by-pipe", pace)?;
+        let by_sender = trial.sending_collector("by-sender", trial.database.url(), &mailer)?;
+        sleep(trial.up_to(Duration::from_millis(400))).await;
+        // One after the other, so that the one ends while the other goes on claiming.
+        by_pipe.stop(WITHIN)?;
+        sleep(trial.up_to(Duration::from_millis(100))).await;
+        by_sender.stop(WITHIN)?;
+        trial.history.note("stops by SIGTERM");
+        trial.history.nothing_is_claimed(&trial.client).await?;
+    }
+    let last = trial.collector("last", Pace::default())?;
+    let tally = trial.end(vec![last]).await?;
+    assert_eq!((tally.tokens, tally.arrived, tally.duplicated), (TOKENS, TOKENS, 0));
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! A server whose disk is full: nothing is lost, and nothing doubled without a reason.
+//!
+//! Without libtest, which cannot say that a test was skipped: only root can make a small disk.
+
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use mailroom_tests::postgres::{Cluster, Database};
+use mailroom_tests::recorder::Pace;
+use mailroom_tests::trial::Trial;
+use tokio::time::sleep;
+use tokio_postgres::{Client, NoTls};
+
+const TITLE: &str = "a_disk_that_is_full_for_a_while_loses_nothing";
+
+const TOKENS: usize = 20_000;
+
+/// Holds all tokens several times over.
+const MEGABYTES: u32 = 192;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    if !can_mount() {
+        println!("skipped: {TITLE}: this user cannot mount a small disk; run it as root");
+        println!("test result: ok. 0 passed; 0 failed; 1 ignored");
+        return ExitCode::SUCCESS;
+    }
+    if let Err(error) = lose_nothing().await {
+        println!("test {TITLE} ... FAILED\n{error:#}");
+        println!("test result: FAILED. 0 passed; 1 failed; 0 ignored");
+        return ExitCode::FAILURE;
+    }
+    println!("test {TITLE} ... ok");
+    println!("test result: ok. 1 passed; 0 failed; 0 ignored");
+    ExitCode::SUCCESS
+}
+
+/// Root of a container may be refused, too.
+fn can_mount() -> bool {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/tmp"]);
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+async fn lose_nothing() -> Result<()> {
+    let cluster = Cluster::builder().disk(MEGABYTES).start()?;
+    let administrator = connect(&cluster.url("postgres")).await?;
+    let tablespace = format!("CREATE TABLESPACE small LOCATION '{}'", cluster.disk().display());
+    administrator.batch_execute(&tablespace).await?;
+    let database = Database::create_on(&cluster.url("postgres"))?;
+    let moved = format!("ALTER DATABASE {} SET TABLESPACE small", database.name());
+    administrator.batch_execute(&moved).await?;
+    let mut trial = Trial::start(database.migrate()?).await?;
+
+    let pace = Pace { pause: Duration::from_millis(2), ..Pace::default() };
+    let mut collectors = vec![trial.collector("one", pace)?, trial.collector("two", pace)?];
+    trial.register(TOKENS / 2).await?;
+    sleep(Duration::from_millis(200)).await;
+    fill(&administrator).await?;
+    trial.history.note_at_risk("full disks", &trial.client).await?;
+    ensure!(trial.register(TOKENS).await.is_err(), "the disk is not full");
+    for collector in &mut collectors {
+        collector.collector().wait_for_log("No space left on device", 1)?;
+    }
+    // Longer than a lease, which nobody can take over now.
+    sleep(Duration::from_secs(8)).await;
+    administrator.batch_execute("DROP TABLE ballast").await?;
+    trial.register(TOKENS / 2).await?;
+    let tally = trial.end(collectors).await?;
+    ensure!(tally.arrived == tally.tokens && tally.tokens == TOKENS, "{tally}");
+    Ok(())
+}
+
+/// Writes until not even a page fits.
+async fn fill(administrator: &Client) -> Result<()> {
+    administrator.batch_execute("CREATE TABLE ballast (filling text) TABLESPACE small").await?;
+    let mut rows = 16_384;
+    while rows > 0 {
+        let insert = "INSERT INTO ballast SELECT repeat('x', 1900) FROM generate_series(1, $1::int)";
+        if administrator.execute(insert, &[&rows]).await.is_err() {
+            rows /= 2;
+        }
+    }
+    Ok(())
+}
+
+async fn connect(url: &str) -> Result<Client> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}

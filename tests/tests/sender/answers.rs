@@ -1,0 +1,151 @@
+//! What answers count for.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use mailroom_tests::collector::Collector;
+use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::register;
+
+use super::puppet::Puppet;
+use super::{command, leased, reason, state, wait_for_state};
+
+#[tokio::test]
+async fn what_a_sender_vouches_for_is_sent_and_nothing_before() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=11).await?;
+    let mut puppet = Puppet::new()?;
+    let collector = Collector::start(&mut command(&database, &puppet)?)?;
+    let first = puppet.next_batch()?;
+    assert_eq!((first.ids(), first.attempts()), (vec![1], vec![1]));
+    assert_eq!(state(&client, 1).await?, "leased");
+    puppet.answer(&first, "\"ok\":[1]")?;
+    wait_for_state(&client, &[1], "sent").await?;
+    let second = puppet.next_batch()?;
+    assert_eq!(second.ids(), (2..=11).collect::<Vec<_>>());
+    // Late, but not later than the timeout.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(state(&client, 2).await?, "leased");
+    puppet.answer(&second, "\"ok\":\"all\"")?;
+    wait_for_state(&client, &second.ids(), "sent").await?;
+    collector.stop()?;
+    assert_eq!(leased(&client).await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn answers_in_part_add_up_and_each_token_gets_its_verdict() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=6).await?;
+    let mut puppet = Puppet::new()?;
+    let collector = Collector::start(&mut command(&database, &puppet)?)?;
+    puppet.pass_the_trial()?;
+    let batch = puppet.next_batch()?;
+    assert_eq!(batch.ids(), [2, 3, 4, 5, 6]);
+    puppet.answer(&batch, "\"ok\":[3]")?;
+    puppet.answer(
+        &batch,
+        "\"dead\":[{\"id\":4,\"reason\":\"550\\u0000 <ada@example.test>:\\nno such user\"}]",
+    )?;
+    puppet.answer(&batch, "\"ok\":[5],\"retry\":[{\"id\":2,\"after_ms\":100,\"reason\":\"451 busy\"}]")?;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // One of them is still owed.
+    assert_eq!(state(&client, 3).await?, "leased");
+    puppet.answer(&batch, "\"ok\":\"all\"")?;
+    wait_for_state(&client, &[3, 5, 6], "sent").await?;
+    assert_eq!(state(&client, 4).await?, "dead");
+    assert_eq!(reason(&client, 4).await?, "550 [address] no such user");
+    let again = puppet.next_batch()?;
+    assert_eq!((again.ids(), again.attempts()), (vec![2], vec![2]));
+    puppet.answer(&again, "\"ok\":\"all\"")?;
+    wait_for_state(&client, &[2], "sent").await?;
+    let log = collector.stop()?;
+    assert!(log.contains("the sender gives this token up: 550 [address] no such user token=4"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn nonsense_is_ignored_and_logged_and_changes_no_verdict() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=3).await?;
+    let mut puppet = Puppet::new()?;
+    let collector = Collector::start(&mut command(&database, &puppet)?)?;
+    let trial = puppet.pass_the_trial()?;
+    let batch = puppet.next_batch()?;
+    assert_eq!(batch.ids(), [2, 3]);
+
+    puppet.answer(&batch, "\"ok\":[2]")?;
+    for (said, logged) in [
+        ("ready", "no answer and is ignored: it is no JSON at byte 1"),
+        ("{\"batch\":\"ada@example.test\",\"ok\":\"all\"}", "`batch` is no name of a batch"),
+        (
+            "{\"batch\":\"01234567-89ab-cdef-0011-223344556677\",\"ok\":\"all\"}",
+            "batch 01234567-89ab-cdef-0011-223344556677, which it never got; ignored",
+        ),
+    ] {
+        puppet.say(said)?;
+        collector.wait_for_log(logged, 1)?;
+    }
+    for (rest, logged) in [
+        ("\"ok\":[\"3\"]", "an id is no whole number"),
+        ("\"ok\":[3],\"sent\":[]", "it has a field that the protocol does not know"),
+        ("\"ok\":[99,1]", "for 2 tokens that are not in batch"),
+        // Twice, and against what was said first.
+        ("\"dead\":[{\"id\":2}]", "for 1 tokens of batch"),
+    ] {
+        puppet.answer(&batch, rest)?;
+        collector.wait_for_log(logged, 1)?;
+    }
+    puppet.answer(&trial, "\"dead\":[{\"id\":1}]")?;
+    collector.wait_for_log("that was answered in full before; ignored", 1)?;
+    puppet.say(&"x".repeat(3_000_000))?;
+    collector.wait_for_log("is longer than 1000000 bytes and is ignored", 1)?;
+    assert_eq!(state(&client, 3).await?, "leased");
+    // Two verdicts in one answer: the one that loses no mail counts.
+    puppet.answer(&batch, "\"ok\":[3],\"dead\":[{\"id\":3}],\"retry\":[{\"id\":3,\"after_ms\":3600000}]")?;
+    wait_for_state(&client, &[3], "pending").await?;
+    assert_eq!([state(&client, 1).await?, state(&client, 2).await?], ["sent", "sent"]);
+    let log = collector.stop()?;
+    assert!(!log.contains("ada@example.test"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_batch_that_is_forgotten_while_others_are_answered_is_tried_again() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=21).await?;
+    let mut puppet = Puppet::new()?;
+    let mut command = command(&database, &puppet)?;
+    command.args(["--sender-timeout", "2s", "--prefetch", "2"]);
+    let collector = Collector::start(&mut command)?;
+    puppet.pass_the_trial()?;
+    let (forgotten, answered) = (puppet.next_batch()?, puppet.next_batch()?);
+    puppet.answer(&answered, "\"ok\":\"all\"")?;
+    // It goes on working: words about something keep it from being taken for hung.
+    tokio::time::sleep(Duration::from_millis(1_300)).await;
+    register(&client, 22..=22).await?;
+    let other = puppet.next_batch()?;
+    assert_eq!(other.ids(), [22]);
+    puppet.answer(&other, "\"ok\":\"all\"")?;
+    collector.wait_for_log("the sender has forgotten 1 batches", 1)?;
+    puppet.answer(&forgotten, "\"dead\":[]")?;
+    collector.wait_for_log("that was not waited for any longer; ignored", 1)?;
+    // Each after a pause of its own.
+    let mut again = Vec::new();
+    while again.len() < 10 {
+        let batch = puppet.next_batch()?;
+        assert!(batch.attempts().iter().all(|attempt| *attempt == 2), "{batch:?}");
+        puppet.answer(&batch, "\"ok\":\"all\"")?;
+        again.extend(batch.ids());
+    }
+    again.sort_unstable();
+    assert_eq!(again, forgotten.ids());
+    wait_for_state(&client, &again, "sent").await?;
+    assert_eq!(puppet.processes().len(), 1);
+    collector.stop()?;
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! Senders that end, hang or never begin.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use mailroom_tests::collector::{self, Collector, KEY};
+use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::register;
+use rustix::process::Signal;
+
+use super::puppet::Puppet;
+use super::{command, leased, state, wait_for_state};
+
+#[tokio::test]
+async fn a_sender_that_cannot_work_is_said_and_costs_no_token_an_attempt() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=20).await?;
+    for (sender, logged) in [
+        ("/nowhere/send --key hunter2", "the sender `send` cannot be started: No such file or directory"),
+        ("false --key hunter2", "the sender `false` has ended (exit status: 1)"),
+    ] {
+        let mut command = command(&database, &Puppet::new()?)?;
+        let collector = Collector::start(command.args(["--sender", sender]))?;
+        collector.wait_for_log(logged, 1)?;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let log = collector.stop()?;
+        assert_eq!(log.matches("not sending").count(), 1, "{log}");
+        assert!(!log.contains("hunter2"), "{log}");
+        let query = "SELECT count(*) FROM pending WHERE attempts = 0 AND failures = 0";
+        assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 20);
+        let handed_over = client.query_one("SELECT count(*) FROM handovers", &[]).await?;
+        assert_eq!(handed_over.get::<_, i64>(0), 0);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_killed_sender_owes_goes_out_again_with_a_higher_attempt() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=5).await?;
+    let mut puppet = Puppet::new()?;
+    let collector = Collector::start(&mut command(&database, &puppet)?)?;
+    puppet.pass_the_trial()?;
+    let batch = puppet.next_batch()?;
+    puppet.answer(&batch, "\"ok\":[2,3]")?;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    puppet.signal(Signal::KILL)?;
+    collector.wait_for_log("(signal: 9 (SIGKILL)) and owed answers for 1 batches", 1)?;
+    wait_for_state(&client, &[2, 3], "sent").await?;
+    let trial = puppet.pass_the_trial()?;
+    assert_eq!((trial.ids(), trial.attempts()), (vec![4], vec![2]));
+    let rest = puppet.next_batch()?;
+    assert_eq!((rest.ids(), rest.attempts()), (vec![5], vec![2]));
+    puppet.answer(&rest, "\"ok\":\"all\"")?;
+    wait_for_state(&client, &[4, 5], "sent").await?;
+    collector.wait_for_log("sending again", 1)?;
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_frozen_sender_is_ended_after_its_timeout_and_another_one_sends() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=3).await?;
+    let mut puppet = Puppet::new()?;
+    let mut command = command(&database, &puppet)?;
+    let collector = Collector::start(command.args(["--sender-timeout", "1s"]))?;
+    puppet.pass_the_trial()?;
+    let batch = puppet.next_batch()?;
+    puppet.signal(Signal::STOP)?;
+    collector.wait_for_log("is ended: it has answered nothing for 1s", 1)?;
+    puppet.wait_for_start(2)?;
+    let trial = puppet.pass_the_trial()?;
+    assert_eq!((trial.ids(), trial.attempts()), (vec![2], vec![2]));
+    let rest = puppet.next_batch()?;
+    puppet.answer(&batch, "\"dead\":[{\"id\":2},{\"id\":3}]")?;
+    puppet.answer(&rest, "\"ok\":\"all\"")?;
+    wait_for_state(&client, &[1, 2, 3], "sent").await?;
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_row_that_ends_every_sender_is_tried_ever_later_and_the_others_go_out() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=40).await?;
+    let mut command = command(&database, &Puppet::new()?)?;
+    let script = "while read -r line; do case $line in *user7@*) exit 9;; esac; \
+        name=${line#*batch\\\":\\\"}; echo \"{\\\"batch\\\":\\\"${name:0:36}\\\",\\\"ok\\\":\\\"all\\\"}\"; done";
+    let collector = Collector::start(command.args(["--sender", &format!("bash -c '{script}'")]))?;
+    let others: Vec<i64> = (1..=40).filter(|id| *id != 7).collect();
+    wait_for_state(&client, &others, "sent").await?;
+    let row = client.query_one("SELECT failures FROM pending WHERE token = 7", &[]).await?;
+    assert!(row.get::<_, i32>(0) >= 1);
+    let log = collector.stop()?;
+    assert!(log.contains("the sender `bash` has ended (exit status: 9)"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sender_that_closes_a_pipe_is_replaced() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    for (redirection, logged) in [
+        ("exec >&-", "is ended: it has closed its standard output"),
+        ("exec <&-", "is ended: it has closed its standard input"),
+    ] {
+        register(&client, 1..=3).await?;
+        let folder = tempfile::tempdir()?;
+        let mark = folder.path().join("first");
+        let mark = mark.display();
+        // The first one closes a pipe and stays; the second one works.
+        let script = format!(
+            "if mkdir {mark}; then {redirection}; sleep 1000; fi; while read -r line; do \
+             name=${{line#*batch\\\":\\\"}}; echo \"{{\\\"batch\\\":\\\"${{name:0:36}}\\\",\\\"ok\\\":\\\"all\\\"}}\"; done"
+        );
+        let mut command = command(&database, &Puppet::new()?)?;
+        let collector = Collector::start(command.args(["--sender", &format!("bash -c '{script}'")]))?;
+        collector.wait_for_log(logged, 1)?;
+        let query = "SELECT id FROM tokens";
+        let ids: Vec<i64> = client.query(query, &[]).await?.iter().map(|row| row.get(0)).collect();
+        wait_for_state(&client, &ids, "sent").await?;
+        collector.stop()?;
+        client.batch_execute("DELETE FROM accounts").await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn at_sigterm_the_sender_finishes_what_it_has_and_the_rest_stays_in_the_queue() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=100).await?;
+    let mut puppet = Puppet::new()?;
+    let mut command = command(&database, &puppet)?;
+    let collector = Collector::start(command.args(["--sender-timeout", "8s", "--prefetch", "2"]))?;
+    puppet.pass_the_trial()?;
+    let (first, second) = (puppet.next_batch()?, puppet.next_batch()?);
+    collector.signal(Signal::TERM)?;
+    collector.wait_for_log("finishing what is on its way", 1)?;
+    let start = Instant::now();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    puppet.answer(&first, "\"ok\":\"all\"")?;
+    wait_for_state(&client, &first.ids(), "sent").await?;
+    // It never answers the other one, and does not end when its input does.
+    let (status, log) = collector.wait()?;
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert_eq!(leased(&client).await?, 0);
+    for id in second.ids() {
+        assert_eq!(state(&client, id).await?, "pending");
+    }
+    let query = "SELECT count(*) FROM pending";
+    assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 89);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sender_ends_with_its_collector_however_that_ends() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=3).await?;
+    let mut puppet = Puppet::new()?;
+    let script =
+        format!("bash -c 'cat > /dev/null; touch \"$0/over\"' {}", tempfile::tempdir()?.keep().display());
+    let over = script.rsplit(' ').next().unwrap_or_default().to_owned() + "/over";
+    let collector = Collector::start(command(&database, &puppet)?.args(["--sender", &script]))?;
+    wait_for_state(&client, &[1], "leased").await?;
+    collector.kill()?;
+    collector::wait_until(|| fs::exists(&over).unwrap_or_default())?;
+
+    let collector = Collector::start(&mut command(&database, &puppet)?)?;
+    puppet.next_batch()?;
+    collector.signal(Signal::TERM)?;
+    collector.wait_for_log("a second signal ends at once", 1)?;
+    collector.signal(Signal::TERM)?;
+    assert_eq!(collector.wait()?.0.code(), Some(1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sender_gets_neither_the_keys_nor_the_database() -> Result<()> {
+    let database = Database::migrated()?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("environment");
+    let mut command = command(&database, &Puppet::new()?)?;
+    let script = format!("bash -c 'env > {0}.part; mv {0}.part {0}; cat > /dev/null'", file.display());
+    command
+        .args(["--sender", &script])
+        .env("PGPASSWORD", "topsecret")
+        .env("SMTP_SERVER", "mail.example.test");
+    let collector = Collector::start(&mut command)?;
+    collector::wait_until(|| file.exists())?;
+    let environment = fs::read_to_string(&file)?;
+    for secret in [KEY, database.name(), "MAILROOM_", "topsecret"] {
+        assert!(!environment.contains(secret), "{secret} is in {environment}");
+    }
+    assert!(environment.contains("SMTP_SERVER=mail.example.test"), "{environment}");
+    collector.stop()?;
+    Ok(())
+}

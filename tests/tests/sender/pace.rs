@@ -1,0 +1,95 @@
+//! How much a sender gets at once.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use mailroom_tests::collector::Collector;
+use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::register;
+
+use super::puppet::Puppet;
+use super::{command, leased, wait_for_state};
+
+/// Answers once, and then neither reads nor says anything more.
+const STOPS_READING: &str = "bash -c 'read -r line; name=${line#*batch\\\":\\\"}; \
+    echo \"{\\\"batch\\\":\\\"${name:0:36}\\\",\\\"ok\\\":\\\"all\\\"}\"; sleep 1000'";
+
+#[tokio::test]
+async fn a_sender_that_stops_reading_holds_no_more_than_the_prefetch() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=5_000).await?;
+    let mut command = command(&database, &Puppet::new()?)?;
+    command.args(["--sender", STOPS_READING, "--batch-limit", "100", "--prefetch", "4"]);
+    let collector = Collector::start(&mut command)?;
+    wait_for_state(&client, &[1], "sent").await?;
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(leased(&client).await? <= 400, "{} tokens are claimed", leased(&client).await?);
+    }
+    assert_eq!(leased(&client).await?, 400);
+    drop(collector);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_slow_sender_is_given_little_so_that_a_recovery_overtakes_a_pile_of_activations() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=200).await?;
+    client
+        .batch_execute("INSERT INTO accounts (email, login, status) VALUES ('ada@x.test', 'ada', 'active')")
+        .await?;
+    let mut puppet = Puppet::new()?;
+    let collector = Collector::start(&mut command(&database, &puppet)?)?;
+    puppet.pass_the_trial()?;
+    // Each batch takes longer than a second until there is one at a time.
+    let mut batches = 0;
+    while puppet.unseen()? > 0 || batches < 5 {
+        let batch = puppet.next_batch()?;
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        puppet.answer(&batch, "\"ok\":\"all\"")?;
+        batches += 1;
+        assert!(batches < 15, "it still gets several batches at once");
+        if puppet.unseen()? == 0 {
+            break;
+        }
+    }
+    client
+        .batch_execute("INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts WHERE login = 'ada'")
+        .await?;
+    let next = puppet.next_batch()?;
+    let next = if next.items.iter().any(|item| item["action"] == "recover") {
+        next
+    } else {
+        puppet.answer(&next, "\"ok\":\"all\"")?;
+        puppet.next_batch()?
+    };
+    assert_eq!((&next.items[0]["action"], &next.items[0]["login"]), (&"recover".into(), &"ada".into()));
+    drop(collector);
+    Ok(())
+}
+
+#[tokio::test]
+async fn claims_are_renewed_while_a_slow_sender_works() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=9).await?;
+    let mut puppet = Puppet::new()?;
+    let mut command = command(&database, &puppet)?;
+    let collector = Collector::start(command.args(["--lease", "2s", "--sender-timeout", "1s"]))?;
+    puppet.pass_the_trial()?;
+    let batch = puppet.next_batch()?;
+    assert_eq!(batch.ids(), (2..=9).collect::<Vec<_>>());
+    // A word now and then keeps the sender from being ended; together they take longer than two leases.
+    for id in batch.ids() {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        assert_eq!(puppet.unseen()?, 0, "somebody claimed the batch again");
+        puppet.answer(&batch, &format!("\"ok\":[{id}]"))?;
+    }
+    wait_for_state(&client, &batch.ids(), "sent").await?;
+    let query = "SELECT count(*) FROM handovers WHERE attempt > 1 OR outcome::text <> 'sent'";
+    assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 0);
+    collector.stop()?;
+    Ok(())
+}

@@ -1,0 +1,118 @@
+// Everybody can use the pages: axe, the keyboard alone, a narrow screen, light and dark.
+
+import { mkdirSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+import { Checks } from "./checks.mjs";
+
+const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+const WIDTHS = [360, 1200];
+const SCHEMES = ["light", "dark"];
+
+/** Looks at every page in both schemes and widths, and leaves a picture of each. */
+export async function everyPage({ visitor, pictures }) {
+  const checks = new Checks();
+  mkdirSync(pictures, { recursive: true });
+  const walk = await visitor.register("looked-at");
+  const activation = await visitor.follow(walk, "activate");
+  const pages = [["activate", activation]];
+  const used = await visitor.follow(walk, "activate");
+  await visitor.press(used);
+  pages.push(["activated", used]);
+  await walk.waitForSelector("#status.badge-active");
+  await visitor.recover(walk);
+  pages.push(["recover", await visitor.follow(walk, "recover")], ["walk-through", walk]);
+  const inspector = await visitor.open("/inspector");
+  await inspector.waitForSelector("#verdict.verdict-good");
+  await inspector.fill(
+    "#token",
+    `${(await inspector.inputValue("#token")).slice(0, 100)}A${(await inspector.inputValue("#token")).slice(101)}`,
+  );
+  const pipeline = await visitor.open("/pipeline");
+  await pipeline.waitForSelector('[data-count="registered"]');
+  const refused = await visitor.open("/activate?token=cut");
+  const missing = await visitor.open("/nowhere");
+  pages.push(["inspector", inspector], ["pipeline", pipeline], ["refused", refused], ["not-found", missing]);
+  for (const [name, page] of pages) {
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: 800 });
+      for (const colorScheme of SCHEMES) {
+        await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+        await page.screenshot({
+          path: join(pictures, `${name}-${width}-${colorScheme}.png`),
+          fullPage: true,
+        });
+        checks.none(`${name}, ${width} px, ${colorScheme}: axe finds nothing`, await violations(page));
+      }
+      const wider = await page.evaluate(
+        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      );
+      checks.same(`${name} fits into ${width} px`, wider, 0);
+    }
+    await page.close();
+  }
+  return checks.results;
+}
+
+/** By a function of the driver, so that the policy of the page stays as it is. */
+async function violations(page) {
+  await page.evaluate((await import("node:fs")).readFileSync(AXE, "utf8"));
+  const { violations: found } = await page.evaluate(() =>
+    globalThis.axe.run(document, { resultTypes: ["violations"] }),
+  );
+  return found.map(
+    ({ id, impact, nodes }) => `${impact} ${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(" ")}`,
+  );
+}
+
+/** From the registration to the active account without a mouse. */
+export async function byKeyboard({ visitor, demo }) {
+  const checks = new Checks();
+  const page = await visitor.open("/");
+  const tab = async (selector) => {
+    for (let presses = 0; presses < 40; presses += 1) {
+      await page.keyboard.press("Tab");
+      const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
+      if (outline === "none") checks.results.push({ name: "focus", error: `is not seen on the way to ${selector}` });
+      if (await page.evaluate((wanted) => document.activeElement.matches(wanted), selector)) return;
+    }
+    throw new Error(`no number of tabs leads to ${selector}`);
+  };
+  await page.keyboard.press("Tab");
+  checks.same(
+    "the first tab leads to the content",
+    await page.evaluate(() => document.activeElement.className),
+    "skip",
+  );
+  await tab("#email");
+  await page.keyboard.press("Control+A");
+  await page.keyboard.type("keyboard@example.test");
+  await tab("#login");
+  await page.keyboard.press("Control+A");
+  await page.keyboard.type("keyboard");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector('#mails [data-action="activate"] a');
+  await visitor.link(page, "activate");
+  await tab("#mails a");
+  const opened = page.context().waitForEvent("page");
+  await page.keyboard.press("Enter");
+  const link = await opened;
+  await link.waitForSelector("#page-check");
+  await link.keyboard.press("Tab");
+  await Promise.all([link.waitForEvent("load"), link.keyboard.press("Enter")]);
+  checks.same("the link's button is the first stop", await link.textContent("h1"), "Your account is active");
+  const [{ status }] = await demo.query("SELECT status::text FROM accounts WHERE login = 'keyboard'");
+  checks.same("the account is active", status, "active");
+  await page.bringToFront();
+  await tab('input[name="format"]');
+  const chosen = () => page.evaluate(() => document.querySelector('input[name="format"]:checked').value);
+  const first = await chosen();
+  await page.keyboard.press("ArrowDown");
+  checks.same("the arrows switch the format", (await chosen()) !== first, true);
+  await page.waitForFunction(() => /signed as/.test(document.querySelector("#settings-note").textContent));
+  await visitor.set(page, "format", "v3");
+  await page.close();
+  await link.close();
+  return checks.results;
+}

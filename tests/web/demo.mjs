@@ -1,0 +1,143 @@
+// The demonstration, run as `cargo xtask demo` runs it.
+
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import pg from "pg";
+
+const START = 60_000;
+
+export class Demo {
+  #child;
+  #output = "";
+  #ended;
+  /** Of the page, without a slash at the end. */
+  address;
+  /** Every process that belongs to it, by its id. */
+  processes = new Map();
+  database;
+
+  /** @param {string} program `mailroom-demo`, which finds what it needs by the variables of this process */
+  static async start(program) {
+    const demo = new Demo();
+    demo.#child = spawn(program, [], { stdio: ["ignore", "pipe", "pipe"], detached: true });
+    for (const stream of [demo.#child.stdout, demo.#child.stderr]) {
+      stream.on("data", (chunk) => {
+        demo.#output += chunk;
+      });
+    }
+    demo.#ended = once(demo.#child, "exit");
+    demo.address = await until("the address", START, () => {
+      if (demo.#child.exitCode !== null) throw new Error(`the demonstration has ended: ${demo.#output}`);
+      return /demonstration: (http:\/\/\S+)\//.exec(demo.#output)?.[1];
+    });
+    demo.processes = descendants(demo.#child.pid);
+    demo.database = await connect();
+    return demo;
+  }
+
+  get output() {
+    return this.#output;
+  }
+
+  get folder() {
+    return join(tmpdir(), `mailroom-demo-${this.#child.pid}`);
+  }
+
+  /** What each part has written, by the name of its file. */
+  logs() {
+    const folder = join(this.folder, "logs");
+    return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "utf8")]));
+  }
+
+  /** The process of a part, as its command line tells. */
+  processOf(pattern) {
+    const found = [...descendants(this.#child.pid)].filter(([, command]) => pattern.test(command));
+    if (found.length === 0) throw new Error(`no process is like ${pattern}`);
+    return found[0][0];
+  }
+
+  async query(text, values) {
+    return (await this.database.pool.query(text, values)).rows;
+  }
+
+  /** Has the database refuse everybody while `use` runs, as a server does that goes down. */
+  async withoutDatabase(use) {
+    const { name, server } = this.database;
+    const admin = new pg.Client({ ...server, database: "postgres" });
+    await admin.connect();
+    try {
+      await admin.query(`ALTER DATABASE ${name} WITH ALLOW_CONNECTIONS false`);
+      await admin.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", [name]);
+      await use();
+    } finally {
+      await admin.query(`ALTER DATABASE ${name} WITH ALLOW_CONNECTIONS true`);
+      await admin.end();
+    }
+  }
+
+  /** Presses Ctrl-C, and returns what it left behind and how it ended. */
+  async interrupt() {
+    this.processes = new Map([...this.processes, ...descendants(this.#child.pid)]);
+    const folder = this.folder;
+    await this.database?.pool.end().catch(() => undefined);
+    // As a terminal does: the whole group gets it, and the parts are in none of it.
+    process.kill(-this.#child.pid, "SIGINT");
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), 60_000);
+    const [status] = await this.#ended;
+    clearTimeout(timer);
+    await sleep(500);
+    const alive = descendants(undefined);
+    const left = [...this.processes].filter(([id, command]) => alive.get(id) === command).map(([, command]) => command);
+    return { status, left, folder: existsSync(folder) ? folder : undefined };
+  }
+}
+
+/** Asks again until there is an answer. */
+export async function until(what, patience, ask) {
+  for (const end = Date.now() + patience; Date.now() < end; await sleep(100)) {
+    const answer = await ask();
+    if (answer !== undefined && answer !== false) return answer;
+  }
+  throw new Error(`${what} did not come within ${patience / 1000} s`);
+}
+
+/** All processes below one, or all that there are, with their command lines. */
+function descendants(ancestor) {
+  const listed = execFileSync("ps", ["-A", "-o", "pid=,ppid=,args="], { encoding: "utf8", maxBuffer: 1e8 });
+  const all = listed
+    .split("\n")
+    .map((line) => /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line))
+    .filter((found) => found !== null)
+    .map(([, id, parent, command]) => ({ id: Number(id), parent: Number(parent), command }));
+  if (ancestor === undefined) return new Map(all.map(({ id, command }) => [id, command]));
+  const found = new Map();
+  const add = (parent) => {
+    for (const { id, command } of all.filter((process) => process.parent === parent)) {
+      if (/^ps /.test(command)) continue;
+      found.set(id, command);
+      add(id);
+    }
+  };
+  add(ancestor);
+  return found;
+}
+
+/** The demonstration's database, as the owner of the server on which it was made. */
+async function connect() {
+  const url = new URL(process.env.MAILROOM_TEST_DATABASE_URL);
+  const server = { host: decodeURIComponent(url.hostname), port: Number(url.port), user: url.username };
+  const admin = new pg.Client({ ...server, database: "postgres" });
+  await admin.connect();
+  const newest = "SELECT datname FROM pg_database WHERE datname LIKE 'mailroom_test_%' ORDER BY oid DESC LIMIT 1";
+  const [{ datname: name }] = (await admin.query(newest)).rows;
+  await admin.end();
+  const pool = new pg.Pool({ ...server, database: name, max: 1 });
+  // A test ends its connections.
+  pool.on("error", () => undefined);
+  return { name, server, pool };
+}

@@ -1,0 +1,28 @@
+// The last things: what the run left in logs, and what Ctrl-C leaves behind.
+
+import { Checks } from "./checks.mjs";
+
+export function leaks({ visitor, demo }) {
+  const checks = new Checks();
+  checks.none("no page complained, left the machine or kept a token in its address", visitor.complaints);
+  checks.same("tokens were seen", visitor.tokens.size > 10, true);
+  const logs = { ...demo.logs(), terminal: demo.output };
+  checks.none(
+    "each part has a log",
+    ["collector.log", "edge.log", "inbox.log", "origin.log"].filter((name) => !(name in logs)),
+  );
+  const found = Object.entries(logs).flatMap(([name, text]) =>
+    [...visitor.tokens].filter((token) => text.includes(token.slice(0, 40))).map(() => name),
+  );
+  checks.none("no log has a token", found);
+  return checks.results;
+}
+
+export async function end(demo) {
+  const checks = new Checks();
+  const { status, left, folder } = await demo.interrupt();
+  checks.same("after Ctrl-C it ends well", status, 0);
+  checks.none("no process is left", left);
+  checks.same("no folder is left", folder, undefined);
+  return checks.results;
+}

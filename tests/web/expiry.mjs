@@ -1,0 +1,36 @@
+// A link that nobody presses in time. It is opened early in the run and looked at again at its end.
+
+import { Checks } from "./checks.mjs";
+
+export async function openShortLived({ visitor }) {
+  const settings = await visitor.open("/");
+  await visitor.set(settings, "lifetime", "60");
+  const page = await visitor.register("too-late");
+  await visitor.set(settings, "lifetime", "900");
+  const link = await visitor.follow(page, "activate");
+  await settings.close();
+  return { page, link };
+}
+
+export async function pressTooLate({ page, link }, { visitor, demo }) {
+  const checks = new Checks();
+  await link.waitForFunction(
+    () => document.querySelector("#countdown").textContent.includes("has expired"),
+    undefined,
+    {
+      timeout: 70_000,
+    },
+  );
+  checks.same(
+    "the open page says that the time is over",
+    await link.textContent("#countdown"),
+    /^This link has expired/,
+  );
+  checks.same("pressed all the same, the edge says so", await visitor.press(link), "This link has expired");
+  const later = await visitor.open(await visitor.link(page, "activate"));
+  checks.same("opened, the edge says so", await later.textContent("h1"), "This link has expired");
+  const [{ status }] = await demo.query("SELECT status::text FROM accounts WHERE login = 'too-late'");
+  checks.same("the account stays as it was", status, "provisioned");
+  for (const opened of [page, link, later]) await opened.close();
+  return checks.results;
+}

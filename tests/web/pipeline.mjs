@@ -1,0 +1,102 @@
+// The pipeline: a thousand registrations, ten thousand bad links, a killed collector, a new key under load.
+
+import { Checks } from "./checks.mjs";
+import { until } from "./demo.mjs";
+
+const PATIENCE = 120_000;
+
+export async function pipeline({ visitor, demo }) {
+  const checks = new Checks();
+  const page = await visitor.open("/pipeline");
+  const count = async (id) => Number((await page.textContent(`[data-count="${id}"]`)).replaceAll(",", ""));
+  const caughtUp = () =>
+    until(
+      "every mail",
+      PATIENCE,
+      async () => (await count("waiting")) === 0 && (await count("received")) >= (await count("registered")),
+    );
+  await page.waitForSelector('[data-count="registered"]');
+
+  // The collector is killed in the middle of it.
+  const registered = (await demo.query("SELECT count(*)::int AS count FROM accounts"))[0].count;
+  await page.click("#registrations");
+  await page.waitForSelector("#progress-registrations");
+  await page.click("#collector");
+  await page.waitForSelector('#collector:has-text("Start")');
+  checks.same("the strip says that it was stopped", await page.textContent(".part-stopped"), "collector was stopped");
+  await done(page, "registrations");
+  checks.same("every registration was accepted", await page.textContent("#progress-registrations"), /1,000 accepted/);
+  const [{ now }] = await demo.query("SELECT count(*)::int AS now FROM accounts");
+  checks.same("the database has a thousand more", now - registered, 1_000);
+  await until("waiting tokens", PATIENCE, async () => (await count("waiting")) > 0);
+  checks.same("meanwhile tokens wait", (await count("waiting")) > 0, true);
+  // A new key before it works again: what waits is signed with that one.
+  await page.click("#rotate");
+  await page.waitForSelector('#rotate:has-text("2 of 8")');
+  await page.click("#collector");
+  await caughtUp();
+  const [{ mails }] = await demo.query(
+    "SELECT count(DISTINCT account)::int AS mails FROM tokens WHERE action = 'activation'",
+  );
+  checks.same("and all are sent once it is back", (await count("received")) >= mails, true);
+
+  // Rotated while registrations come in: links of the old key and of the new one work.
+  const walk = await visitor.register("before-the-new-key");
+  await page.bringToFront();
+  await page.click("#registrations");
+  await page.waitForSelector('#progress-registrations[data-running="true"]');
+  await page.click("#rotate");
+  await page.waitForSelector('#rotate:has-text("3 of 8")');
+  await done(page, "registrations");
+  await caughtUp();
+  const old = await visitor.follow(walk, "activate");
+  checks.same("a link of the old key works", await visitor.press(old), "Your account is active");
+  const after = await visitor.register("after-the-new-key");
+  const fresh = await visitor.follow(after, "activate");
+  checks.same("a link of the new key works", await visitor.press(fresh), "Your account is active");
+  const ids = [await visitor.link(walk, "activate"), await visitor.link(after, "activate")].map(keyIdOf);
+  checks.same("they name different keys", ids[0] !== ids[1], true);
+
+  // The flood; a person comes through in the middle of it.
+  await page.bringToFront();
+  await page.click("#flood");
+  await page.waitForSelector('#progress-flood[data-running="true"]');
+  await until("the first refusals", PATIENCE, async () => (await count("refused")) > 100);
+  const before = await callsOf(page);
+  const person = await visitor.register("in-the-flood");
+  const link = await visitor.follow(person, "activate");
+  checks.same("a legitimate link passes", await visitor.press(link), "Your account is active");
+  await page.bringToFront();
+  checks.same("while the flood goes on", await page.getAttribute("#progress-flood", "data-running"), "true");
+  await done(page, "flood");
+  checks.same("calls of the flood that reached the origin", (await callsOf(page)) - before - 1, 0);
+  const text = await page.textContent("#progress-flood");
+  checks.same("all of it was refused", text, /10,000 of 10,000/);
+  checks.same("nothing was let through or unanswered", /let through|without an answer/.test(text), false);
+  const reasons = await page
+    .locator("#refused [data-reason]")
+    .evaluateAll((rows) => rows.map((row) => row.dataset.reason));
+  const expected = ["ERR_TOKEN_EXPIRED", "ERR_TOKEN_MALFORMED", "ERR_TOKEN_SIGNATURE", "ERR_TOKEN_USED"];
+  checks.none(
+    "each reason is shown",
+    expected.filter((reason) => !reasons.includes(reason)),
+  );
+  for (const opened of [page, walk, old, after, fresh, person, link]) await opened.close();
+  return checks.results;
+}
+
+async function done(page, id) {
+  await page.waitForSelector(`#progress-${id}[data-running="false"]`, { timeout: PATIENCE });
+  // The counters follow within a second.
+  await page.waitForTimeout(1_500);
+}
+
+async function callsOf(page) {
+  return Number((await page.textContent('[data-count="calls"]')).replaceAll(",", ""));
+}
+
+function keyIdOf(link) {
+  return Buffer.from(link.slice(link.indexOf("=") + 1), "base64url")
+    .subarray(2, 6)
+    .toString("hex");
+}

@@ -1,0 +1,119 @@
+// Somebody at a browser, watched: what the pages complain of, what they ask for, and where tokens appear.
+
+import { until } from "./demo.mjs";
+
+const PATIENCE = 20_000;
+
+export class Visitor {
+  #context;
+  #base;
+  /** Everything that no page may do. */
+  complaints = [];
+  /** Every token that a mail carried. */
+  tokens = new Set();
+
+  /** @param {import("playwright-core").BrowserContext} context */
+  constructor(context, base) {
+    this.#context = context;
+    this.#base = base;
+    context.setDefaultTimeout(PATIENCE);
+    context.on("page", (page) => this.#watch(page));
+    context.on("request", (request) => this.#watchRequest(request));
+  }
+
+  #watch(page) {
+    page.on("pageerror", (error) => this.complaints.push(`${page.url()}: ${error.stack ?? error}`));
+    page.on("console", (message) => {
+      // Refusals are answered with their own status, which Chromium reports as an error of the page.
+      const isRefusal = /^Failed to load resource: the server responded with a status of (4\d\d|503)/.test(
+        message.text(),
+      );
+      const isAway = /net::ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|CONNECTION_RESET)/.test(
+        message.text(),
+      );
+      if (["error", "warning"].includes(message.type()) && !isRefusal && !(this.outage && isAway)) {
+        this.complaints.push(`${page.url()}: ${message.text()}`);
+      }
+    });
+  }
+
+  #watchRequest(request) {
+    const url = request.url();
+    if (!url.startsWith(`${this.#base}/`) && !/^(data|blob):/.test(url)) this.complaints.push(`asked for ${url}`);
+    const referrer = request.headers().referer ?? "";
+    if (referrer.includes("token")) this.complaints.push(`a referrer carries a token: ${request.method()} ${url}`);
+  }
+
+  async open(path) {
+    const page = await this.#context.newPage();
+    await page.goto(`${this.#base}${path}`);
+    return page;
+  }
+
+  async closeAllBut(kept) {
+    for (const page of this.#context.pages()) if (!kept.includes(page)) await page.close();
+  }
+
+  /** Opens the walk-through and registers somebody. Returns the page, on which the mail has arrived. */
+  async register(login, email = `${login}@example.test`) {
+    const page = await this.open("/");
+    await page.fill("#email", email);
+    await page.fill("#login", login);
+    await page.click("#register button");
+    await page.waitForSelector('#mails [data-action="activate"] a');
+    return page;
+  }
+
+  /** The link of the newest mail of this kind, as the mail has it. */
+  async link(page, action) {
+    const href = await page.getAttribute(`#mails li[data-action="${action}"] a`, "href");
+    this.tokens.add(href.slice(href.indexOf("=") + 1));
+    return href;
+  }
+
+  /** Clicks the newest mail of this kind, and returns the page that opens. */
+  async follow(page, action) {
+    await this.link(page, action);
+    const opened = this.#context.waitForEvent("page");
+    await page.click(`#mails li[data-action="${action}"] a`);
+    const link = await opened;
+    await link.waitForSelector("#page-check");
+    this.expectNoToken(link);
+    return link;
+  }
+
+  /** Presses the button of a link's page, with a code if it wants one, and returns the title of what comes. */
+  async press(link, code) {
+    if (code !== undefined) await link.fill("#code", code);
+    const answered = link.waitForEvent("load");
+    await link.click("#redeem button");
+    await answered;
+    this.expectNoToken(link);
+    return link.textContent("h1");
+  }
+
+  /** Asks for a recovery, and returns the code that comes to the telephone. */
+  async recover(page) {
+    const before = await page.locator("#codes li").count();
+    // The application sends one every five seconds at most.
+    await until("a code", PATIENCE, async () => {
+      await page.click('#request button[value="recover"]');
+      await page.waitForTimeout(1_500);
+      return (await page.locator("#codes li").count()) > before;
+    });
+    return page.locator("#codes .code").first().textContent();
+  }
+
+  expectNoToken(page) {
+    if (/token|[\w-]{60}/.test(page.url()))
+      this.complaints.push(`a token stays in the address: ${page.url().slice(0, 60)}`);
+  }
+
+  async set(page, name, value) {
+    await page.waitForSelector(`input[name="${name}"]:checked`);
+    const radio = page.locator(`input[name="${name}"][value="${value}"]`);
+    if (await radio.isChecked()) return;
+    await radio.check();
+    await page.waitForFunction((text) => document.querySelector("#settings-note").textContent.includes(text), value);
+  }
+}

@@ -1,0 +1,16 @@
+// What the Worker is bound to. On Cloudflare these are secrets, service bindings and a Durable Object namespace.
+
+export interface Environment {
+  /** The shared keys of v1 and v2, separated by blanks: the current one first, then earlier and upcoming ones. */
+  readonly MAILROOM_SECRET_KEYS: string;
+  /** The public keys of v3, likewise. */
+  readonly MAILROOM_PUBLIC_KEYS: string;
+  /** By which the origin knows that a call comes from here. */
+  readonly ORIGIN_PASSWORD: string;
+  readonly ORIGIN: Fetcher;
+  readonly USED_TOKENS: DurableObjectNamespace;
+  /** The pages that Vite built. */
+  readonly ASSETS: Fetcher;
+  /** The demonstration itself: mails, counters and buttons. A real edge has no such thing, and does not answer there. */
+  readonly STAGE?: Fetcher;
+}

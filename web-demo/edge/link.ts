@@ -1,0 +1,159 @@
+// A link of a mail: shown on GET, used on POST.
+
+import { isOfType, readBody } from "./body.ts";
+import type { Environment } from "./environment.ts";
+import { OriginAway } from "./origin.ts";
+import { type Check, donePage, errorPage, type Form, formPage, refusalPage } from "./page.ts";
+import { type Outcome, redeem } from "./redeeming.ts";
+import { ORIGIN_AWAY, refusalByEdge, refusalByOrigin } from "./refusals.ts";
+import { countRefusal, tally } from "./tally.ts";
+import { type Action, judgeLink, verifiersOf } from "./verifiers.ts";
+
+/** More than a form with a token and a code can have. */
+const MOST = 4 * 1024;
+
+const FORM = "application/x-www-form-urlencoded";
+
+export async function link(request: Request, env: Environment, action: Action): Promise<Response> {
+  if (request.method === "GET" || request.method === "HEAD") {
+    return show(env, action, new URL(request.url).searchParams);
+  }
+  if (request.method !== "POST") {
+    return errorPage(
+      405,
+      "This is no way to use a link",
+      "Open the link from the mail, then press the button.",
+      {
+        Allow: "GET, HEAD, POST",
+      },
+    );
+  }
+  if (!isOfType(request, FORM)) {
+    return errorPage(415, "This is no form of ours", `A link is used by the button of its page, as ${FORM}.`);
+  }
+  const body = await readBody(request, MOST);
+  if (body === undefined) {
+    countRefusal("too long");
+    return errorPage(413, "That is no link", "It is far longer than any link. Copy it from the mail again.");
+  }
+  return use(env, action, new URLSearchParams(body));
+}
+
+/** Opening a link changes nothing: mail scanners open every one. */
+function show(env: Environment, action: Action, parameters: URLSearchParams): Response {
+  const token = onlyToken(parameters);
+  if (token instanceof Response) return token;
+  const judged = judgeLink(verifiersOf(env), token, action);
+  if (!judged.ok) {
+    countRefusal(judged.code);
+    return refusalPage(refusalByEdge(judged.code), judged.code, [
+      { by: "edge", passed: false, text: "The edge has stopped this link; the origin was not asked." },
+    ]);
+  }
+  tally.opened += 1;
+  return formPage(form(env, action, token, judged), found(action, judged));
+}
+
+async function use(env: Environment, action: Action, fields: URLSearchParams): Promise<Response> {
+  const token = onlyToken(fields);
+  if (token instanceof Response) return token;
+  try {
+    const outcome = await redeem(env, token, action, fields.get("code") ?? undefined);
+    return answer(env, action, token, outcome);
+  } catch (error) {
+    if (!(error instanceof OriginAway)) throw error;
+    return again(env, action, token, ORIGIN_AWAY, [
+      { by: "edge", passed: true, text: "The edge has checked the link, and given it back." },
+      { by: "origin", passed: undefined, text: "The origin or its database did not answer." },
+    ]);
+  }
+}
+
+function answer(env: Environment, action: Action, token: string, { by, reason }: Outcome): Response {
+  if (reason === "ok") {
+    tally.verified += 1;
+    return donePage(action, [
+      { by: "edge", passed: true, text: "The edge has let the link through, once." },
+      { by: "origin", passed: true, text: "The database has used it, in one transaction with its effect." },
+    ]);
+  }
+  if (by === "edge") countRefusal(reason);
+  const refusal = by === "edge" ? refusalByEdge(reason) : refusalByOrigin(reason);
+  const text =
+    by === "edge" ? "The edge has stopped this; the origin was not asked." : "The database said no.";
+  const checks: Check[] = [{ by, passed: false, text }];
+  // Here another code, or another moment, can still help.
+  const helps = refusal.status === 422 || refusal.status === 503 || reason === "not_eligible";
+  return helps ? again(env, action, token, refusal, checks) : refusalPage(refusal, reason, checks);
+}
+
+function again(
+  env: Environment,
+  action: Action,
+  token: string,
+  refusal: Parameters<typeof refusalPage>[0],
+  checks: Check[],
+): Response {
+  const judged = judgeLink(verifiersOf(env), token, action);
+  if (!judged.ok) return refusalPage(refusalByEdge(judged.code), judged.code, checks);
+  return formPage(form(env, action, token, judged), checks, refusal);
+}
+
+function form(env: Environment, action: Action, token: string, { version, expiresAt }: Judged): Form {
+  return { action, token, version, expiresAt, publicKeys: env.MAILROOM_PUBLIC_KEYS };
+}
+
+type Judged = Extract<ReturnType<typeof judgeLink>, { ok: true }>;
+
+function found(action: Action, { version, proven }: Judged): Check[] {
+  const format = `v${version}`;
+  const checks: Check[] = proven
+    ? [{ by: "edge", passed: true, text: `This ${format} link is genuine.` }]
+    : [
+        {
+          by: "edge",
+          passed: undefined,
+          text: `Whether this ${format} link is genuine shows only with its code.`,
+        },
+      ];
+  checks.push(
+    version === 1
+      ? { by: "edge", passed: undefined, text: "A v1 link carries no expiry: only the database knows it." }
+      : { by: "edge", passed: true, text: "It has not expired." },
+  );
+  if (action === "recover") {
+    const text =
+      version === 2
+        ? "The edge will check the code and count the tries."
+        : "Only the database can check the code; it counts the tries.";
+    checks.push({ by: version === 2 ? "edge" : "origin", passed: undefined, text });
+  }
+  checks.push({
+    by: "origin",
+    passed: undefined,
+    text: "Whether it was used is asked when you press the button.",
+  });
+  return checks;
+}
+
+/** The one token, or the page that says what is wrong. */
+function onlyToken(parameters: URLSearchParams): string | Response {
+  const [token, another] = parameters.getAll("token");
+  if (token === undefined || token === "") {
+    countRefusal("no token");
+    return errorPage(
+      400,
+      "There is no link here",
+      "The address has no token. Open the link as it stands in the mail.",
+    );
+  }
+  if (another !== undefined) {
+    countRefusal("two tokens");
+    return errorPage(
+      400,
+      "These are two links",
+      "The address has more than one token. Open one link at a time.",
+    );
+  }
+  return token;
+}

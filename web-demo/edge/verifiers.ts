@@ -1,0 +1,62 @@
+// One verifier for each kind of key, and what each can say of a link before anybody presses a button.
+
+import { createVerifier, inspect, type Verifier } from "mailroom-verifier";
+import { TokenMalformedError, type VerificationErrorCode } from "mailroom-verifier/errors";
+import { createVerifier as createPublicVerifier, type PublicVerifier } from "mailroom-verifier/public";
+import type { Environment } from "./environment.ts";
+
+export type Action = "activate" | "recover";
+
+export interface Verifiers {
+  readonly shared: Verifier;
+  readonly public: PublicVerifier;
+}
+
+export type Judgement =
+  | {
+      readonly ok: true;
+      readonly version: 1 | 2 | 3;
+      /** Seconds since the Unix epoch; v1 carries none. */
+      readonly expiresAt: number | undefined;
+      /** Whether anything was proven: of a v1 recovery nothing is before its code. */
+      readonly proven: boolean;
+    }
+  | { readonly ok: false; readonly code: VerificationErrorCode };
+
+let made: { readonly from: string; readonly verifiers: Verifiers } | undefined;
+
+/** Made once for the keys of the environment: public keys take some arithmetic to load. */
+export function verifiersOf(env: Environment): Verifiers {
+  const from = `${env.MAILROOM_SECRET_KEYS}\n${env.MAILROOM_PUBLIC_KEYS}`;
+  if (made?.from !== from) {
+    const verifiers = {
+      shared: createVerifier({ keys: env.MAILROOM_SECRET_KEYS.split(" ") }),
+      public: createPublicVerifier({ keys: env.MAILROOM_PUBLIC_KEYS.split(" ") }),
+    };
+    made = { from, verifiers };
+  }
+  return made.verifiers;
+}
+
+/** The version, which the length alone tells, or nothing if the text is no token. */
+export function versionOf(token: string): 1 | 2 | 3 | undefined {
+  try {
+    return inspect(token).version;
+  } catch (error) {
+    if (error instanceof TokenMalformedError) return undefined;
+    throw error;
+  }
+}
+
+export function judgeLink({ shared, public: open }: Verifiers, token: string, action: Action): Judgement {
+  const version = versionOf(token);
+  if (version === undefined) return { ok: false, code: TokenMalformedError.code };
+  if (version === 1) {
+    // Whoever answers v1 codes on a public route is an oracle, so of a recovery only the shape is looked at.
+    if (action === "recover") return { ok: true, version, expiresAt: undefined, proven: false };
+    const verified = shared.tryVerify(token, { action });
+    return verified.ok ? { ok: true, version, expiresAt: undefined, proven: true } : verified;
+  }
+  const found = (version === 3 ? open : shared).tryVerifyLink(token, { action });
+  return found.ok ? { ok: true, version, expiresAt: found.link.expiresAt, proven: true } : found;
+}

@@ -1,0 +1,50 @@
+// The edge function: decides about links in front of the origin, and serves the pages.
+
+import { asset } from "./assets.ts";
+import type { Environment } from "./environment.ts";
+import { forward, problem } from "./forward.ts";
+import { link } from "./link.ts";
+import { errorPage } from "./page.ts";
+import { guarded } from "./policy.ts";
+import { tally } from "./tally.ts";
+
+export { UsedToken } from "mailroom-verifier/stores/durable-object";
+
+const LOCAL = ["127.0.0.1", "localhost"];
+
+export default {
+  async fetch(request, env) {
+    try {
+      return guarded(await route(request, env));
+    } catch (error) {
+      // Neither the message nor the address, which may hold a token.
+      console.error("a request failed:", error instanceof Error ? error.name : typeof error);
+      return guarded(
+        errorPage(500, "Something went wrong here", "Nothing was changed. Try again in a moment."),
+      );
+    }
+  },
+} satisfies ExportedHandler<Environment>;
+
+async function route(request: Request, env: Environment): Promise<Response> {
+  const { hostname, pathname } = new URL(request.url);
+  if (pathname === "/activate") return link(request, env, "activate");
+  if (pathname === "/recover") return link(request, env, "recover");
+  if (pathname.startsWith("/api/")) {
+    return forward(request, env.ORIGIN, "origin", { Authorization: `Bearer ${env.ORIGIN_PASSWORD}` });
+  }
+  if (pathname === "/keys.json") {
+    // Public keys may be known to everybody; this is how the pages get them.
+    return Response.json({ publicKeys: env.MAILROOM_PUBLIC_KEYS.split(" ") });
+  }
+  // By another name than this machine's, somebody else's page could have a browser press the buttons.
+  if (env.STAGE !== undefined && LOCAL.includes(hostname) && pathname.startsWith("/demo/")) {
+    return pathname === "/demo/edge" ? Response.json(tally) : forward(request, env.STAGE, "demonstration");
+  }
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    return problem(405, "Only GET is answered here.", { Allow: "GET, HEAD" });
+  }
+  return (
+    (await asset(env, pathname)) ?? errorPage(404, "There is no such page", "Nothing lies at this address.")
+  );
+}

@@ -1,0 +1,40 @@
+// Which bytes of a token are what, see docs/FORMAT.md.
+
+export interface Field {
+  readonly name: string;
+  /** The number of its colour. */
+  readonly tint: number;
+  readonly length: number;
+}
+
+const HEADER: readonly Field[] = [
+  { name: "version", tint: 1, length: 1 },
+  { name: "action", tint: 2, length: 1 },
+  { name: "key id", tint: 3, length: 4 },
+  { name: "expires at", tint: 4, length: 8 },
+];
+const SECRET: Field = { name: "secret of the row", tint: 5, length: 32 };
+const TAG: Field = { name: "tag (HMAC-SHA-256)", tint: 6, length: 32 };
+
+/** By the length of the token in characters, which alone tells the format. */
+const LAYOUTS: Readonly<Record<number, readonly Field[]>> = {
+  86: [SECRET, TAG],
+  104: [...HEADER, SECRET, TAG],
+  124: [...HEADER, SECRET, TAG, { name: "tag of the code", tint: 7, length: 15 }],
+  147: [...HEADER, SECRET, { name: "signature (Ed25519)", tint: 6, length: 64 }],
+};
+
+/** The fields, in order, or nothing for a length that no token has. */
+export function fieldsOf(token: string): readonly Field[] | undefined {
+  return LAYOUTS[token.length];
+}
+
+/** The bytes of base64url, read leniently, so that a token that is refused can be drawn all the same. */
+export function bytesOf(token: string): Uint8Array {
+  const letters = token
+    .replace(/[^\w-]/g, "A")
+    .replaceAll("-", "+")
+    .replaceAll("_", "/");
+  const whole = letters.length % 4 === 1 ? letters.slice(0, -1) : letters;
+  return Uint8Array.from(atob(whole), (letter) => letter.charCodeAt(0));
+}

@@ -1,0 +1,69 @@
+// What the demonstration tells its pages, see stage/.
+
+export interface Settings {
+  readonly format: "v1" | "v2" | "v3";
+  /** Seconds. */
+  readonly lifetime: number;
+  readonly key: { readonly current: number; readonly count: number };
+}
+
+export type PartState = "starting" | "up" | "stopped" | "down";
+
+export interface Mail {
+  readonly id: number;
+  readonly action: "activate" | "recover";
+  readonly to: string;
+  readonly login: string;
+  readonly link: string;
+  readonly code?: string;
+  readonly expiresAt: number;
+  readonly receivedAt: number;
+}
+
+interface TokenState {
+  readonly id: number;
+  readonly expiresAt: number;
+  readonly usedAt: number | null;
+  readonly tries?: number;
+}
+
+export interface Account {
+  readonly login: string;
+  readonly email: string;
+  readonly status: "provisioned" | "active" | "suspended";
+  readonly activation: TokenState | null;
+  readonly recovery: TokenState | null;
+}
+
+export interface Counts {
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number;
+  readonly census: Readonly<Record<"registered" | "waiting" | "claimed" | "sent", number>>;
+  readonly edge?: {
+    readonly opened: number;
+    readonly verified: number;
+    readonly refused: Readonly<Record<string, number>>;
+    readonly calls: number;
+  };
+  readonly origin?: Readonly<Record<"register" | "request" | "redeem", number>>;
+  readonly inbox?: { readonly received: number; readonly repeated: number };
+}
+
+export interface Progress {
+  readonly title: string;
+  readonly done: number;
+  readonly of: number;
+  readonly statuses: Readonly<Record<string, number>>;
+  readonly running: boolean;
+  readonly elapsed: number;
+}
+
+export interface Messages {
+  readonly parts: Readonly<Record<string, PartState>>;
+  readonly settings: Settings;
+  readonly mail: Mail;
+  readonly account: Account | null;
+  readonly counts: Counts;
+  readonly "load-registrations": Progress;
+  readonly "load-flood": Progress;
+}

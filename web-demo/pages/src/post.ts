@@ -1,0 +1,27 @@
+// Asks for something to be done, and returns what to say about it.
+
+export interface Reply {
+  readonly ok: boolean;
+  /** A sentence for people. */
+  readonly message: string;
+  /** Which field of a form the message is about. */
+  readonly field: string | undefined;
+}
+
+export async function post(path: string, body: unknown): Promise<Reply> {
+  try {
+    const response = await fetch(path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    const { message = "", field } = (await response.json()) as { message?: string; field?: string };
+    return { ok: response.ok, message, field };
+  } catch {
+    return {
+      ok: false,
+      message: "The demonstration does not answer. Is it still running?",
+      field: undefined,
+    };
+  }
+}

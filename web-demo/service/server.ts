@@ -1,0 +1,107 @@
+// A service of the demonstration: answers JSON on a port of this machine, tells the port, and ends with its parent.
+
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** What a handler answers, unless it has written to the response itself. */
+export interface Answer {
+  readonly status?: number;
+  readonly body: unknown;
+}
+
+export type Handler = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  url: URL,
+) => Promise<Answer | undefined>;
+
+/** A request that cannot be answered as it is; the message is for whoever sent it. */
+export class BadRequest extends Error {
+  readonly status: number;
+
+  constructor(message: string, status = 400) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Something that is needed to answer is away for the moment. */
+export class Unavailable extends BadRequest {
+  constructor(message: string) {
+    super(message, 503);
+  }
+}
+
+/** Listens on 127.0.0.1, on any free port unless one is given, and returns the port. */
+export async function listen(routes: Record<string, Handler>, port = 0): Promise<number> {
+  const server = createServer((request, response) => void answer(routes, request, response));
+  // A stream of events has no end.
+  server.requestTimeout = 0;
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+  return (server.address() as AddressInfo).port;
+}
+
+/** For a program of its own: says on which port it listens, as workerd does, and ends when its input does. */
+export async function run(routes: Record<string, Handler>): Promise<void> {
+  const port = await listen(routes, Number(process.env.PORT ?? 0));
+  process.stdout.write(`${JSON.stringify({ event: "listen", port })}\n`);
+}
+
+async function answer(
+  routes: Record<string, Handler>,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  try {
+    const url = new URL(request.url ?? "/", "http://127.0.0.1");
+    const handler = routes[`${request.method} ${url.pathname}`];
+    if (handler === undefined) throw new BadRequest("There is nothing here.", 404);
+    const given = await handler(request, response, url);
+    if (given !== undefined) send(response, given.status ?? 200, given.body);
+  } catch (error) {
+    if (error instanceof BadRequest) {
+      send(response, error.status, { message: error.message });
+    } else {
+      // A stack of this program; what was sent is in no error of its own.
+      console.error(error instanceof Error ? (error.stack ?? error.name) : String(error));
+      send(response, 500, { message: "Something went wrong here. Nothing was changed." });
+    }
+  }
+}
+
+function send(response: ServerResponse, status: number, body: unknown): void {
+  if (response.headersSent || response.destroyed) {
+    response.end();
+    return;
+  }
+  const text = JSON.stringify(body);
+  response.writeHead(status, {
+    "Content-Type": "application/json",
+    "Content-Length": Buffer.byteLength(text),
+  });
+  response.end(text);
+}
+
+const MOST = 1024 * 1024;
+
+/** The object that a request carries as JSON. */
+export async function readObject(request: IncomingMessage): Promise<Record<string, unknown>> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > MOST) throw new BadRequest("That is too much.", 413);
+    chunks.push(chunk);
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(Buffer.concat(chunks).toString("utf8"));
+  } catch {
+    throw new BadRequest("That is no JSON.");
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw new BadRequest("Send a JSON object.");
+  return value as Record<string, unknown>;
+}

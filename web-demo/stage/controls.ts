@@ -1,0 +1,111 @@
+// The buttons of the pages, behind the edge at /demo/.
+
+import type { Mail } from "../inbox/mail.ts";
+import { BadRequest, type Handler, readObject } from "../service/server.ts";
+import type { Audience } from "./audience.ts";
+import type { Format, Keys } from "./keys.ts";
+import type { Load } from "./load.ts";
+import type { Observer } from "./observer.ts";
+import type { Parts, Signing } from "./parts.ts";
+
+const FORMATS: readonly unknown[] = ["v1", "v2", "v3"] satisfies Format[];
+const MOST_REQUESTS = 20_000;
+
+export interface Stage {
+  readonly parts: Parts;
+  readonly keys: Keys;
+  readonly signing: Signing;
+  readonly observer: Observer;
+  readonly audience: Audience;
+  readonly load: Load;
+}
+
+export function controls(stage: () => Stage): Record<string, Handler> {
+  return {
+    "GET /demo/events": async (_request, response, url) => {
+      const { audience, parts } = stage();
+      const email = url.searchParams.get("email") ?? undefined;
+      audience.join(
+        response,
+        email,
+        email === undefined ? [] : await mails(parts, `?to=${encodeURIComponent(email)}`),
+      );
+      return undefined;
+    },
+
+    "GET /demo/mails": async () => ({ body: await mails(stage().parts, "") }),
+
+    "POST /demo/format": async (request) => {
+      const { parts, signing } = stage();
+      const { format } = await readObject(request);
+      if (!FORMATS.includes(format)) throw new BadRequest("The format is v1, v2 or v3.", 422);
+      if (format !== signing.format) {
+        signing.format = format as Format;
+        // The format is a setting, and a change of settings is a restart: what is on its way goes out in the old
+        // format, what waits in the new one, and verifiers accept both.
+        await parts.collector.stop();
+        await parts.collector.start();
+      }
+      return { body: settings(stage()) };
+    },
+
+    "POST /demo/lifetime": async (request) => {
+      const { seconds } = await readObject(request);
+      if (!(await stage().observer.setLifetime(seconds)))
+        throw new BadRequest("Tokens live 60 or 900 seconds.", 422);
+      return { body: settings(stage()) };
+    },
+
+    "POST /demo/collector": async (request) => {
+      const { collector } = stage().parts;
+      const { run } = await readObject(request);
+      if (run === true) await collector.start();
+      else if (run === false) await collector.kill();
+      else throw new BadRequest("Send run: true or false.", 422);
+      return { body: settings(stage()) };
+    },
+
+    "POST /demo/rotate": async () => {
+      const { keys, parts } = stage();
+      if (!keys.advance())
+        throw new BadRequest("Every key of this run has had its turn. Start the demonstration anew.", 409);
+      // The verifiers have known the key from the beginning; now the signer reads its file again.
+      parts.collector.signal("SIGHUP");
+      return { body: settings(stage()) };
+    },
+
+    "POST /demo/registrations": async (request) => {
+      stage().load.registrations(readCount((await readObject(request)).count));
+      return { status: 202, body: {} };
+    },
+
+    "POST /demo/flood": async (request) => {
+      stage().load.flood(readCount((await readObject(request)).count));
+      return { status: 202, body: {} };
+    },
+  };
+}
+
+/** What is set now; told to the audience at the same time. */
+export function settings({ signing, observer, keys, audience }: Stage): unknown {
+  const now = { format: signing.format, lifetime: observer.lifetime, key: keys.position };
+  audience.tell("settings", now);
+  return now;
+}
+
+function readCount(count: unknown): number {
+  if (!Number.isSafeInteger(count) || (count as number) < 1 || (count as number) > MOST_REQUESTS) {
+    throw new BadRequest(`A count is a whole number from 1 to ${MOST_REQUESTS}.`, 422);
+  }
+  return count as number;
+}
+
+async function mails({ inbox }: Parts, query: string): Promise<Mail[]> {
+  try {
+    const response = await fetch(`${inbox.url}/mails${query}`);
+    return (await response.json()) as Mail[];
+  } catch {
+    // Its part says that it is away.
+    return [];
+  }
+}

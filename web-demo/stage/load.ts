@@ -1,0 +1,104 @@
+// The two buttons that make traffic: a thousand registrations, and ten thousand links that must not get through.
+
+import { randomBytes } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
+
+import type { Mail } from "../inbox/mail.ts";
+import { BadRequest } from "../service/server.ts";
+import type { Junk } from "./junk.ts";
+import type { Parts } from "./parts.ts";
+import { type Progress, send } from "./traffic.ts";
+
+const FORM = "application/x-www-form-urlencoded";
+
+/** How long to wait for the one mail that a flood needs, in milliseconds. */
+const PATIENCE = 15_000;
+
+export class Load {
+  readonly #parts: Parts;
+  readonly #junk: Junk;
+  readonly #tell: (progress: Progress) => void;
+  readonly #running = new Set<string>();
+  /** A link that was used, to be replayed. */
+  #used: string | undefined;
+
+  constructor(parts: Parts, junk: Junk, tell: (progress: Progress) => void) {
+    this.#parts = parts;
+    this.#junk = junk;
+    this.#tell = tell;
+  }
+
+  /** Starts to register so many people through the edge. */
+  registrations(count: number): void {
+    const run = randomBytes(4).toString("hex");
+    void this.#once("registrations", () =>
+      send("registrations", count, (number) => this.#register(`load-${run}-${number}`), this.#tell),
+    );
+  }
+
+  /** Starts to throw so many links at the edge: a third forged, a third expired, a third used before. */
+  flood(count: number): void {
+    void this.#once("flood", async () => {
+      const used = await this.#usedLink();
+      const expired = await Promise.all([this.#junk.expired("v3"), this.#junk.expired("v2")]);
+      const kinds = [
+        () => (Math.random() < 0.5 ? this.#junk.forged() : this.#junk.malformed()),
+        () => expired[Math.random() < 0.5 ? 0 : 1] ?? "",
+        () => used,
+      ];
+      return send(
+        "flood",
+        count,
+        (number) => this.#press(kinds[number % kinds.length]?.() ?? ""),
+        this.#tell,
+      );
+    });
+  }
+
+  async #once(title: string, work: () => Promise<unknown>): Promise<void> {
+    if (this.#running.has(title)) return;
+    this.#running.add(title);
+    try {
+      await work();
+    } catch (error) {
+      const why = error instanceof BadRequest ? error.message : "It could not be started.";
+      this.#tell({ title: `${title}: ${why}`, done: 0, of: 0, statuses: {}, running: false, elapsed: 0 });
+    } finally {
+      this.#running.delete(title);
+    }
+  }
+
+  #register(login: string): Promise<Response> {
+    return fetch(`${this.#parts.edge.url}/api/register`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ login, email: `${login}@example.test` }),
+    });
+  }
+
+  #press(token: string): Promise<Response> {
+    return fetch(`${this.#parts.edge.url}/activate`, {
+      method: "POST",
+      headers: { "Content-Type": FORM },
+      body: new URLSearchParams({ token }).toString(),
+    });
+  }
+
+  /** Registers somebody and uses the link of the mail, as a person would. */
+  async #usedLink(): Promise<string> {
+    if (this.#used !== undefined) return this.#used;
+    const login = `replayed-${randomBytes(4).toString("hex")}`;
+    await this.#register(login);
+    for (const started = Date.now(); Date.now() - started < PATIENCE; await pause(250)) {
+      const mails = await fetch(`${this.#parts.inbox.url}/mails?to=${login}@example.test`);
+      const [mail] = (await mails.json()) as Mail[];
+      if (mail === undefined) continue;
+      const token = new URLSearchParams(mail.link.slice(mail.link.indexOf("?"))).get("token") ?? "";
+      const used = await this.#press(token);
+      if (!used.ok) throw new BadRequest("The link to be replayed could not be used.");
+      this.#used = token;
+      return token;
+    }
+    throw new BadRequest("No mail came whose link could be replayed: does the collector run?");
+  }
+}

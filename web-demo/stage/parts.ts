@@ -1,0 +1,85 @@
+// The parts of the demonstration, and how each is started.
+
+import { randomBytes } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+
+import { writeEdgeConfiguration } from "./edge_configuration.ts";
+import type { Format, Keys } from "./keys.ts";
+import { Part, type Plan, type Watcher } from "./part.ts";
+import { databaseVariables, type Setting } from "./setting.ts";
+
+/** What the collector is started with; it reads its settings once, so a change of them is a restart. */
+export interface Signing {
+  format: Format;
+}
+
+export interface Parts {
+  readonly inbox: Part;
+  readonly origin: Part;
+  readonly edge: Part;
+  readonly collector: Part;
+}
+
+/** @param stage the port on which the stage itself listens */
+export function makeParts(
+  setting: Setting,
+  keys: Keys,
+  signing: Signing,
+  stage: number,
+  watcher: Watcher,
+): Parts {
+  const logs = join(setting.folder, "logs");
+  mkdirSync(logs, { recursive: true });
+  const password = randomBytes(32).toString("hex");
+  const part = (name: string, listens: boolean, plan: () => Plan) =>
+    new Part(name, listens, logs, watcher, plan);
+
+  const inbox = part("inbox", true, () => node(setting, "inbox", {}));
+  const origin = part("origin", true, () =>
+    node(setting, "origin", {
+      ...databaseVariables(setting, setting.application),
+      ORIGIN_PASSWORD: password,
+    }),
+  );
+  const edge = part("edge", true, () => {
+    const { shared, public: open } = keys.ofEdge;
+    const file = writeEdgeConfiguration(setting.folder, setting.site, edge.port ?? 0, {
+      texts: { MAILROOM_SECRET_KEYS: shared, MAILROOM_PUBLIC_KEYS: open, ORIGIN_PASSWORD: password },
+      servers: { ORIGIN: `127.0.0.1:${origin.port}`, STAGE: `127.0.0.1:${stage}` },
+    });
+    return { program: setting.workerd, arguments: ["serve", file, "--control-fd=3"], variables: {} };
+  });
+  const collector = part("collector", false, () => collectorPlan(setting, keys, signing, inbox.url));
+  return { inbox, origin, edge, collector };
+}
+
+function node(setting: Setting, name: string, variables: Record<string, string>): Plan {
+  return { program: process.execPath, arguments: [join(setting.site, "node", `${name}.js`)], variables };
+}
+
+function collectorPlan(setting: Setting, keys: Keys, { format }: Signing, inbox: string): Plan {
+  const sender = [process.execPath, join(setting.site, "node", "sender.js")].map(quoted).join(" ");
+  return {
+    program: setting.mailroom,
+    arguments: ["collect", "--sender", sender],
+    variables: {
+      ...databaseVariables(setting, setting.collector),
+      MAILROOM_DATABASE_URL: `postgresql:///${encodeURIComponent(setting.database.name)}`,
+      MAILROOM_TOKEN_FORMAT: format,
+      MAILROOM_KEY_FILE: keys.file(format),
+      // A mail is there within a second, and of a thousand registrations fifty go out at once.
+      MAILROOM_BATCH_TIMEOUT: "1000ms",
+      MAILROOM_BATCH_LIMIT: "50",
+      // What a killed collector had claimed is free again after the lease: soon, since somebody watches.
+      MAILROOM_SENDER_TIMEOUT: "3s",
+      MAILROOM_LEASE: "6s",
+      DEMO_INBOX: inbox,
+    },
+  };
+}
+
+/** One word of a command, as the collector splits it. */
+function quoted(word: string): string {
+  return `'${word.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,0 +1,11 @@
+-- The rights of docs/DATABASE.md. {prefix} and {password} are filled in, and consist of letters, digits and underscores.
+CREATE ROLE {prefix}_collector LOGIN PASSWORD '{password}';
+
+GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_tend, mailroom_prospect TO {prefix}_collector;
+
+CREATE ROLE {prefix}_application LOGIN PASSWORD '{password}';
+
+GRANT SELECT, DELETE ON accounts TO {prefix}_application;
+GRANT INSERT (email, login, status), UPDATE (email, login, status) ON accounts TO {prefix}_application;
+GRANT USAGE ON SEQUENCE accounts_id_seq TO {prefix}_application;
+GRANT EXECUTE ON FUNCTION mailroom_request, mailroom_redeem TO {prefix}_application;

@@ -125,10 +125,7 @@ export function makeGuard(given: GuardOptions): Guard {
   ): Judged {
     // A v1 verdict on a code tells whoever asks whether the code was right, and nothing can count the tries.
     if (action === "recover") {
-      return denied(
-        GuardUnsupportedError,
-        "a v1 recovery is for the database to redeem",
-      );
+      return denied(GuardUnsupportedError, "a v1 recovery is for the database to redeem");
     }
     if (expiresAt === undefined && v1RememberFor === undefined) {
       return denied(

@@ -523,7 +523,7 @@ fn in_any_history_each_token_is_in_one_place_and_none_is_lost() -> Result<()> {
     let database = Database::migrated()?;
     runtime.block_on(async { clock::stop(&database.connect().await?).await })?;
     let cases =
-        std::env::var("MAILROOM_TEST_HISTORIES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(60);
+        std::env::var("MAILROOM_TEST_HISTORIES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(24);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&steps(), |steps| {
         let lived = runtime.block_on(live_through(&database, &steps));

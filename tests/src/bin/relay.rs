@@ -3,6 +3,7 @@
 
 use std::env;
 use std::io::{self, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::process;
 use std::thread;
@@ -16,12 +17,15 @@ fn main() -> Result<()> {
     let mut test = UnixStream::connect(socket).context("there is no test at the other end")?;
     writeln!(test, "{} {}", process::id(), name.to_string_lossy())?;
     let mut answers = test.try_clone()?;
-    thread::spawn(move || {
+    let answering = thread::spawn(move || {
         let copied = copy(&mut answers, &mut io::stdout());
-        // Without a test there is nobody to answer.
+        // Without a test there is nobody to answer, and without a collector nobody who hears it.
         process::exit(i32::from(copied.is_err()));
     });
     copy(&mut io::stdin().lock(), &mut test)?;
+    // The end of the lines is no end of the answers: the test closes its side after the last one.
+    test.shutdown(Shutdown::Write)?;
+    answering.join().ok();
     Ok(())
 }
 

@@ -463,18 +463,24 @@ BEGIN
     ),
     -- OFFSET 0 keeps these look-ups by primary key for each row.
     judged AS MATERIALIZED (
+        -- What is asked most comes first: to get at a column, those before it are taken apart.
         SELECT
-            picked.*,
+            verdict,
+            count(*) FILTER (WHERE verdict = 'eligible') OVER (ORDER BY slot ROWS UNBOUNDED PRECEDING) AS number,
+            picked.place,
+            picked.token,
+            picked.due_at,
+            picked.attempts,
+            picked.failures,
+            picked.priority,
             candidate.action,
-            candidate.needed_status,
             candidate.secret,
             candidate.code,
             candidate.expires_at,
+            candidate.needed_status,
             account.id AS account,
             account.email,
-            account.login,
-            verdict,
-            count(*) FILTER (WHERE verdict = 'eligible') OVER (ORDER BY slot ROWS UNBOUNDED PRECEDING) AS number
+            account.login
         FROM picked
         LEFT JOIN LATERAL (
             SELECT
@@ -508,6 +514,9 @@ BEGIN
                 ELSE 'ineligible'
             END AS verdict
         ) AS judgement
+    ),
+    others AS MATERIALIZED (
+        SELECT * FROM judged WHERE verdict <> 'eligible'
     ),
     -- How many of the eligible ones go out.
     share AS MATERIALIZED (
@@ -550,12 +559,12 @@ BEGIN
     -- A status that is being changed is not waited for, and one that has been changed meanwhile does not come back from
     -- here. One that changes afterwards finds the parked token.
     parkable AS MATERIALIZED (
-        SELECT judged.*
-        FROM judged
+        SELECT others.*
+        FROM others
         CROSS JOIN LATERAL (
             SELECT
             FROM accounts
-            WHERE id = judged.account AND status::text IS DISTINCT FROM judged.needed_status
+            WHERE id = others.account AND status::text IS DISTINCT FROM others.needed_status
             FOR SHARE SKIP LOCKED
         ) AS account
         WHERE verdict = 'ineligible'
@@ -571,14 +580,14 @@ BEGIN
         UPDATE pending
         SET due_at = epoch + interval '250 milliseconds'
         WHERE ctid = ANY (ARRAY(
-            SELECT place FROM judged
-            WHERE verdict = 'ineligible' AND NOT EXISTS (SELECT FROM parkable WHERE parkable.token = judged.token)
+            SELECT place FROM others
+            WHERE verdict = 'ineligible' AND NOT EXISTS (SELECT FROM parkable WHERE parkable.token = others.token)
         ))
     ),
     logged AS (
         INSERT INTO handovers (token, happened_at, holder, attempt, outcome)
         SELECT token, epoch, collector, attempts, verdict::delivery_outcome
-        FROM judged
+        FROM others
         WHERE verdict IN ('cancelled', 'expired')
     ),
     removed AS (
@@ -588,7 +597,7 @@ BEGIN
             UNION ALL
             SELECT place FROM parkable
             UNION ALL
-            SELECT place FROM judged WHERE verdict IN ('cancelled', 'expired')
+            SELECT place FROM others WHERE verdict IN ('cancelled', 'expired')
         ))
     ),
     left_over AS (

@@ -8,6 +8,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::sink;
+
 /// Whether the collector is to end.
 pub type Stop = watch::Receiver<bool>;
 
@@ -58,6 +60,7 @@ pub fn on_signals() -> io::Result<Signals> {
         sender.send_replace(true);
         let name = either(&mut terminate, &mut interrupt).await;
         tracing::warn!("{name} again: ending at once; lines that the reader has not taken go out again");
+        sink::kill_running_sender();
         process::exit(1);
     });
     Ok(Signals { stop, task })

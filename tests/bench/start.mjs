@@ -1,13 +1,16 @@
 // What importing the package and verifying a first token add to the start of Node:
 // `node start.mjs --tarball=FILE --folder=FOLDER [--json]`. FOLDER is made anew.
 //
-// Whole processes, in turns with one that runs an empty script.
+// Whole processes, in turns with one that runs an empty script, and with one that imports a package of as many files and
+// bytes that does nothing: what Node takes to find, read and link them is in every import. Differences are those within a
+// round, of which the median is told: what disturbs a busy machine lasts longer than a round.
 
 import { spawnSync } from "node:child_process";
 import { createHmac, randomBytes } from "node:crypto";
+import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { write } from "../runtimes/consumer.mjs";
+import { PACKAGE, write } from "../runtimes/consumer.mjs";
 import { prepare } from "./command_line.mjs";
 import { median } from "./median.mjs";
 
@@ -29,25 +32,56 @@ verifier.verify(${JSON.stringify(token.toString("base64url"))}, { action: "activ
 `,
 );
 
-const samples = { "empty.mjs": [], "first.mjs": [] };
-for (let round = -5; round < ROUNDS; round += 1) {
-  for (const [script, times] of Object.entries(samples)) {
-    const time = milliseconds(script);
-    if (round >= 0) {
-      times.push(time);
-    }
+imitate(["dist/inline.js", "dist/errors.js"]);
+write(consumer, "trivial.mjs", 'import { nothing } from "trivial-package";\n');
+
+const SCRIPTS = ["empty.mjs", "trivial.mjs", "first.mjs"];
+const rounds = [];
+for (let number = -5; number < ROUNDS; number += 1) {
+  const times = SCRIPTS.map(milliseconds);
+  if (number >= 0) {
+    rounds.push(times);
   }
 }
 
-const ms = { empty: round(median(samples["empty.mjs"])), first_verification: round(median(samples["first.mjs"])) };
-const over_empty = round(ms.first_verification - ms.empty);
+const of = (value) => round(median(rounds.map(value)));
+const ms = {
+  empty: of(([empty]) => empty),
+  trivial_package: of(([, trivial]) => trivial),
+  first_verification: of(([, , first]) => first),
+};
+const over_empty = of(([empty, , first]) => first - empty);
+const trivial_over_empty = of(([empty, trivial]) => trivial - empty);
 if (json) {
-  console.log(JSON.stringify({ ms, over_empty }));
+  console.log(JSON.stringify({ ms, over_empty, trivial_over_empty }));
 } else {
   console.log(`a new process, median of ${ROUNDS} on Node ${process.versions.node}`);
-  console.log(`  empty script                        ${ms.empty.toFixed(2)} ms`);
-  console.log(`  import and first verification       ${ms.first_verification.toFixed(2)} ms`);
-  console.log(`  difference                          ${over_empty.toFixed(2)} ms`);
+  const line = (what, time, over) =>
+    console.log(
+      `  ${what.padEnd(44)} ${time.toFixed(2).padStart(7)} ms${over === undefined ? "" : `   ${over.toFixed(2)} more`}`,
+    );
+  line("empty script", ms.empty);
+  line("import of a package that does nothing", ms.trivial_package, trivial_over_empty);
+  line("import and first verification", ms.first_verification, over_empty);
+}
+
+/** Makes a package of as many files as these and as long, of which the first imports the others. */
+function imitate(files) {
+  const folder = "node_modules/trivial-package";
+  mkdirSync(join(consumer, folder), { recursive: true });
+  const exports = { ".": { types: "./0.d.ts", workerd: "./0.js", default: "./0.js" } };
+  write(consumer, `${folder}/package.json`, JSON.stringify({ name: "trivial-package", type: "module", exports }));
+  files.forEach((file, index) => {
+    const { length } = readFileSync(join(consumer, "node_modules", PACKAGE, file));
+    const others =
+      index === 0
+        ? files
+            .slice(1)
+            .map((_, other) => `import "./${other + 1}.js";\n`)
+            .join("")
+        : "";
+    write(consumer, `${folder}/${index}.js`, `${others}export const nothing = 0;\n/*${"-".repeat(length)}*/\n`);
+  });
 }
 
 function milliseconds(script) {

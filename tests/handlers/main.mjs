@@ -42,6 +42,7 @@ process.env.MAILROOM_SECRET_KEY = key;
 process.env.ORIGIN = `http://127.0.0.1:${origin.address().port}`;
 
 const report = new Report();
+await report.run("wrangler.jsonc", () => [bound()]);
 await report.run("handlers, the compiler's verdict", () => [compiled()]);
 await report.run("handler of Hono", async () => {
   const { default: app } = await bundled("hono.ts");
@@ -63,6 +64,21 @@ if (deno() === undefined) {
 }
 report.end();
 origin.close();
+
+/** Whatever the Worker is bound to is in the configuration or among the secrets of the document; the stage is not. */
+function bound() {
+  const edge = join(HERE, "../../web-demo/edge");
+  const environment = readFileSync(join(edge, "environment.ts"), "utf8");
+  const wanted = [...environment.matchAll(/^ {2}readonly (\w+): /gm)].map(([, name]) => name).toSorted();
+  const text = readFileSync(join(edge, "wrangler.jsonc"), "utf8").replace(/^\s*\/\/.*$/gm, "");
+  const { assets, durable_objects, vpc_services } = JSON.parse(text);
+  const secrets = [...document.matchAll(/wrangler secret put (\w+)/g)].map(([, name]) => name);
+  const objects = durable_objects.bindings.map(({ name }) => name);
+  const services = vpc_services.map(({ binding }) => binding);
+  const given = [assets.binding, ...objects, ...services, ...secrets].toSorted();
+  const name = "it binds what the Worker needs";
+  return { name, error: given.join() === wanted.join() ? undefined : `${given} instead of ${wanted}` };
+}
 
 /** The compiler of TypeScript, strict, over all of them at once; Deno brings its own types. */
 function compiled() {

@@ -1,5 +1,5 @@
 // Follows the package's README as a new user does: `node main.mjs TARBALL FOLDER`. FOLDER is made anew and empty; the
-// tarball is installed into it, and every block of the README pasted as it stands.
+// tarball is installed into it, and every block of the README, and of the REFERENCE beside it, pasted as it stands.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
@@ -26,7 +26,7 @@ execFileSync("npm", ["install", "--prefix=.", "--no-audit", "--no-fund", tarball
   stdio: ["ignore", "ignore", "inherit"],
 });
 
-const document = readFileSync(join(installed, "README.md"), "utf8");
+const document = ["README.md", "REFERENCE.md"].map((name) => readFileSync(join(installed, name), "utf8")).join("\n");
 const shown = files(document);
 for (const [name, text] of Object.entries(shown)) {
   write(folder, name, text);

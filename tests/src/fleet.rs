@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
-use crate::collector::Collector;
+use crate::collector::{self, Collector};
 use crate::recorder::{Pace, Recorder};
 
 /// A collector and the thread that reads its lines.
@@ -47,6 +47,8 @@ impl Member {
     /// Asks it to end, and waits until it did so in order, at most for `patience`.
     pub fn stop(self, patience: Duration) -> Result<String> {
         let name = self.name.clone();
+        // What it logs first comes after it has begun to hear signals, which end any program before.
+        collector::wait_until(|| !self.collector.log().is_empty())?;
         self.collector.signal(Signal::TERM)?;
         let started = std::time::Instant::now();
         let (status, log) = self.wait()?;

@@ -17,15 +17,13 @@ use crate::recorder::{Pace, Recorder};
 use crate::workload::register;
 
 /// Settings with which a collector sends what there is at once, and sends nothing that expires while a test runs.
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 8] = [
     "--queue-kind",
     "deliveries",
     "--batch-timeout",
     "20ms",
     "--poll-interval",
     "500ms",
-    "--sender-timeout",
-    "2s",
     "--min-lifetime",
     "1s",
 ];
@@ -36,10 +34,13 @@ pub const NDJSON: [&str; 2] = ["--line-format", "ndjson"];
 /// Over within a test, so that what a dead collector holds is taken over.
 const SHORT_LEASE: &str = "5s";
 
+/// Over within a test, so that a sender that hangs is started again.
+const SHORT_TIMEOUT: &str = "2s";
+
 /// Longer than a test, so that nothing is taken over from a collector that lives.
 pub const LONG_LEASE: &str = "5m";
 
-/// How long a queue may take to drain once nothing fails any more: some leases, and some processes beside this one.
+/// How long a queue may stay as it is once nothing fails any more: some leases, and some processes beside this one.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A queue that is collected from while things fail.
@@ -57,6 +58,8 @@ pub struct Trial {
     pub random: fastrand::Rng,
     /// How long the collectors that are started from now on have a claim for themselves.
     pub lease: &'static str,
+    /// How long their senders may take to answer; at most half a lease.
+    pub sender_timeout: &'static str,
     registered: usize,
 }
 
@@ -83,6 +86,7 @@ impl Trial {
             history,
             random: fastrand::Rng::with_seed(seed),
             lease: SHORT_LEASE,
+            sender_timeout: SHORT_TIMEOUT,
             registered: 0,
         })
     }
@@ -96,7 +100,7 @@ impl Trial {
     /// A collector that sends what there is at once, without a form of its lines.
     pub fn command(&self, url: &str) -> Result<Command> {
         let mut command = collector::command(url)?;
-        command.args(SETTINGS).args(["--lease", self.lease]);
+        command.args(SETTINGS).args(["--lease", self.lease, "--sender-timeout", self.sender_timeout]);
         Ok(command)
     }
 

@@ -22,6 +22,21 @@ const CLIENTS = {
   },
 };
 
+/** So many rows fit into the namespace `small`. */
+const ROOM = 200;
+
+/** What a server answers whose disk is full, without filling that of the machine. */
+const LITTLE_ROOM = `
+  CREATE OR REPLACE FUNCTION mailroom_little_room() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    IF (SELECT count(*) FROM mailroom_used_tokens WHERE namespace = 'small') >= ${ROOM} THEN
+      RAISE disk_full USING MESSAGE = 'could not extend file';
+    END IF;
+    RETURN NEW;
+  END $$;
+  CREATE TRIGGER little_room BEFORE INSERT ON mailroom_used_tokens
+    FOR EACH ROW WHEN (NEW.namespace = 'small') EXECUTE FUNCTION mailroom_little_room()`;
+
 export async function postgres({ report, load, folder }) {
   const { PGHOST: host, PGPORT: port, PGUSER: user, PGDATABASE: database } = process.env;
   if (host === undefined) {
@@ -60,13 +75,15 @@ export async function postgres({ report, load, folder }) {
     );
     await run(TABLE);
     await run(TABLE);
+    await run(LITTLE_ROOM);
     await report.run(`${title}, conformance`, async () =>
       ofChecks(
         await checkStore({
           store: createPostgresStore({ client, namespace: "conformance" }),
           unreachable: createPostgresStore({ client: away.client, namespace: "conformance" }),
+          small: createPostgresStore({ client, namespace: "small" }),
+          smallLimit: 2 * ROOM,
         }),
-        ["full"],
       ),
     );
     const makeStore = () => createPostgresStore({ client, namespace: "redeeming" });

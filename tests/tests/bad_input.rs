@@ -127,8 +127,50 @@ fn a_wrong_number_or_time_is_named_with_what_is_allowed() -> Result<()> {
     )?;
     assert_refused(
         collect()?.env("MAILROOM_QUEUE_KIND", "leases"),
-        "MAILROOM_QUEUE_KIND is `leases`, but must be `cursor` or `deliveries`",
-    )
+        "MAILROOM_QUEUE_KIND is `leases`, but must be `deliveries` or, on a schema before migration 15, `cursor`",
+    )?;
+    let (code, text) = failure(collect()?.args(["--prefetch", "0"]))?;
+    assert_eq!((code, text.lines().count()), (Some(2), 1), "{text}");
+    assert!(
+        text.contains("--prefetch is `0`, but must be `auto` or a whole number from 1 to 1000"),
+        "{text}"
+    );
+    let output = program::mailroom()?.args(["migrate", "up", "--baseline", "x"]).output()?;
+    let text = String::from_utf8(output.stderr)?;
+    assert!(text.contains("it must be the number of a migration, such as 0 for the base schema"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_sender_that_cannot_be_one_is_refused_before_anything_is_claimed() -> Result<()> {
+    for sender in ["", "  ", "send 'hunter2", "''"] {
+        assert_refused(
+            collect()?.args(["--sender", sender]),
+            "--sender is no command; it must be a program with its arguments, separated by blanks, and quoted as in a \
+             shell",
+        )?;
+    }
+    assert_refused(
+        collect()?.args(["--sender", "send", "--queue-kind", "cursor"]),
+        "--queue-kind is `cursor`, but with a sender it must be `deliveries`: the cursor is one number and cannot record \
+         which tokens are to be tried again",
+    )?;
+    assert_refused(
+        collect()?.args(["--sender", "send", "--lease", "1m", "--sender-timeout", "31s"]),
+        "--lease is 1m, which is below twice the sender's timeout of 31s; raise it, or lower MAILROOM_SENDER_TIMEOUT",
+    )?;
+    for (name, value) in [
+        ("MAILROOM_LEASE", "-1"),
+        ("MAILROOM_LEASE", "long"),
+        ("MAILROOM_SENDER_TIMEOUT", "0"),
+        ("MAILROOM_SENDER_TIMEOUT", "1.5s"),
+        ("MAILROOM_LINE_FORMAT", "xml"),
+    ] {
+        let (code, text) = failure(collect()?.env(name, value))?;
+        assert_eq!((code, text.lines().count()), (Some(2), 1), "{text}");
+        assert!(text.starts_with(&format!("mailroom: {name} is `{value}`, but must be ")), "{text}");
+    }
+    Ok(())
 }
 
 #[test]
@@ -153,14 +195,16 @@ fn database_failure(command: &mut Command) -> Result<String> {
 #[tokio::test]
 async fn an_unknown_queue_is_named_with_those_there_are() -> Result<()> {
     let database = Database::with_base_schema()?;
-    let sentence = "there is no queue `letters` (MAILROOM_QUEUE_NAME): the table jobs knows: mailroom";
+    let sentence = "there is no queue `letters`: MAILROOM_QUEUE_NAME or --queue-name must name a row of the table jobs, which has \
+        mailroom";
     let mut command = collector::on_base_schema(database.url())?;
     assert_eq!(database_failure(command.env("MAILROOM_QUEUE_NAME", "letters"))?, sentence);
 
     database.connect().await?.batch_execute("DELETE FROM jobs").await?;
     assert_eq!(
         database_failure(&mut collector::on_base_schema(database.url())?)?,
-        "there is no queue `mailroom` (MAILROOM_QUEUE_NAME): the table jobs has no row"
+        "there is no queue `mailroom`: MAILROOM_QUEUE_NAME or --queue-name must name a row of the table jobs, which has no \
+         row at all"
     );
     Ok(())
 }

@@ -43,7 +43,10 @@ export async function everyPage({ visitor, pictures }) {
           path: join(pictures, `${name}-${width}-${colorScheme}.png`),
           fullPage: true,
         });
-        checks.none(`${name}, ${width} px, ${colorScheme}: axe finds nothing`, await violations(page));
+        // Colours are those of the scheme and sizes those of the width, so each of both once is enough.
+        if ((width === 360) === (colorScheme === "dark")) {
+          checks.none(`${name}, ${width} px, ${colorScheme}: axe finds nothing`, await violations(page));
+        }
       }
       const wider = await page.evaluate(
         () => document.documentElement.scrollWidth - document.documentElement.clientWidth,

@@ -108,23 +108,43 @@ export async function until(what, patience, ask) {
 
 /** All processes below one, or all that there are, with their command lines. */
 function descendants(ancestor) {
-  const listed = execFileSync("ps", ["-A", "-o", "pid=,ppid=,args="], { encoding: "utf8", maxBuffer: 1e8 });
-  const all = listed
-    .split("\n")
-    .map((line) => /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line))
-    .filter((found) => found !== null)
-    .map(([, id, parent, command]) => ({ id: Number(id), parent: Number(parent), command }));
+  const all = processes();
   if (ancestor === undefined) return new Map(all.map(({ id, command }) => [id, command]));
   const found = new Map();
   const add = (parent) => {
     for (const { id, command } of all.filter((process) => process.parent === parent)) {
-      if (/^ps /.test(command)) continue;
       found.set(id, command);
       add(id);
     }
   };
   add(ancestor);
   return found;
+}
+
+/** Small systems have no `ps`, and others no /proc. */
+function processes() {
+  if (!existsSync("/proc/self/stat")) {
+    const listed = execFileSync("ps", ["-A", "-o", "pid=,ppid=,args="], { encoding: "utf8", maxBuffer: 1e8 });
+    const rows = listed.split("\n").map((line) => /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line));
+    return rows
+      .filter((row) => row !== null && !row[3].startsWith("ps "))
+      .map(([, id, parent, command]) => ({ id: Number(id), parent: Number(parent), command }));
+  }
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        const stat = readFileSync(`/proc/${name}/stat`, "utf8");
+        const command = readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " ").trim();
+        // The name in brackets may hold anything; behind it come the state and the parent.
+        const [, parent] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+        // What has ended and is not yet waited for has no command line.
+        return command === "" ? [] : [{ id: Number(name), parent: Number(parent), command }];
+      } catch {
+        // It has ended meanwhile.
+        return [];
+      }
+    });
 }
 
 /** The demonstration's database, as the owner of the server on which it was made. */

@@ -57,14 +57,14 @@ export async function pipeline({ visitor, demo }) {
   const ids = [await visitor.link(walk, "activate"), await visitor.link(after, "activate")].map(keyIdOf);
   checks.same("they name different keys", ids[0] !== ids[1], true);
 
-  // The flood; a person comes through in the middle of it.
+  // The flood; a person presses in the middle of it.
+  const person = await visitor.register("in-the-flood");
+  const link = await visitor.follow(person, "activate");
   await page.bringToFront();
   await page.click("#flood");
   await page.waitForSelector('#progress-flood[data-running="true"]');
   await until("the first refusals", PATIENCE, async () => (await count("refused")) > 100);
   const before = await callsOf(page);
-  const person = await visitor.register("in-the-flood");
-  const link = await visitor.follow(person, "activate");
   checks.same("a legitimate link passes", await visitor.press(link), "Your account is active");
   await page.bringToFront();
   checks.same("while the flood goes on", await page.getAttribute("#progress-flood", "data-running"), "true");

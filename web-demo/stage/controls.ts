@@ -43,8 +43,10 @@ export function controls(stage: () => Stage): Record<string, Handler> {
         signing.format = format as Format;
         // The format is a setting, and a change of settings is a restart: what is on its way goes out in the old
         // format, what waits in the new one, and verifiers accept both.
-        await parts.collector.stop();
-        await parts.collector.start();
+        if (parts.collector.state !== "stopped") {
+          await parts.collector.stop();
+          await parts.collector.start();
+        }
       }
       return { body: settings(stage()) };
     },

@@ -77,6 +77,8 @@ enum What {
         #[arg(long, value_name = "VERSION", value_parser = Wanted::parse)]
         postgres: Option<Wanted>,
     },
+    /// Whether the time of a verification in the npm package's module says anything about a tag (Welch's t-test)
+    Timing,
     /// One verification by the npm package in Node, beside other ways to do it and the native core
     Verify,
 }
@@ -143,6 +145,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             postgres.as_ref(),
             ["wake".to_owned(), format!("--rounds={rounds}"), format!("--seconds={seconds}")],
         )?,
+        What::Timing => program("timing")?,
         What::Verify => verify()?,
     };
     if options.json {

@@ -30,7 +30,7 @@ enum Action {
         ///
         /// For a database whose schema was loaded by hand: 0 for the base schema of an existing installation. Does
         /// nothing if the database records this version or a later one.
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = migration_number)]
         baseline: Option<u64>,
     },
     /// Take back the newest applied migration.
@@ -41,6 +41,10 @@ enum Action {
     },
     /// Show which migrations are applied.
     Status,
+}
+
+fn migration_number(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "it must be the number of a migration, such as 0 for the base schema")
 }
 
 /// Why the command failed.

@@ -8,7 +8,9 @@ use std::future::Future;
 use std::io;
 use std::time::{Duration, Instant};
 
-pub use sender::{Answer, NotACommand, NotAnAnswer, Sender, SenderCommand, Sent, parse_answer};
+pub use sender::{
+    Answer, NotACommand, NotAnAnswer, Sender, SenderCommand, Sent, kill_running_sender, parse_answer,
+};
 pub use stdout::{StartError, Stdout};
 
 use crate::queue::{BatchId, Exception};

@@ -16,10 +16,12 @@
 //! | [`memory_cache`] | operations on a store | a plain map |
 //! | [`connection_settings`] | parameters of a connection | their two forms with each other, and that no password is shown |
 //! | [`connection_string`] | any text | nothing: it must be refused or understood |
+//! | [`sender_answer`] | a line of a sender | the table of the protocol |
 //! | [`redeem`] | links redeemed through a guard | the rules of the guard, written out |
 
 #![allow(clippy::missing_panics_doc, reason = "panicking is what these functions are for")]
 
+mod answer;
 mod connection;
 mod curve;
 mod judgement;
@@ -30,6 +32,7 @@ mod ring;
 pub mod store;
 mod token;
 
+pub use answer::sender_answer;
 pub use connection::{connection_settings, connection_string};
 pub use judgement::judgement;
 pub use keys::{code, prepared_key, private_key, public_key, shared_key};
@@ -41,7 +44,7 @@ pub use token::token;
 pub type Property = fn(&[u8]);
 
 /// Every property by the name of its fuzz target.
-pub const PROPERTIES: [(&str, Property); 11] = [
+pub const PROPERTIES: [(&str, Property); 12] = [
     ("code", code),
     ("connection_settings", connection_settings),
     ("connection_string", connection_string),
@@ -51,6 +54,7 @@ pub const PROPERTIES: [(&str, Property); 11] = [
     ("private_key", private_key),
     ("public_key", public_key),
     ("redeem", redeem),
+    ("sender_answer", sender_answer),
     ("shared_key", shared_key),
     ("token", token),
 ];

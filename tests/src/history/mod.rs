@@ -89,17 +89,20 @@ impl History {
         }
     }
 
-    /// Waits until nothing waits and nothing is claimed.
+    /// Waits until nothing waits and nothing is claimed, as long as it gets less every now and then.
     pub async fn drained(&self, client: &Client, patience: Duration) -> Result<()> {
-        let end = Instant::now() + patience;
+        let (mut least, mut end) = (i64::MAX, Instant::now() + patience);
         loop {
             let row = client.query_one(include_str!("left.sql"), &[]).await?;
             let (waiting, claimed): (i64, i64) = (row.get(0), row.get(1));
             if waiting == 0 && claimed == 0 {
                 return Ok(());
             }
+            if waiting + claimed < least {
+                (least, end) = (waiting + claimed, Instant::now() + patience);
+            }
             if Instant::now() > end {
-                bail!("{waiting} tokens still wait and {claimed} batches are claimed after {patience:?}");
+                bail!("{waiting} tokens wait and {claimed} batches are claimed, not less for {patience:?}");
             }
             sleep(Duration::from_millis(20)).await;
         }

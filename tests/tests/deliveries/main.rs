@@ -1,13 +1,13 @@
 //! The queue of leased rows: where a token stands, who has it, and what is written down about it.
 
-// mod claiming;
+mod claiming;
 mod clock;
-// mod collectors;
+mod collectors;
 mod model;
-// mod parking;
-// mod settling;
+mod parking;
+mod settling;
 mod state;
-// mod takeover;
+mod takeover;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,6 +21,9 @@ use tokio_postgres::Client;
 
 const LEASE: Duration = Duration::from_secs(90);
 
+/// A second less than a lease.
+const ALMOST: Duration = Duration::from_secs(89);
+
 const SETTINGS: DeliverySettings = DeliverySettings {
     max_attempts: 3,
     backoff: Duration::from_secs(1),
@@ -28,6 +31,7 @@ const SETTINGS: DeliverySettings = DeliverySettings {
 };
 
 /// Whatever there is, in batches of `limit`.
+#[expect(clippy::unnecessary_wraps, reason = "it is always passed as what is wanted")]
 fn all(limit: usize) -> Option<Want> {
     Some(Want { batches: 100, limit, partial: true, again: true })
 }
@@ -40,20 +44,18 @@ async fn queue(database: &Database) -> Result<DeliveriesQueue> {
     Ok(queue)
 }
 
-/// An active account and a token of it, due now.
+/// A token of an account of its own that has the right status, due now.
 async fn token(client: &Client, action: &str) -> Result<i64> {
-    let status = if action == "activation" { "provisioned" } else { "active" };
-    let insert = "WITH account AS (
-            INSERT INTO accounts (email, login, status)
-            SELECT name || '@b.test', name, 'suspended' FROM gen_random_uuid()::text AS name
-            RETURNING id
-        )
-        SELECT id FROM account";
+    // An active account gets no activation token by itself.
+    let insert = "INSERT INTO accounts (email, login, status)
+        SELECT name, name, 'active' FROM (SELECT gen_random_uuid()::text) AS random (name) RETURNING id";
     let account: i64 = client.query_one(insert, &[]).await?.get(0);
-    // Without its own activation token, as if it had been registered long ago.
-    let update = "UPDATE accounts SET activated_at = CASE $2 WHEN 'active' THEN 0 END, status = $2::text::account_status
-        WHERE id = $1";
-    client.execute(update, &[&account, &status]).await?;
+    if action == "activation" {
+        client.execute("UPDATE accounts SET status = 'provisioned' WHERE id = $1", &[&account]).await?;
+    } else {
+        // Or a suspension would make it provisioned.
+        client.execute("UPDATE accounts SET activated_at = 1 WHERE id = $1", &[&account]).await?;
+    }
     let insert = "INSERT INTO tokens (account, action) VALUES ($1, $2::text::token_action) RETURNING id";
     Ok(client.query_one(insert, &[&account, &action]).await?.get(0))
 }

@@ -111,6 +111,14 @@ impl Puppet {
         wait_until(|| self.processes().len() >= times).with_context(|| format!("start {times}"))
     }
 
+    /// Whether the process that was started last is gone.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.processes().last().is_none_or(|id| {
+            let status = fs::read_to_string(format!("/proc/{id}/stat"));
+            status.map_or(true, |status| status.contains(") Z "))
+        })
+    }
+
     /// Sends a signal to the process that was started last.
     pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
         let process = self.processes().last().copied().and_then(Pid::from_raw);

@@ -8,7 +8,7 @@ import {
 } from "./errors.js";
 import { type GuardOptions, readGuardOptions } from "./guard_options.js";
 import type { VerifiedLink } from "./link.js";
-import { demandAction, demandCode, demandString, readOptions } from "./options.js";
+import { demandAction, demandCode, demandString, OF_REDEMPTION, readExpectation } from "./options.js";
 import { readTime } from "./seconds.js";
 import {
   CODE_MALFORMED,
@@ -125,10 +125,7 @@ export function makeGuard(given: GuardOptions): Guard {
   ): Judged {
     // A v1 verdict on a code tells whoever asks whether the code was right, and nothing can count the tries.
     if (action === "recover") {
-      return denied(
-        GuardUnsupportedError,
-        "a v1 recovery is for the database to redeem; sign v2 tokens instead",
-      );
+      return denied(GuardUnsupportedError, "a v1 recovery is for the database to redeem");
     }
     if (expiresAt === undefined && v1RememberFor === undefined) {
       return denied(
@@ -159,7 +156,7 @@ export function makeGuard(given: GuardOptions): Guard {
     if (link.version === 3 && !checkCode) {
       return denied(
         GuardUnsupportedError,
-        "a v3 token covers no code: give createGuard checkCode, which asks whoever knows it",
+        "a v3 token covers no code: give createGuard checkCode, which knows it",
       );
     }
     if (!store.attempt) {
@@ -188,7 +185,7 @@ export function makeGuard(given: GuardOptions): Guard {
   ): Promise<
     { readonly ok: true; readonly token: VerifiedToken; readonly result: unknown } | RefusedRedemption
   > {
-    const [action, code, expiresAt] = readOptions(expected, ["action", "code", "expiresAt"]);
+    const { action, code, expiresAt } = readExpectation(expected, OF_REDEMPTION);
     demandAction(action);
     demandString(token);
     demandCode(code);
@@ -212,7 +209,7 @@ export function makeGuard(given: GuardOptions): Guard {
     } catch (error) {
       const released = await store.release(genuine.token.id);
       if (released.ok) throw error;
-      throw new StoreUnavailableError("the effect failed, and the token was not released: it stays used", {
+      throw new StoreUnavailableError("the effect failed, and the token stays used", {
         cause: new AggregateError([error, released.error]),
       });
     }

@@ -25,31 +25,36 @@ export function readOptions<const Names extends readonly string[]>(
 /** What is expected of a token, as the caller gave it. */
 interface GivenExpectation {
   readonly action: unknown;
-  readonly code: unknown;
+  readonly code?: unknown;
+  readonly expiresAt?: unknown;
 }
 
-/** The options of those who expect a token, and of those who expect a link. */
-export const OF_TOKEN: readonly string[] = ["action", "code"];
+/** The options of those who expect a link, a token, or one that is redeemed. */
 export const OF_LINK: readonly string[] = ["action"];
+export const OF_TOKEN: readonly string[] = ["action", "code"];
+export const OF_REDEMPTION: readonly string[] = ["action", "code", "expiresAt"];
 
 /** The same for what every verification reads, by names that are known beforehand, which is much faster. */
 export function readExpectation(options: unknown, known: typeof OF_TOKEN): GivenExpectation {
   demandOptions(options, known);
   let action: unknown;
   let code: unknown;
+  let expiresAt: unknown;
   let stray: string | undefined;
   try {
-    action = (options as GivenExpectation).action;
-    if (known === OF_TOKEN) code = (options as GivenExpectation).code;
+    const given = options as GivenExpectation;
+    action = given.action;
+    if (known !== OF_LINK) code = given.code;
+    if (known === OF_REDEMPTION) expiresAt = given.expiresAt;
     for (const name in options) {
-      if (name === "action" || (name === "code" && known === OF_TOKEN)) continue;
-      if (Object.hasOwn(options, name)) stray = name;
+      if (name === "action" || (name === "code" && known !== OF_LINK)) continue;
+      if (!known.includes(name) && Object.hasOwn(options, name)) stray = name;
     }
   } catch (cause) {
     throw unreadable(cause);
   }
   if (stray !== undefined) throw strayOption(stray, known);
-  return { action, code };
+  return { action, code, expiresAt };
 }
 
 function demandOptions(options: unknown, known: readonly string[]): asserts options is object {

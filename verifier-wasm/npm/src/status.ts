@@ -46,7 +46,7 @@ type Class = ErrorClass<VerificationErrorCode, VerificationError>;
 /** What the numbers of `verifier-wasm/src/status.rs` mean, from 1 on. */
 const refusals: readonly (readonly [Class, string])[] = [
   [TokenMalformedError, "a token has 86, 104, 124 or 147 characters"],
-  [TokenMalformedError, "the token is not base64url in its one accepted spelling"],
+  [TokenMalformedError, "the token is not canonical base64url"],
   [TokenSignatureError, "no key of this ring signed this token for this action and code"],
   [CodeUncheckableError, "nothing that was signed covers a code: leave it out"],
   [CodeRequiredError, "a recovery needs its code"],

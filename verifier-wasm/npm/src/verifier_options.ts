@@ -28,7 +28,7 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
     throw new InvalidArgumentError("the option dangerouslyAllowSecretInBrowser is true or false");
   }
   if (allowed !== true && inBrowserWindow()) {
-    throw new SecretInBrowserError("whoever can read a page could forge links with its shared key");
+    throw new SecretInBrowserError("whoever reads the page could forge links with its shared key");
   }
   return readParts(engine, [1, 2], SHARED_FORM, keys, accept, clock, clockTolerance);
 }

@@ -208,7 +208,11 @@ test("a call that gives no verdict ends with 2, one sentence, and no key or toke
       {},
       "the key file is longer than 65536 bytes; it holds one key a line and nothing else",
     ],
-    [[...args, "--key-file", file("empty", "# nothing\n")], {}, "the key file has no key; write one a line"],
+    [
+      [...args, "--key-file", file("empty", "# nothing\n")],
+      {},
+      "the key file has no shared key; write one a line",
+    ],
     [[...args, "--key-file", file("bad", `${key}\n\n${key}0\n`)], {}, `line 3 of the key file ${noKey}`],
     [["-", "--action", "activate"], {}, "there is no token on standard input; write one a line"],
   ]) {
@@ -312,12 +316,28 @@ test("a key file that may not be read is said to be so", async () => {
   }
 });
 
+test("keys of v3 in a key file are passed over, and are no keys elsewhere", async () => {
+  const { key, token } = activation;
+  const args = [token, "--action", "activate"];
+  const others = ["mrsk", "mrpk"].map((kind) => `${kind}_${Buffer.from(key, "hex").toString("base64url")}`);
+  const mixed = await verifier([...args, "--key-file", file("mixed", `${[...others, key].join("\n")}\n`)]);
+  assert.match(mixed.stdout, /^verdict +valid$/m);
+  assert.equal(mixed.status, 0);
+  for (const other of others) {
+    const inFile = await verifier([...args, "--key-file", file("v3", `${other}\n`)]);
+    assert.equal(inFile.stderr, "mailroom-verifier: the key file has no shared key; write one a line\n");
+    const { stderr, stdout, status } = await verifier(args, { key: other });
+    assert.match(stderr, /^mailroom-verifier: MAILROOM_SECRET_KEY is no key: /);
+    assert.ok(!stderr.includes(other.slice(5, 30)), stderr);
+    assert.equal(stdout, "");
+    assert.deepEqual([inFile.status, status], [2, 2]);
+  }
+});
+
 test("a key of another form is refused and not shown", async () => {
   const { key, token } = activation;
   const bytes = Buffer.from(key, "hex");
   for (const form of [
-    `mrsk_${bytes.toString("base64url")}`,
-    `mrpk_${bytes.toString("base64url")}`,
     bytes.toString("base64"),
     `0x${key}`,
     `\ufeff${key}`,

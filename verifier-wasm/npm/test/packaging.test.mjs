@@ -29,6 +29,7 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
   assert.deepEqual(others.toSorted(), [
     "LICENSE",
     "README.md",
+    "REFERENCE.md",
     "dist/conformance.d.ts",
     "dist/denial.d.ts",
     "dist/errors.d.ts",

@@ -41,8 +41,14 @@ const STOPS: readonly Stop[] = [
     standing: true,
     of: ({ census }) => census.claimed,
   },
-  { id: "sent", list: "outward", name: "sent", by: "database", of: ({ census }) => census.sent },
-  { id: "received", list: "outward", name: "received", by: "inbox", of: ({ inbox }) => inbox?.received },
+  { id: "sent", list: "outward", name: "mails sent", by: "database", of: ({ census }) => census.sent },
+  {
+    id: "received",
+    list: "outward",
+    name: "mails received",
+    by: "inbox",
+    of: ({ inbox }) => inbox?.received,
+  },
   { id: "opened", list: "homeward", name: "opened, genuine", by: "edge", of: ({ edge }) => edge?.opened },
   {
     id: "refused",

@@ -168,8 +168,9 @@ pub(super) fn superseded() -> QueueError {
 }
 
 fn unknown_queue(queue: &str, others: &str) -> QueueError {
-    let others = if others.is_empty() { "has no row".to_owned() } else { format!("knows: {others}") };
+    let others = if others.is_empty() { "no row at all".to_owned() } else { others.to_owned() };
     QueueError::Unusable(format!(
-        "there is no queue `{queue}` (MAILROOM_QUEUE_NAME): the table jobs {others}"
+        "there is no queue `{queue}`: MAILROOM_QUEUE_NAME or --queue-name must name a row of the table jobs, which has \
+         {others}"
     ))
 }

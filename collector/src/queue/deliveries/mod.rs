@@ -39,9 +39,9 @@ const WIDENING: usize = 4;
 /// How long one call goes on looking past tokens that are not eligible.
 const LOOKING: Duration = Duration::from_secs(2);
 
-/// How often all is looked through from the horizon on, if that is quick, and what share of the time it may take.
+/// How often all is looked through from the horizon on, if that is quick, and what part of the time it may take.
 const LOOK_BACK_PAUSE: Duration = Duration::from_millis(200);
-const LOOK_BACK_SHARE: u32 = 20;
+const LOOK_BACK_SHARE: u32 = 50;
 
 /// How often the horizon is asked for while claims are made.
 const HORIZON_PAUSE: Duration = Duration::from_secs(1);
@@ -288,6 +288,9 @@ impl Queue for DeliveriesQueue {
         self.horizon = Horizon::default();
         (self.horizon_asked, self.looked_back) = (None, None);
         self.keep_alive().await?;
+        if !self.settling.is_empty() {
+            self.trade(None).await?;
+        }
         let again = if was_open { " again" } else { "" };
         tracing::info!("this collector has the queue `deliveries`{again}, as holder {}", self.holder);
         Ok(())

@@ -34,6 +34,7 @@ use tokio::time::sleep_until;
 
 pub use answer::{Answer, NotAnAnswer, Sent, parse_answer};
 pub use command::{NotACommand, SenderCommand};
+pub use process::kill_running_sender;
 
 use super::{Parcel, Readiness, Sink, SinkError, Taken};
 use crate::backoff::Backoff;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::pending;
 use std::io;
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::io::ioctl_fionread;
@@ -35,6 +36,16 @@ pub(super) enum Event {
     Ended(ExitStatus),
 }
 
+/// The process group of the sender that is running, or 0: for those who end this process without ending anything in order.
+static RUNNING: AtomicI32 = AtomicI32::new(0);
+
+/// Kills the sender that is running, if there is one.
+pub fn kill_running_sender() {
+    if let Some(group) = Pid::from_raw(RUNNING.load(Ordering::Relaxed)) {
+        kill_process_group(group, Signal::KILL).ok();
+    }
+}
+
 /// A sender's process with its pipes.
 pub(super) struct Process {
     child: Child,
@@ -57,6 +68,7 @@ impl Process {
     pub(super) fn start(command: &SenderCommand) -> io::Result<Self> {
         let mut child = command.spawn()?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        RUNNING.store(group.map_or(0, |group| group.as_raw_nonzero().get()), Ordering::Relaxed);
         Ok(Self {
             input: child.stdin.take(),
             output: child.stdout.take(),
@@ -174,6 +186,7 @@ impl Process {
                 // What it has started, nobody would end any more. No other group can have its number so soon.
                 self.kill();
                 self.group = None;
+                RUNNING.store(0, Ordering::Relaxed);
                 Event::Read
             }
             () = last_words => {
@@ -209,6 +222,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         if self.status.is_none() {
             self.kill();
+            RUNNING.store(0, Ordering::Relaxed);
         }
     }
 }

@@ -35,8 +35,10 @@ function loadFile(engine: Engine, file: string): readonly LoadedKey[] {
     .split("\n")
     .map((line, index) => ({ text: line.trim(), what: `line ${index + 1} of the key file` }))
     .filter(({ text }) => text !== "" && !text.startsWith("#"))
+    // The collector's file may hold keys of every kind.
+    .filter(({ text }) => !/^mr[sp]k_/.test(text))
     .map(({ text, what }) => prepare(engine, text, what));
-  if (keys.length === 0) throw new UsageError("the key file has no key; write one a line");
+  if (keys.length === 0) throw new UsageError("the key file has no shared key; write one a line");
   return keys;
 }
 

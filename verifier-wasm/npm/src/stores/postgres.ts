@@ -14,6 +14,7 @@ import {
   readMethod,
   readNamespace,
   readOptions,
+  StoreFullError,
   StoreUnavailableError,
   TokenExpiredError,
 } from "../store.js";
@@ -58,7 +59,7 @@ export const TABLE: string = tableDefinition;
  */
 export function createPostgresStore(options: PostgresStoreOptions): Required<TokenStore> {
   const [client, given] = readOptions(options, ["client", "namespace"]);
-  const query = readClient(client);
+  const query = knowingFull(readClient(client));
   const namespace = readNamespace(given);
 
   async function ask(
@@ -96,4 +97,18 @@ function readClient(client: unknown): Query {
   if (query)
     return async (text, values) => ((await query(text, values)) as { rows: readonly unknown[] }).rows;
   throw new InvalidArgumentError("the option client is a pool of pg, or what postgres.js returns");
+}
+
+/** What PostgreSQL says of a disk that is full (its appendix A). */
+const DISK_FULL = "53100";
+
+function knowingFull(query: Query): Query {
+  return async (text, values) => {
+    try {
+      return await query(text, values);
+    } catch (cause) {
+      if ((cause as { code?: unknown } | undefined)?.code !== DISK_FULL) throw cause;
+      throw new StoreFullError("the PostgreSQL server has no room left for used tokens", { cause });
+    }
+  };
 }

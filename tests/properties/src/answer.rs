@@ -1,0 +1,78 @@
+//! Answers of senders, compared with a reading of the protocol's table.
+
+use std::time::Duration;
+
+use mailroom::sink::{Sent, parse_answer};
+use serde_json::{Map, Value};
+
+/// Reads a line as an answer.
+///
+/// # Panics
+/// If it is taken for something that it does not say, or a text in it is kept as nobody may have it in a log; if the same
+/// answer in the parser's own spelling is judged in another way than by the table.
+pub fn sender_answer(data: &[u8]) {
+    let written: Option<Value> = serde_json::from_slice(data).ok();
+    if let Ok(answer) = parse_answer(data) {
+        let written = written.as_ref().expect("an answer is JSON");
+        assert_eq!(written["batch"], answer.batch.to_string());
+        match &answer.ok {
+            Sent::All => assert_eq!(written["ok"], "all"),
+            Sent::Ids(ids) => assert_eq!(ids.len(), written["ok"].as_array().map_or(0, Vec::len)),
+        }
+        let ids = |field: &str| -> Vec<i64> {
+            let list = written[field].as_array().into_iter().flatten();
+            list.map(|token| token["id"].as_i64().expect("an id is a whole number")).collect()
+        };
+        assert_eq!(answer.retry.iter().map(|(id, ..)| *id).collect::<Vec<_>>(), ids("retry"));
+        assert_eq!(answer.dead.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ids("dead"));
+        for (_, pause, _) in &answer.retry {
+            assert!(pause.is_none_or(|pause| pause <= Duration::from_secs(86_400)));
+        }
+        let reasons = answer.retry.iter().map(|(_, _, reason)| reason);
+        for reason in reasons.chain(answer.dead.iter().map(|(_, reason)| reason)) {
+            assert!(!reason.is_empty() && reason.len() <= 500);
+            assert!(!reason.chars().any(|character| character.is_control() || character == '@'));
+        }
+    }
+    if let Some(written) = written {
+        // Without fields that occur twice, which a value does not show.
+        let text = serde_json::to_vec(&written).expect("a value can be written");
+        assert_eq!(parse_answer(&text).is_ok(), is_answer(&written), "{written}");
+    }
+}
+
+/// The table of docs/OPERATIONS.md.
+fn is_answer(value: &Value) -> bool {
+    let Value::Object(fields) = value else { return false };
+    let known = |fields: &Map<String, Value>, names: &[&str]| {
+        fields.keys().all(|name| names.contains(&name.as_str()))
+    };
+    let is_list = |name: &str, names: &[&str]| match fields.get(name) {
+        None => true,
+        Some(Value::Array(tokens)) => tokens.iter().all(|token| {
+            let Value::Object(token) = token else { return false };
+            let is_text = |text: &Value| text.is_null() || text.is_string();
+            known(token, names)
+                && token.get("id").is_some_and(Value::is_i64)
+                && token.get("after_ms").is_none_or(|pause| pause.is_null() || pause.is_u64())
+                && token.get("reason").is_none_or(is_text)
+        }),
+        Some(_) => false,
+    };
+    let is_ok = match fields.get("ok") {
+        None => true,
+        Some(Value::Array(ids)) => ids.iter().all(Value::is_i64),
+        Some(text) => text == "all",
+    };
+    known(fields, &["batch", "ok", "retry", "dead"])
+        && fields.get("batch").and_then(Value::as_str).is_some_and(is_uuid)
+        && is_ok
+        && is_list("retry", &["id", "after_ms", "reason"])
+        && is_list("dead", &["id", "reason"])
+}
+
+fn is_uuid(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
+        && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}

@@ -1,0 +1,110 @@
+//! Processes that collect from one queue, and connections that are lost.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use anyhow::Result;
+use mailroom::queue::{Queue, Settlement};
+use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::postgres::Database;
+use tokio_postgres::Client;
+
+use super::{all, at, ids, log, queue, state, token};
+
+async fn disconnect(client: &Client) -> Result<()> {
+    let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name LIKE 'mailroom collect%'";
+    client.execute(end, &[]).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn three_collectors_share_the_work_and_nothing_goes_out_twice() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let mut collectors = Vec::new();
+    for _ in 0..3 {
+        let mut command = collector::command(database.url())?;
+        let mut collector = Collector::start(command.args(["--batch-timeout", "100"]))?;
+        let lines = collector.lines()?;
+        collector.wait_until_it_collects()?;
+        collectors.push((collector, lines));
+    }
+    for _ in 0..20 {
+        client
+            .batch_execute("INSERT INTO accounts (email, login) SELECT gen_random_uuid(), gen_random_uuid() FROM generate_series(1, 100)")
+            .await?;
+    }
+    let done = "SELECT count(*) FROM handovers WHERE outcome = 'sent'";
+    for _ in 0..600 {
+        if client.query_one(done, &[]).await?.get::<_, i64>(0) == 2_000 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut tokens = Vec::new();
+    for (collector, lines) in collectors {
+        collector.stop()?;
+        tokens.extend(lines.rest()?.into_iter().map(|item| item.token));
+    }
+    assert_eq!(tokens.len(), 2_000);
+    assert_eq!(tokens.into_iter().collect::<HashSet<_>>().len(), 2_000);
+    let left: i64 = client
+        .query_one("SELECT (SELECT count(*) FROM pending) + (SELECT count(*) FROM leases)", &[])
+        .await?
+        .get(0);
+    assert_eq!(left, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_settlement_whose_answer_was_lost_is_repeated_and_logged_once() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let id = token(&client, "activation").await?;
+    let mut queue = queue(&database).await?;
+    let batch = queue.exchange(Vec::new(), all(10)).await?.batches.remove(0);
+    disconnect(&client).await?;
+    assert!(queue.exchange(vec![Settlement::sent(batch.id)], None).await.is_err());
+    assert_eq!(state(&client, id).await?, at("leased", 1));
+    queue.open().await?;
+    assert_eq!(state(&client, id).await?, at("sent", 1));
+    queue.exchange(vec![Settlement::sent(batch.id)], None).await?;
+    assert_eq!(log(&client, id).await?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn batches_are_kept_over_a_lost_connection() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let id = token(&client, "activation").await?;
+    let mut queue = queue(&database).await?;
+    let batch = queue.exchange(Vec::new(), all(10)).await?.batches.remove(0);
+    disconnect(&client).await?;
+    assert!(queue.prospect(1).await.is_err());
+    queue.open().await?;
+    assert_eq!(state(&client, id).await?, at("leased", 1));
+    assert_eq!(queue.tend().await?, []);
+    queue.exchange(vec![Settlement::sent(batch.id)], None).await?;
+    assert_eq!(state(&client, id).await?, at("sent", 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_that_was_broken_off_leaves_nothing_behind() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let id = token(&client, "activation").await?;
+    let mut queue = queue(&database).await?;
+    // The statement is on its way when its future is dropped.
+    client.batch_execute("BEGIN; LOCK TABLE leases IN ACCESS EXCLUSIVE MODE").await?;
+    let broken_off =
+        tokio::time::timeout(Duration::from_millis(300), queue.exchange(Vec::new(), all(10))).await;
+    assert!(broken_off.is_err());
+    client.batch_execute("COMMIT").await?;
+    assert!(queue.exchange(Vec::new(), None).await?.batches.is_empty());
+    assert_eq!(state(&client, id).await?, at("pending", 0));
+    assert_eq!(ids(&queue.exchange(Vec::new(), all(10)).await?.batches), [id]);
+    Ok(())
+}

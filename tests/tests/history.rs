@@ -45,7 +45,7 @@ fn sent(id: i64) -> String {
 }
 
 async fn fault(trial: &mut Trial) -> String {
-    trial.history.check(&trial.client).await.unwrap_err().to_string()
+    trial.history.check(&trial.client).await.expect_err("the fault is not found").to_string()
 }
 
 const SENT: &str = "DELETE FROM pending WHERE token = $1;

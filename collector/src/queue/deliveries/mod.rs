@@ -73,6 +73,8 @@ pub struct DeliveriesQueue {
     releasing: Vec<BatchName>,
     /// Claimed by a statement whose answer has not come.
     unanswered: Vec<BatchName>,
+    /// Claimed by a call that goes on, so that nobody has been told yet.
+    untold: Vec<BatchName>,
     /// Taken over by others, and not reported yet.
     lost: Vec<BatchId>,
     /// How many places there were since the last that was an activation's.
@@ -112,6 +114,7 @@ impl DeliveriesQueue {
             settling: Vec::new(),
             releasing: Vec::new(),
             unanswered: Vec::new(),
+            untold: Vec::new(),
             lost: Vec::new(),
             turn: usize::from(turn) % PLACES,
             since: [None; 2],
@@ -153,6 +156,7 @@ impl DeliveriesQueue {
         let kept = self.on_session(async |session| session.tend(holder, &known, lease, since).await).await?;
         // All that was this process's and unknown is given back.
         self.unanswered.clear();
+        self.untold.clear();
         self.releasing.clear();
         let lost: Vec<_> =
             self.held.iter().filter(|(_, name)| !kept.contains(name)).map(|(id, _)| *id).collect();
@@ -231,7 +235,7 @@ impl DeliveriesQueue {
         for (name, items) in found.batches {
             let id = BatchId(self.next_batch);
             self.next_batch += 1;
-            self.held.insert(id, name);
+            self.untold.push(name);
             tokens += items.len();
             claim.batches.push(Batch { id, name: name.0, tokens: items });
         }
@@ -306,17 +310,17 @@ impl Queue for DeliveriesQueue {
                 self.settling.push((name, settlement));
             }
         }
+        // What an earlier call had claimed when it failed or was dropped.
+        self.releasing.append(&mut self.untold);
         let mut claim = Claim::default();
-        let outcome = match want {
-            Some(want) => self.claim(want, &mut claim).await,
-            None => self.trade(None).await.map(drop),
-        };
-        if outcome.is_err() {
-            // What an earlier statement of this call has claimed is not told to anybody.
-            let ids: Vec<_> = claim.batches.iter().map(|batch| batch.id).collect();
-            self.release(&ids);
+        match want {
+            Some(want) => self.claim(want, &mut claim).await?,
+            None => self.trade(None).await.map(drop)?,
         }
-        outcome.map(|()| claim)
+        // Nothing below waits: from here on the caller has them.
+        self.untold.clear();
+        self.held.extend(claim.batches.iter().map(|batch| (batch.id, BatchName(batch.name))));
+        Ok(claim)
     }
 
     fn release(&mut self, batches: &[BatchId]) {

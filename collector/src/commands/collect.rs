@@ -216,8 +216,9 @@ fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer
         KeySource::File(path) => match load() {
             Ok((new, count)) => {
                 signer.send_replace(Arc::new(new));
+                let keys = if count == 1 { "1 key".to_owned() } else { format!("{count} keys") };
                 tracing::info!(
-                    "SIGHUP: read {}; the first of its keys signs from now on, of {count}",
+                    "SIGHUP: read {keys} from {}; the first one signs from now on",
                     path.display()
                 );
             }

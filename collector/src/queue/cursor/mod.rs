@@ -266,7 +266,10 @@ impl Queue for CursorQueue {
             settlements.into_iter().map(|settlement| settlement.batch).collect()
         };
         self.position.as_mut().ok_or_else(not_open)?.settle(&batches(sent));
-        self.release(&batches(unanswered));
+        if !unanswered.is_empty() {
+            // Only then: what was released is read again, with all that lies behind it.
+            self.release(&batches(unanswered));
+        }
         self.record().await?;
         match want {
             Some(want) => self.claim(want).await,

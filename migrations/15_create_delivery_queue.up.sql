@@ -93,10 +93,10 @@ CREATE TABLE leases (
 
     CONSTRAINT leases_pkey PRIMARY KEY (batch),
     CONSTRAINT leases_same_length CHECK (
-        cardinality(tokens) > 0
-        AND cardinality(attempts) = cardinality(tokens)
-        AND cardinality(failures) = cardinality(tokens)
-        AND cardinality(priorities) = cardinality(tokens)
+        pg_catalog.cardinality(tokens) > 0
+        AND pg_catalog.cardinality(attempts) = pg_catalog.cardinality(tokens)
+        AND pg_catalog.cardinality(failures) = pg_catalog.cardinality(tokens)
+        AND pg_catalog.cardinality(priorities) = pg_catalog.cardinality(tokens)
     )
 ) WITH (
     autovacuum_vacuum_scale_factor = 0,
@@ -320,14 +320,14 @@ DECLARE
     first_slot bigint := (6 - turn)::bigint;
     reserved integer := 0;
 BEGIN
-    IF cardinality(settled) > 0 AND cardinality(exception_tokens) = 0 THEN
+    IF pg_catalog.cardinality(settled) > 0 AND pg_catalog.cardinality(exception_tokens) = 0 THEN
         WITH gone AS (
             DELETE FROM leases WHERE batch = ANY (settled) RETURNING *
         )
         INSERT INTO handovers (token, happened_at, holder, batch, attempt, outcome)
         SELECT pg_catalog.unnest(gone.tokens), epoch, gone.holder, gone.batch, pg_catalog.unnest(gone.attempts), 'sent'
         FROM gone;
-    ELSIF cardinality(settled) > 0 THEN
+    ELSIF pg_catalog.cardinality(settled) > 0 THEN
         WITH
         gone AS (
             DELETE FROM leases WHERE batch = ANY (settled) RETURNING *
@@ -405,7 +405,7 @@ BEGIN
     END IF;
 
     -- Nothing of them was sent, so that was no hand-over.
-    IF cardinality(released) > 0 THEN
+    IF pg_catalog.cardinality(released) > 0 THEN
         WITH
         gone AS (
             DELETE FROM leases WHERE batch = ANY (released) AND holder = collector RETURNING *
@@ -420,7 +420,7 @@ BEGIN
         ON CONFLICT DO NOTHING;
     END IF;
 
-    IF cardinality(wanted) = 0 THEN
+    IF pg_catalog.cardinality(wanted) = 0 THEN
         RETURN;
     END IF;
 
@@ -437,7 +437,7 @@ BEGIN
     WITH
     -- Rows that another collector is just claiming are passed over.
     recoveries AS MATERIALIZED (
-        SELECT ctid AS place, token, due_at, attempts, failures, priority
+        SELECT token, due_at, attempts, failures, priority
         FROM pending
         WHERE priority = 0::smallint AND due_at >= coalesce(recoveries_since, '-infinity') AND due_at <= epoch
         ORDER BY due_at
@@ -445,7 +445,7 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ),
     activations AS MATERIALIZED (
-        SELECT ctid AS place, token, due_at, attempts, failures, priority
+        SELECT token, due_at, attempts, failures, priority
         FROM pending
         WHERE priority = 1::smallint AND due_at >= coalesce(activations_since, '-infinity') AND due_at <= epoch
         ORDER BY due_at
@@ -467,7 +467,6 @@ BEGIN
         SELECT
             verdict,
             count(*) FILTER (WHERE verdict = 'eligible') OVER (ORDER BY slot ROWS UNBOUNDED PRECEDING) AS number,
-            picked.place,
             picked.token,
             picked.due_at,
             picked.attempts,
@@ -522,7 +521,7 @@ BEGIN
     share AS MATERIALIZED (
         SELECT least(
             CASE WHEN partial THEN count(*) ELSE count(*) - count(*) % batch_limit::bigint END,
-            cardinality(wanted)::bigint * batch_limit::bigint
+            pg_catalog.cardinality(wanted)::bigint * batch_limit::bigint
         ) AS taken
         FROM judged
         WHERE verdict = 'eligible'
@@ -579,8 +578,8 @@ BEGIN
     put_off AS (
         UPDATE pending
         SET due_at = epoch + interval '250 milliseconds'
-        WHERE ctid = ANY (ARRAY(
-            SELECT place FROM others
+        WHERE token = ANY (ARRAY(
+            SELECT token FROM others
             WHERE verdict = 'ineligible' AND NOT EXISTS (SELECT FROM parkable WHERE parkable.token = others.token)
         ))
     ),
@@ -590,14 +589,16 @@ BEGIN
         FROM others
         WHERE verdict IN ('cancelled', 'expired')
     ),
+    -- By token, not by place in the table: a row that was put off between this statement's snapshot and its lock lies at
+    -- another place, which the snapshot does not show.
     removed AS (
         DELETE FROM pending
-        WHERE ctid = ANY (ARRAY(
-            SELECT place FROM taken
+        WHERE token = ANY (ARRAY(
+            SELECT token FROM taken
             UNION ALL
-            SELECT place FROM parkable
+            SELECT token FROM parkable
             UNION ALL
-            SELECT place FROM others WHERE verdict IN ('cancelled', 'expired')
+            SELECT token FROM others WHERE verdict IN ('cancelled', 'expired')
         ))
     ),
     left_over AS (
@@ -804,7 +805,7 @@ BEGIN
             LIMIT enough
         )
         UNION ALL
-        SELECT due_at, ends_at, cardinality(tokens)::bigint, true FROM leases WHERE ends_at >= horizon
+        SELECT due_at, ends_at, pg_catalog.cardinality(tokens)::bigint, true FROM leases WHERE ends_at >= horizon
     ) AS place;
 
     next_after := ceil(extract(epoch FROM next_at - asked_at) * 1000::numeric)::bigint;
@@ -860,7 +861,7 @@ CROSS JOIN LATERAL (
         UNION ALL
         SELECT 1, 'dead', attempts, died_at, NULL, NULL, reason FROM dead WHERE token = tokens.id
         UNION ALL
-        SELECT 1, 'leased', leases.attempts[array_position(leases.tokens, tokens.id)], claimed_at, holder, batch, NULL
+        SELECT 1, 'leased', leases.attempts[pg_catalog.array_position(leases.tokens, tokens.id)], claimed_at, holder, batch, NULL
         FROM leases WHERE tokens.id = ANY (leases.tokens)
         UNION ALL
         (

@@ -65,7 +65,7 @@ BEGIN
     CROSS JOIN (
         SELECT
             count(*) AS leases,
-            coalesce(sum(cardinality(tokens)), 0::bigint) AS leased_tokens,
+            coalesce(sum(pg_catalog.cardinality(tokens)), 0::bigint) AS leased_tokens,
             count(*) FILTER (WHERE ends_at <= epoch) AS lapsed_leases,
             floor(1000::numeric * extract(epoch FROM epoch - min(claimed_at)))::bigint AS oldest_lease_ms
         FROM leases
@@ -95,8 +95,8 @@ BEGIN
 
     DELETE FROM handovers
     WHERE happened_at < before
-        AND ctid >= format('(%s,0)'::text, first_block)::tid
-        AND ctid < format('(%s,0)'::text, first_block + block_count::bigint)::tid;
+        AND ctid >= pg_catalog.format('(%s,0)'::text, first_block)::tid
+        AND ctid < pg_catalog.format('(%s,0)'::text, first_block + block_count::bigint)::tid;
 
     GET DIAGNOSTICS pruned = ROW_COUNT;
 
@@ -127,7 +127,7 @@ BEGIN
         WHERE given_up.died_at < before
             AND NOT EXISTS (
                 SELECT FROM tokens
-                WHERE id = given_up.token AND consumed_at IS NULL AND expires_at > extract(epoch FROM mailroom_clock())
+                WHERE id = given_up.token AND consumed_at IS NULL AND expires_at > floor(extract(epoch FROM mailroom_clock()))::bigint
             )
         LIMIT most
         FOR UPDATE SKIP LOCKED

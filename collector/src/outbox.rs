@@ -117,8 +117,9 @@ impl<S: Sink> Outbox<S> {
         loop {
             tokio::select! {
                 biased;
-                () = stopped_if_asked(stop.as_deref_mut()) => return Ok(Attended::Stopped),
+                // Before the stop: work that was never begun knows nothing of the settlements that it was given.
                 done = &mut work => return Ok(Attended::Done(done)),
+                () = stopped_if_asked(stop.as_deref_mut()) => return Ok(Attended::Stopped),
                 changed = self.changed() => {
                     changed?;
                 }

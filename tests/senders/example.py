@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A sender for `mailroom collect --sender`: one mail a token by SMTP, one answer a batch. Standard library only."""
+"""A sender for `mailroom collect --sender`: one mail a token by SMTP, and its answer at once. Standard library only."""
 import json, os, smtplib, sys
 from email import errors, headerregistry, message
 
@@ -14,8 +14,8 @@ def mail(item):
 
 for line in sys.stdin:
     batch = json.loads(line)
-    answer = {"batch": batch["batch"], "ok": [], "retry": [], "dead": []}
     for item in batch["items"]:
+        answer = {"batch": batch["batch"], "ok": [], "retry": [], "dead": []}
         try:
             with smtplib.SMTP(os.environ["SMTP_SERVER"], timeout=20) as server:
                 server.send_message(mail(item))
@@ -27,4 +27,4 @@ for line in sys.stdin:
             answer["retry"].append({"id": item["id"], "after_ms": 5000, "reason": str(error)})
         except (ValueError, IndexError, errors.MessageError):
             answer["dead"].append({"id": item["id"], "reason": "no mail can be sent to this address"})
-    print(json.dumps(answer), flush=True)
+        print(json.dumps(answer), flush=True)  # What was sent is known, whatever happens to the rest.

@@ -77,9 +77,10 @@ async function graphileWorker(worker) {
   const utils = await makeWorkerUtils({ connectionString, logger });
   await utils.migrate();
   await utils.release();
-  await sql("SELECT graphile_worker.add_job('noop', json_build_object('number', n)) FROM generate_series(1, $1::int) AS n", [
-    jobs,
-  ]);
+  await sql(
+    "SELECT graphile_worker.add_job('noop', json_build_object('number', n)) FROM generate_series(1, $1::int) AS n",
+    [jobs],
+  );
   await sql("VACUUM ANALYZE");
   await sql("CHECKPOINT");
   const { finished, ran } = counter();
@@ -117,7 +118,11 @@ async function pgBoss() {
   await boss.work(
     "noop",
     { batchSize: 100, burstWhenBatchFull: true, localConcurrency: 4, pollingIntervalSeconds: 0.5 },
-    async (batch) => batch.forEach((job) => ran(job.data.number)),
+    async (batch) => {
+      for (const job of batch) {
+        ran(job.data.number);
+      }
+    },
   );
   const ended = await finished;
   await boss.stop({ graceful: true });

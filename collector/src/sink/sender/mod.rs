@@ -14,6 +14,8 @@
 //!   a second mail if it sent one and could not say so.
 //! - If it was on trial, its only token is to blame: that is a failed attempt of it, so that a single row which makes the
 //!   sender crash cannot keep all others from going out.
+//! - If it was ended because it was hung, all that it had read and not answered is to blame: one of these tokens may be
+//!   what it hangs on, and would hang the next one, too.
 
 mod answer;
 mod command;
@@ -100,10 +102,19 @@ const OUTPUT: &str = "standard output";
 /// A sender that was told to end.
 #[derive(Debug)]
 struct Ending {
-    /// Why, as the end of a sentence about it; `None` if it only did what it should.
-    fault: Option<String>,
+    /// Why; `None` if it only did what it should.
+    fault: Option<Fault>,
     /// When it is killed; `None` if it was.
     kill_at: Option<Instant>,
+}
+
+/// What a sender is ended for.
+#[derive(Debug)]
+struct Fault {
+    /// The end of a sentence about it.
+    sentence: String,
+    /// Whether it said nothing while it owed answers.
+    is_silence: bool,
 }
 
 impl Sender {

@@ -139,11 +139,8 @@ impl<S: Sink> Outbox<S> {
         mem::take(&mut self.unsettled)
     }
 
-    /// When lines wait too long to be begun, if any wait and their number follows the reader.
+    /// When lines wait too long to be begun, if any wait.
     pub fn stale_at(&self) -> Option<Instant> {
-        if self.prefetch.is_fixed() {
-            return None;
-        }
         self.sink.waiting_since().map(|since| since + STALE)
     }
 
@@ -192,7 +189,7 @@ impl<S: Sink> Outbox<S> {
         self.sink.is_closed()
     }
 
-    /// [`Outbox::recall`] because the reader is slow: less is sent from now on.
+    /// [`Outbox::recall`] because the reader is slow: less is sent from now on, or until it goes on.
     pub fn recall_from_slow_reader(&mut self) -> Vec<BatchId> {
         let batches = self.recall();
         self.prefetch.recalled(self.sink.in_flight());

@@ -243,6 +243,22 @@ async fn a_batch_that_somebody_else_has_is_forgotten_and_its_answer_changes_noth
 }
 
 #[tokio::test]
+async fn lines_that_wait_for_a_reader_are_taken_back_to_be_judged_again_also_with_a_fixed_prefetch() {
+    // It answers once and reads no more; forty batches are more than its pipe holds.
+    let stops = all().replace("; done", "; sleep 1000; done");
+    let queue = MemoryQueue::of(1..=5_000);
+    let running = start(&queue, &stops, &[("MAILROOM_PREFETCH", "40"), ("MAILROOM_BATCH_LIMIT", "50")]);
+    queue.until(|seen| seen.claimed.len() == 40).await;
+    queue.until(|seen| seen.released > 0).await;
+    let (wants, kept) = queue.seen(|seen| (seen.wants.len(), seen.claimed.len()));
+    assert!((1..40).contains(&kept), "{kept} lines are on their way");
+    // And nothing is claimed only to be taken back again.
+    sleep(Duration::from_secs(3)).await;
+    queue.seen(|seen| assert_eq!((seen.wants.len(), seen.claimed.len()), (wants, kept), "{seen:?}"));
+    running.task.abort();
+}
+
+#[tokio::test]
 async fn at_the_end_a_sender_finishes_what_it_has_and_the_rest_goes_back() {
     let slow = all().replace("; do ", "; do sleep 0.2; ");
     let queue = MemoryQueue::of(1..=500);

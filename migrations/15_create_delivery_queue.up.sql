@@ -653,7 +653,8 @@ COMMENT ON FUNCTION mailroom_exchange(
     'For collectors: settles batches, gives batches back, and claims batches of what is due. Spans are milliseconds, but for'
     ' min_lifetime, in seconds.';
 
--- What a collector does now and then: says that it lives and what it holds, and tidies up for all.
+-- What a collector does every few seconds: says that it lives and what it holds, and gives back what nobody holds any more.
+-- Leases lapse if it takes too long, so nothing in it grows with the number of tokens that wait or are parked.
 CREATE FUNCTION mailroom_tend(collector bigint, name text, held uuid[], lease bigint, since timestamptz)
 RETURNS TABLE (batch uuid)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
@@ -694,53 +695,6 @@ BEGIN
 
     PERFORM return_lapsed_leases(horizon);
 
-    -- Parked tokens that have expired, or were used or deleted.
-    WITH
-    ended AS MATERIALIZED (
-        SELECT token FROM parked
-        WHERE expires_at <= floor(extract(epoch FROM epoch))::bigint
-            OR NOT EXISTS (SELECT FROM tokens WHERE id = parked.token AND consumed_at IS NULL)
-        LIMIT 10000
-        FOR UPDATE SKIP LOCKED
-    ),
-    gone AS (
-        DELETE FROM parked WHERE token = ANY (ARRAY(SELECT token FROM ended)) RETURNING token, attempts
-    )
-    INSERT INTO handovers (token, happened_at, holder, attempt, outcome)
-    SELECT
-        gone.token,
-        epoch,
-        collector,
-        gone.attempts,
-        CASE
-            WHEN EXISTS (SELECT FROM tokens WHERE id = gone.token AND consumed_at IS NULL) THEN 'expired'::delivery_outcome
-            ELSE 'cancelled'::delivery_outcome
-        END
-    FROM gone;
-
-    -- Parked tokens whose account has the right status all the same: a transaction of a stricter isolation level that
-    -- changed it did not see them.
-    WITH
-    ready AS MATERIALIZED (
-        SELECT parked.token
-        FROM parked
-        CROSS JOIN LATERAL (
-            SELECT tokens.action FROM tokens WHERE id = parked.token OFFSET 0
-        ) AS candidate
-        CROSS JOIN LATERAL (
-            SELECT accounts.status FROM accounts WHERE id = parked.account OFFSET 0
-        ) AS account
-        WHERE account.status::text = status_needed_by(candidate.action)::text
-        LIMIT 10000
-        FOR UPDATE OF parked SKIP LOCKED
-    ),
-    gone AS (
-        DELETE FROM parked WHERE token = ANY (ARRAY(SELECT token FROM ready)) RETURNING *
-    )
-    INSERT INTO pending (token, due_at, attempts, failures, priority)
-    SELECT token, mailroom_clock(), attempts, failures, priority FROM gone
-    ON CONFLICT DO NOTHING;
-
     -- New tokens that lie in the future: the clock was set back.
     UPDATE pending
     SET due_at = mailroom_clock()
@@ -753,6 +707,101 @@ $$;
 COMMENT ON FUNCTION mailroom_tend(bigint, text, uuid[], bigint, timestamptz) IS
     'For collectors: renews the leases held, answers which of them still are, and returns to the queue what others or lost'
     ' answers left behind. The span is milliseconds.';
+
+-- What a collector does now and then when it is otherwise fine. Nobody needs it soon, so it goes round in small parts: it looks
+-- at some thousand rows, and stops after a tenth of a second.
+--
+-- Locks: rows of parked that are ready or over, which waits for nobody.
+CREATE FUNCTION mailroom_tidy(
+    collector bigint,
+    parked_after bigint,
+    most integer,
+    OUT parked_through bigint
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom_clock();
+    second bigint := floor(extract(epoch FROM epoch))::bigint;
+    began timestamptz := clock_timestamp();
+    at_token bigint := coalesce(parked_after, '-9223372036854775808'::bigint);
+    seen integer;
+    last_seen bigint;
+    looks integer := 0;
+BEGIN
+    LOOP
+        WITH
+        looked_at AS MATERIALIZED (
+            SELECT token, account, expires_at FROM parked WHERE token > at_token ORDER BY token LIMIT 500
+        ),
+        judged AS MATERIALIZED (
+            SELECT
+                looked_at.token,
+                CASE
+                    WHEN candidate.id IS NULL OR candidate.consumed_at IS NOT NULL THEN 'cancelled'
+                    WHEN looked_at.expires_at <= second THEN 'expired'
+                    -- All the same: a transaction of a stricter isolation level that changed the status did not see them.
+                    WHEN account.status = candidate.needed_status THEN 'ready'
+                END AS verdict
+            FROM looked_at
+            LEFT JOIN LATERAL (
+                SELECT
+                    id,
+                    consumed_at,
+                    -- As status_needed_by() has it.
+                    CASE tokens.action::text
+                        WHEN 'activation' THEN 'provisioned'
+                        WHEN 'password_recovery' THEN 'active'
+                    END AS needed_status
+                FROM tokens
+                WHERE id = looked_at.token
+                OFFSET 0
+            ) AS candidate ON true
+            LEFT JOIN LATERAL (
+                SELECT status::text FROM accounts WHERE id = looked_at.account OFFSET 0
+            ) AS account ON true
+        ),
+        locked AS MATERIALIZED (
+            SELECT token FROM parked
+            WHERE token = ANY (ARRAY(SELECT token FROM judged WHERE verdict IS NOT NULL))
+            FOR UPDATE SKIP LOCKED
+        ),
+        gone AS (
+            DELETE FROM parked WHERE token = ANY (ARRAY(SELECT token FROM locked)) RETURNING *
+        ),
+        logged AS (
+            INSERT INTO handovers (token, happened_at, holder, attempt, outcome)
+            SELECT gone.token, epoch, collector, gone.attempts, judged.verdict::delivery_outcome
+            FROM gone
+            JOIN judged ON judged.token = gone.token
+            WHERE judged.verdict <> 'ready'
+        ),
+        back AS (
+            INSERT INTO pending (token, due_at, attempts, failures, priority)
+            SELECT gone.token, mailroom_clock(), gone.attempts, gone.failures, gone.priority
+            FROM gone
+            JOIN judged ON judged.token = gone.token
+            WHERE judged.verdict = 'ready'
+            ON CONFLICT DO NOTHING
+        )
+        SELECT count(*)::integer, max(token) INTO seen, last_seen FROM looked_at;
+
+        EXIT WHEN seen < 500;
+
+        at_token := last_seen;
+        looks := looks + seen;
+
+        IF looks >= most OR clock_timestamp() - began > interval '100 milliseconds' THEN
+            parked_through := at_token;
+            EXIT;
+        END IF;
+    END LOOP;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom_tidy(bigint, bigint, integer) IS
+    'For collectors: clears parked tokens away that have expired, or were used or deleted, and returns those that can be sent;'
+    ' looks at the next ones after a token, somewhat more than most of them, and answers how far it came, null at the end.';
 
 -- Asked by a collector before it sleeps, and now and then. Sees rows that others are just claiming, which may fail to, and such
 -- as turn out to be ineligible, which a claim clears away.
@@ -895,6 +944,7 @@ BEGIN
         'mailroom_prospect(timestamptz, integer)',
         'return_lapsed_leases(timestamptz)',
         'mailroom_tend(bigint, text, uuid[], bigint, timestamptz)',
+        'mailroom_tidy(bigint, bigint, integer)',
         'mailroom_retry(bigint[])',
         'mailroom_exchange(bigint, uuid[], uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, uuid[], integer,'
         ' boolean, integer, integer, timestamptz, timestamptz, bigint, bigint)'
@@ -909,6 +959,9 @@ BEGIN
             EXECUTE format('ALTER FUNCTION %s SET jit = off', signature);
         END IF;
     END LOOP;
+
+    -- Rows that are locked are passed over; a table that is locked is not waited for either.
+    EXECUTE 'ALTER FUNCTION mailroom_tidy(bigint, bigint, integer) SET lock_timeout = 300';
 END;
 $$;
 

@@ -30,8 +30,24 @@ pub(super) async fn answer_unless<T>(
         Ok(Ok(value)) => Ok(Some(value)),
         Ok(Err(error)) if error.code().is_some_and(|code| codes.contains(code)) => Ok(None),
         Ok(Err(error)) => Err(explain(&error)),
-        Err(_) => Err(QueueError::Unavailable(format!("no answer within {} s", ANSWER.as_secs()))),
+        Err(_) => Err(no_answer(ANSWER)),
     }
+}
+
+/// Waits for the server, but not for ever; the inner error is what it says if it refuses, after which the session goes on.
+pub(super) async fn answer_or_refusal<T>(
+    work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<Result<T, String>, QueueError> {
+    match timeout(ANSWER, work).await {
+        Ok(Ok(value)) => Ok(Ok(value)),
+        Ok(Err(error)) if error.as_db_error().is_some() => Ok(Err(explain(&error).to_string())),
+        Ok(Err(error)) => Err(explain(&error)),
+        Err(_) => Err(no_answer(ANSWER)),
+    }
+}
+
+fn no_answer(limit: Duration) -> QueueError {
+    QueueError::Unavailable(format!("no answer within {} s", limit.as_secs()))
 }
 
 /// Only the message of an error is shown: its detail can quote rows.
@@ -58,7 +74,7 @@ fn explain(error: &tokio_postgres::Error) -> QueueError {
     } else if code == &SqlState::INSUFFICIENT_PRIVILEGE {
         QueueError::Unusable(format!(
             "the database user lacks a privilege ({message}); of the queue `deliveries` it needs EXECUTE on \
-             mailroom_exchange, mailroom_tend and mailroom_prospect, of the queue `cursor` SELECT on accounts and tokens, \
+             mailroom_exchange, mailroom_tend, mailroom_tidy and mailroom_prospect, of the queue `cursor` SELECT on accounts and tokens, \
              and SELECT and UPDATE on jobs"
         ))
     } else {

@@ -8,6 +8,7 @@ mod parking;
 mod settling;
 mod state;
 mod takeover;
+mod tidying;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -18,6 +18,7 @@
 
 mod horizon;
 mod session;
+mod tidying;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use crate::config::DeliverySettings;
 use crate::postgres::ConnectionSettings;
 use horizon::Horizon;
 use session::{Exchange, Found, Session};
+use tidying::Tidying;
 use wire::BatchName;
 
 /// The most rows that one statement looks at: some tenths of a second's work.
@@ -51,6 +53,9 @@ const QUESTION_PAUSE: Duration = Duration::from_secs(4);
 
 /// How often leases are renewed and lapsed ones looked for, at least.
 const LONGEST_TEND_PAUSE: Duration = Duration::from_secs(10);
+
+/// The most rows that are looked at in one go to tidy up.
+const TIDIED: usize = 5_000;
 
 /// Every seventh place is an activation's; the functions know it too.
 const PLACES: usize = 7;
@@ -87,6 +92,7 @@ pub struct DeliveriesQueue {
     looked_back: Option<Instant>,
     look_back_pause: Duration,
     tended: Option<Instant>,
+    tidying: Tidying,
     asked: Instant,
 }
 
@@ -124,6 +130,7 @@ impl DeliveriesQueue {
             looked_back: None,
             look_back_pause: LOOK_BACK_PAUSE,
             tended: None,
+            tidying: Tidying::new(),
             asked: Instant::now(),
         })
     }
@@ -166,6 +173,27 @@ impl DeliveriesQueue {
         self.settling.retain(|(name, _)| kept.contains(name));
         self.lost.extend(lost);
         self.tended = Some(Instant::now());
+        // Only now that all is renewed, and whatever becomes of it.
+        self.tidy().await
+    }
+
+    async fn tidy(&mut self) -> Result<(), QueueError> {
+        let Some(place) = self.tidying.begin(Instant::now()) else { return Ok(()) };
+        let holder = self.holder;
+        let outcome = self.on_session(async |session| session.tidy(holder, place, TIDIED).await).await?;
+        let now = Instant::now();
+        match outcome {
+            Ok(place) => {
+                if let Some(sentence) = self.tidying.came_to(place, now) {
+                    tracing::info!("{sentence}");
+                }
+            }
+            Err(refusal) => {
+                if let Some(sentence) = self.tidying.failed(&refusal, now) {
+                    tracing::warn!("{sentence}");
+                }
+            }
+        }
         Ok(())
     }
 

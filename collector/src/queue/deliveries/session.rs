@@ -8,15 +8,17 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
 use super::horizon::View;
+use super::tidying::Place;
 use super::wire::{BatchName, Exceptions};
 use crate::config::DeliverySettings;
 use crate::postgres::{self, ConnectionSettings, SessionOptions};
-use crate::queue::answer::{ANSWER, answer, column, unexpected};
+use crate::queue::answer::{ANSWER, answer, answer_or_refusal, column, unexpected};
 use crate::queue::{QueueError, Settlement, Token};
 
 const SETTINGS: &str = include_str!("../settings.sql");
 const EXCHANGE: &str = include_str!("exchange.sql");
 const TEND: &str = include_str!("tend.sql");
+const TIDY: &str = include_str!("tidy.sql");
 const PROSPECT: &str = include_str!("prospect.sql");
 
 /// An open session.
@@ -28,6 +30,7 @@ pub(super) struct Session {
     is_unicode: bool,
     exchange: Statement,
     tend: Statement,
+    tidy: Statement,
     prospect: Statement,
 }
 
@@ -101,6 +104,7 @@ impl Session {
             is_unicode,
             exchange: answer(client.prepare(EXCHANGE)).await?,
             tend: answer(client.prepare(TEND)).await?,
+            tidy: answer(client.prepare(TIDY)).await?,
             prospect: answer(client.prepare(PROSPECT)).await?,
             client,
             driver,
@@ -171,6 +175,20 @@ impl Session {
             [&holder, &self.name, &known, &milliseconds(lease), &since];
         let rows = answer(self.client.query(&self.tend, &parameters)).await?;
         rows.iter().map(|row| column(row, 0)).collect()
+    }
+
+    /// Tidies up about `most` rows after a place; answers how far it came, or why the server refuses.
+    pub(super) async fn tidy(
+        &self,
+        holder: i64,
+        after: Place,
+        most: usize,
+    ) -> Result<Result<Place, String>, QueueError> {
+        let parameters: [&(dyn ToSql + Sync); 3] = [&holder, &after.parked, &number(most)];
+        match answer_or_refusal(self.client.query_one(&self.tidy, &parameters)).await? {
+            Ok(row) => Ok(Ok(Place { parked: column(&row, 0)? })),
+            Err(refusal) => Ok(Err(refusal)),
+        }
     }
 
     /// Counts what is due.

@@ -11,14 +11,28 @@ use tokio_postgres::types::FromSql;
 
 use super::QueueError;
 
-/// The longest that any answer is waited for. A connection that died without a word is found by it.
+/// The longest that any answer is waited for.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
+
+/// The longest that the answer to a question is waited for which costs the server nothing. A connection that died without a
+/// word is found by it.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
 /// Waits for the server, but not for ever.
 pub(super) async fn answer<T>(
     work: impl Future<Output = Result<T, tokio_postgres::Error>>,
 ) -> Result<T, QueueError> {
     answer_unless(&[], work).await?.ok_or_else(|| unexpected("nothing"))
+}
+
+/// Waits for a sign of life.
+pub(super) async fn sign_of_life(
+    question: impl Future<Output = Result<(), tokio_postgres::Error>>,
+) -> Result<(), QueueError> {
+    match timeout(SIGN_OF_LIFE, question).await {
+        Ok(answer) => answer.map_err(|error| explain(&error)),
+        Err(_) => Err(no_answer(SIGN_OF_LIFE)),
+    }
 }
 
 /// Waits for the server, but not for ever; `None` for an error with one of these codes, which leaves the session usable.

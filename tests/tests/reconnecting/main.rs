@@ -161,6 +161,28 @@ async fn connections_that_fall_silent_are_replaced() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_queue_connection_that_falls_silent_is_replaced_within_ten_seconds_at_any_moment() -> Result<()> {
+    let cluster = Cluster::builder().tcp().start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    let proxy = Proxy::start(cluster.port())?;
+    // What it asks of the queue comes at any moments, and not from its connection that listens, which it has not.
+    let mut command = collector::command(&proxy.url(database.name()))?;
+    let collector = Collector::start(command.args(["--wake", "poll", "--poll-interval", "3s"]))?;
+    collector.wait_until_it_collects()?;
+    for round in 1..=2_u32 {
+        sleep(Duration::from_millis(2_500) + Duration::from_millis(1_100) * round);
+        let start = Instant::now();
+        proxy.silence();
+        collector.wait_for_log("this collector has the queue `deliveries` again", usize::try_from(round)?)?;
+        // Nine seconds, the pause before connecting, and what a busy machine takes.
+        assert!(start.elapsed() < Duration::from_secs(11), "round {round}: {:?}", start.elapsed());
+        println!("replaced after {:?}", start.elapsed());
+    }
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_advance_whose_answer_is_lost_repeats_nothing() -> Result<()> {
     let cluster = Cluster::builder().tcp().start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.load_base_schema()?;

@@ -48,8 +48,12 @@ const LOOK_BACK_SHARE: u32 = 50;
 /// How often the horizon is asked for while claims are made.
 const HORIZON_PAUSE: Duration = Duration::from_secs(1);
 
-/// How often the connection is asked something at least, so that a dead one is noticed within [`ANSWER`](super::answer::ANSWER).
+/// How often the connection is asked something at least. With the five seconds for which an answer to a question is waited
+/// for, a dead one is noticed within ten.
 const QUESTION_PAUSE: Duration = Duration::from_secs(4);
+
+/// A statement after a silence of this length asks for a sign of life, too.
+const SILENCE: Duration = Duration::from_millis(100);
 
 /// How often leases are renewed and lapsed ones looked for, at least.
 const LONGEST_TEND_PAUSE: Duration = Duration::from_secs(10);
@@ -141,7 +145,11 @@ impl DeliveriesQueue {
         work: impl AsyncFnOnce(&Session) -> Result<T, QueueError>,
     ) -> Result<T, QueueError> {
         let session = self.session.as_ref().ok_or_else(not_open)?;
-        let outcome = work(session).await;
+        let outcome = if self.asked.elapsed() < SILENCE {
+            work(session).await
+        } else {
+            session.behind_a_question(work(session)).await
+        };
         if outcome.is_err() {
             self.session = None;
         }
@@ -243,7 +251,12 @@ impl DeliveriesQueue {
             since: self.since,
         };
         let session = self.session.as_ref().ok_or_else(not_open)?;
-        let outcome = session.exchange(&request).await;
+        let exchange = session.exchange(&request);
+        let outcome = if self.asked.elapsed() < SILENCE {
+            exchange.await
+        } else {
+            session.behind_a_question(exchange).await
+        };
         self.asked = Instant::now();
         let found = match outcome {
             Ok(found) => found,

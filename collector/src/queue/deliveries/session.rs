@@ -1,5 +1,7 @@
 //! A connection on which the database's functions are called.
 
+use std::future::Future;
+use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use mailroom_verifier_core::Action;
@@ -12,7 +14,7 @@ use super::tidying::Place;
 use super::wire::{BatchName, Exceptions};
 use crate::config::DeliverySettings;
 use crate::postgres::{self, ConnectionSettings, SessionOptions};
-use crate::queue::answer::{ANSWER, answer, answer_or_refusal, column, unexpected};
+use crate::queue::answer::{ANSWER, answer, answer_or_refusal, column, sign_of_life, unexpected};
 use crate::queue::{QueueError, Settlement, Token};
 
 const SETTINGS: &str = include_str!("../settings.sql");
@@ -115,7 +117,23 @@ impl Session {
 
     /// Finds out whether the server still answers.
     pub(super) async fn question(&self) -> Result<(), QueueError> {
-        answer(self.client.batch_execute("SELECT 1")).await
+        sign_of_life(self.client.batch_execute("SELECT 1")).await
+    }
+
+    /// Runs `work`, a single statement, behind a question: a statement may take its time, and the answer to the question
+    /// tells much sooner that the connection is dead. Both are sent at once, so that nothing waits for it.
+    pub(super) async fn behind_a_question<T>(
+        &self,
+        work: impl Future<Output = Result<T, QueueError>>,
+    ) -> Result<T, QueueError> {
+        let (mut question, mut work) = (pin!(self.question()), pin!(work));
+        tokio::select! {
+            // In the order in which they are sent, and answered.
+            biased;
+            alive = &mut question => alive?,
+            done = &mut work => return done,
+        }
+        work.await
     }
 
     /// Settles, gives back and claims.

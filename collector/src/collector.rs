@@ -190,7 +190,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if !self.connection.is_open() {
             return self.open().await;
         }
-        if is_due(self.outbox.stale_at()) {
+        let recalls = is_due(self.outbox.stale_at());
+        if recalls {
             let batches = self.outbox.recall_from_slow_reader();
             self.release(&batches);
             self.paused_until = Some(now + STALE);
@@ -202,7 +203,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if self.connection.is_open() && is_due(self.look_at(now)) {
             return self.look(settles).await;
         }
-        if settles {
+        // What was taken back is another collector's at once, also if there is no room here for a look.
+        if (settles || recalls) && self.connection.is_open() {
             self.settle().await?;
         }
         Ok(true)

@@ -206,7 +206,7 @@ impl DeliveriesQueue {
     }
 
     async fn ask(&mut self, enough: usize) -> Result<session::Prospect, QueueError> {
-        let since = self.horizon.since();
+        let since = self.horizon.begin(Instant::now());
         let prospect = self.on_session(async |session| session.prospect(since, enough).await).await?;
         self.horizon.saw(prospect.view);
         self.horizon_asked = Some(Instant::now());
@@ -329,8 +329,7 @@ impl Queue for DeliveriesQueue {
         self.session = None;
         let was_open = self.tended.is_some();
         self.session = Some(Session::open(&self.connection).await?);
-        self.since = [None; 2];
-        self.horizon = Horizon::default();
+        self.since = [self.horizon.since(); 2];
         (self.horizon_asked, self.looked_back) = (None, None);
         self.keep_alive().await?;
         if !self.settling.is_empty() {

@@ -24,6 +24,7 @@ CREATE TABLE pending (
     attempts integer NOT NULL DEFAULT 0,
     failures smallint NOT NULL DEFAULT 0,
     priority smallint NOT NULL,
+    refused_at timestamptz,
 
     CONSTRAINT pending_pkey PRIMARY KEY (token)
 ) WITH (
@@ -50,6 +51,9 @@ COMMENT ON COLUMN pending.due_at IS
 COMMENT ON COLUMN pending.attempts IS 'How often it has been handed over.';
 COMMENT ON COLUMN pending.failures IS 'How many of these were refused.';
 COMMENT ON COLUMN pending.priority IS '0 for recoveries, which somebody waits for, 1 for activations.';
+COMMENT ON COLUMN pending.refused_at IS
+    'When it was refused, if it waits for that reason; null for all others, which nothing but a clock that was set back keeps'
+    ' waiting.';
 COMMENT ON CONSTRAINT pending_pkey ON pending IS 'Serves coming back: a token waits once, however often it is put back.';
 COMMENT ON INDEX pending_priority_due_at_idx IS
     'Serves claiming: the oldest of each priority, from the time on before which nothing waits any more. What is due later'
@@ -84,6 +88,7 @@ CREATE TABLE leases (
     batch uuid NOT NULL,
     holder bigint NOT NULL,
     claimed_at timestamptz NOT NULL,
+    renewed_at timestamptz NOT NULL,
     ends_at timestamptz NOT NULL,
     due_at timestamptz NOT NULL,
     tokens bigint[] NOT NULL,
@@ -115,6 +120,7 @@ COMMENT ON TABLE leases IS
 COMMENT ON COLUMN leases.batch IS 'The batch''s name, chosen at random by the collector before it claims.';
 COMMENT ON COLUMN leases.holder IS 'The collector, as in collectors.';
 COMMENT ON COLUMN leases.claimed_at IS 'When it was claimed.';
+COMMENT ON COLUMN leases.renewed_at IS 'When the collector said last that it has it.';
 COMMENT ON COLUMN leases.ends_at IS 'When anybody may take it over. Put off as long as the collector lives.';
 COMMENT ON COLUMN leases.due_at IS
     'When the one of its tokens fell due that has waited longest. Tokens that come back unsent come back to this place in the'
@@ -259,7 +265,7 @@ BEGIN
         SELECT token, epoch, holder, batch, attempt, 'lapsed' FROM items
     )
     INSERT INTO pending (token, due_at, attempts, failures, priority)
-    SELECT token, due_at, attempt, failures, priority FROM items
+    SELECT token, least(due_at, mailroom_clock()), attempt, failures, priority FROM items
     ON CONFLICT DO NOTHING;
 END;
 $$;
@@ -350,6 +356,12 @@ BEGIN
                 item.priority,
                 exceptions.wait,
                 exceptions.reason,
+                -- What expires before its pause is over waits until then, so that it is counted then.
+                (
+                    SELECT greatest(expires_at::double precision - too_late::double precision, 0::double precision)
+                    FROM tokens
+                    WHERE id = item.token AND exceptions.kind = 'error'
+                ) AS lifetime,
                 CASE
                     WHEN exceptions.kind IS NULL THEN 'sent'
                     WHEN exceptions.kind = 'error' AND item.failures::integer + 1 >= max_attempts THEN 'dead'
@@ -379,26 +391,31 @@ BEGIN
             WHERE outcome = 'dead'
             ON CONFLICT DO NOTHING
         )
-        INSERT INTO pending (token, due_at, attempts, failures, priority)
+        INSERT INTO pending (token, due_at, attempts, failures, priority, refused_at)
         SELECT
             token,
             CASE
-                WHEN outcome = 'unanswered' THEN due_at
-                -- As the sender wants it, within a day.
-                WHEN wait IS NOT NULL
-                THEN mailroom_clock() + interval '1 millisecond' * least(wait, 86400000::bigint)::double precision
-                -- Doubling from the first pause up to a minute; between half and all of that, so that what failed together
-                -- does not come back together.
-                ELSE mailroom_clock() + interval '1 millisecond'
-                    * least(
-                        backoff::double precision * power(2::double precision, least(failures::integer, 30)::double precision),
-                        greatest(backoff, 60000::bigint)::double precision
-                    )
-                    * (0.5::double precision + random() / 2::double precision)
+                -- To its place, which lies in the future only if the clock was set back.
+                WHEN outcome = 'unanswered' THEN least(due_at, mailroom_clock())
+                ELSE epoch + interval '1 millisecond' * least(
+                    CASE
+                        -- As the sender wants it, within a day.
+                        WHEN wait IS NOT NULL THEN least(wait, 86400000::bigint)::double precision
+                        -- Doubling from the first pause up to a minute; between half and all of that, so that what failed
+                        -- together does not come back together.
+                        ELSE least(
+                            backoff::double precision
+                                * power(2::double precision, least(failures::integer, 30)::double precision),
+                            greatest(backoff, 60000::bigint)::double precision
+                        ) * (0.5::double precision + random() / 2::double precision)
+                    END,
+                    lifetime * 1000::double precision
+                )
             END,
             attempt,
             CASE WHEN outcome = 'unanswered' THEN failures ELSE least(failures::integer + 1, 32767)::smallint END,
-            priority
+            priority,
+            CASE WHEN outcome = 'error' THEN epoch END
         FROM items
         WHERE outcome IN ('error', 'unanswered')
         ON CONFLICT DO NOTHING;
@@ -411,7 +428,7 @@ BEGIN
             DELETE FROM leases WHERE batch = ANY (released) AND holder = collector RETURNING *
         )
         INSERT INTO pending (token, due_at, attempts, failures, priority)
-        SELECT item.token, gone.due_at, item.attempt - 1, item.failures, item.priority
+        SELECT item.token, least(gone.due_at, mailroom_clock()), item.attempt - 1, item.failures, item.priority
         FROM gone
         CROSS JOIN LATERAL ROWS FROM (
             pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
@@ -541,10 +558,11 @@ BEGIN
         FROM (SELECT token, due_at, attempts, failures, priority FROM taken ORDER BY number) AS in_order
     ),
     leased AS (
-        INSERT INTO leases (batch, holder, claimed_at, ends_at, due_at, tokens, attempts, failures, priorities)
+        INSERT INTO leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities)
         SELECT
             wanted[nth],
             collector,
+            epoch,
             epoch,
             epoch + interval '1 millisecond' * lease::double precision,
             due_at,
@@ -671,7 +689,7 @@ BEGIN
     -- Own leases, also lapsed ones that nobody has taken over.
     WITH renewed AS (
         UPDATE leases
-        SET ends_at = epoch + interval '1 millisecond' * lease::double precision
+        SET renewed_at = epoch, ends_at = epoch + interval '1 millisecond' * lease::double precision
         WHERE batch = ANY (held) AND holder = collector
         RETURNING batch
     )
@@ -685,7 +703,7 @@ BEGIN
         RETURNING *
     )
     INSERT INTO pending (token, due_at, attempts, failures, priority)
-    SELECT item.token, gone.due_at, item.attempt - 1, item.failures, item.priority
+    SELECT item.token, least(gone.due_at, mailroom_clock()), item.attempt - 1, item.failures, item.priority
     FROM gone
     CROSS JOIN LATERAL ROWS FROM (
         pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
@@ -693,12 +711,18 @@ BEGIN
     ) AS item (token, attempt, failures, priority)
     ON CONFLICT DO NOTHING;
 
-    PERFORM return_lapsed_leases(horizon);
+    -- Leases that were renewed in the future: the clock was set back. Who lives renews them within their time, which begins
+    -- now; what nobody renews lapses.
+    UPDATE leases
+    SET renewed_at = epoch, ends_at = epoch + (ends_at - renewed_at)
+    WHERE batch = ANY (ARRAY(
+        SELECT misplaced.batch
+        FROM leases AS misplaced
+        WHERE ends_at > epoch + interval '1 second' AND renewed_at > epoch + interval '1 second'
+        FOR UPDATE SKIP LOCKED
+    ));
 
-    -- New tokens that lie in the future: the clock was set back.
-    UPDATE pending
-    SET due_at = mailroom_clock()
-    WHERE priority IN (0::smallint, 1::smallint) AND due_at > epoch + interval '1 second' AND attempts = 0;
+    PERFORM return_lapsed_leases(horizon);
 
     RETURN QUERY SELECT * FROM pg_catalog.unnest(kept);
 END;
@@ -711,18 +735,21 @@ COMMENT ON FUNCTION mailroom_tend(bigint, text, uuid[], bigint, timestamptz) IS
 -- What a collector does now and then when it is otherwise fine. Nobody needs it soon, so it goes round in small parts: it looks
 -- at some thousand rows, and stops after a tenth of a second.
 --
--- Locks: rows of parked that are ready or over, which waits for nobody.
+-- Locks: rows of parked that are ready or over, which waits for nobody, and rows of pending that nobody claims yet.
 CREATE FUNCTION mailroom_tidy(
     collector bigint,
     parked_after bigint,
+    later_after timestamptz,
     most integer,
-    OUT parked_through bigint
+    OUT parked_through bigint,
+    OUT later_through timestamptz
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
     epoch timestamptz := mailroom_clock();
     second bigint := floor(extract(epoch FROM epoch))::bigint;
+    later timestamptz := greatest(epoch + interval '1 second', later_after);
     began timestamptz := clock_timestamp();
     at_token bigint := coalesce(parked_after, '-9223372036854775808'::bigint);
     seen integer;
@@ -796,12 +823,39 @@ BEGIN
             EXIT;
         END IF;
     END LOOP;
+
+    -- What waits for its time has been refused before. All else that lies in the future lies there because the clock was set
+    -- back, and so does what was refused in the future. Rows of the same time are looked at together.
+    SELECT min(bound.due_at) INTO later_through
+    FROM (
+        (
+            SELECT due_at FROM pending
+            WHERE priority = 0::smallint AND due_at > later
+            ORDER BY due_at
+            OFFSET most LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT due_at FROM pending
+            WHERE priority = 1::smallint AND due_at > later
+            ORDER BY due_at
+            OFFSET most LIMIT 1
+        )
+    ) AS bound;
+
+    UPDATE pending
+    SET due_at = mailroom_clock()
+    WHERE priority IN (0::smallint, 1::smallint)
+        AND due_at > later
+        AND due_at <= coalesce(later_through, 'infinity'::timestamptz)
+        AND (refused_at IS NULL OR refused_at > epoch + interval '1 second');
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom_tidy(bigint, bigint, integer) IS
-    'For collectors: clears parked tokens away that have expired, or were used or deleted, and returns those that can be sent;'
-    ' looks at the next ones after a token, somewhat more than most of them, and answers how far it came, null at the end.';
+COMMENT ON FUNCTION mailroom_tidy(bigint, bigint, timestamptz, integer) IS
+    'For collectors: clears parked tokens away that have expired, or were used or deleted, returns those that can be sent, and'
+    ' makes due what lies in the future for no other reason than a clock that was set back; looks at the next ones after a'
+    ' token and after a time, somewhat more than most of each, and answers how far it came, null at the end.';
 
 -- Asked by a collector before it sleeps, and now and then. Sees rows that others are just claiming, which may fail to, and such
 -- as turn out to be ineligible, which a claim clears away.
@@ -944,7 +998,7 @@ BEGIN
         'mailroom_prospect(timestamptz, integer)',
         'return_lapsed_leases(timestamptz)',
         'mailroom_tend(bigint, text, uuid[], bigint, timestamptz)',
-        'mailroom_tidy(bigint, bigint, integer)',
+        'mailroom_tidy(bigint, bigint, timestamptz, integer)',
         'mailroom_retry(bigint[])',
         'mailroom_exchange(bigint, uuid[], uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, uuid[], integer,'
         ' boolean, integer, integer, timestamptz, timestamptz, bigint, bigint)'
@@ -961,7 +1015,7 @@ BEGIN
     END LOOP;
 
     -- Rows that are locked are passed over; a table that is locked is not waited for either.
-    EXECUTE 'ALTER FUNCTION mailroom_tidy(bigint, bigint, integer) SET lock_timeout = 300';
+    EXECUTE 'ALTER FUNCTION mailroom_tidy(bigint, bigint, timestamptz, integer) SET lock_timeout = 300';
 END;
 $$;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use mailroom::queue::{Queue, Settlement};
 use mailroom_tests::collector::{self, Collector};
-use mailroom_tests::postgres::Database;
+use mailroom_tests::postgres::{Cluster, Database};
 use tokio_postgres::Client;
 
 use super::{all, at, ids, log, queue, state, token};
@@ -100,7 +100,9 @@ async fn entries_read(client: &Client) -> Result<i64> {
 #[tokio::test]
 async fn a_collector_that_reconnects_does_not_read_again_what_vacuum_may_not_clear() -> Result<()> {
     const TOKENS: i32 = 20_000;
-    let database = Database::migrated()?;
+    // A server of its own: transactions of other databases keep the horizon where it is, too.
+    let cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let (client, backup) = (database.connect().await?, database.connect().await?);
     backup.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM accounts").await?;
     mailroom_tests::rows::register(&client, 1..=TOKENS).await?;

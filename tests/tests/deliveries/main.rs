@@ -6,6 +6,7 @@ mod collectors;
 mod model;
 mod parking;
 mod settling;
+mod set_back;
 mod state;
 mod takeover;
 mod tidying;

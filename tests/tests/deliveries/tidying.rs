@@ -66,7 +66,7 @@ async fn renewing_leases_costs_the_same_however_many_tokens_are_parked() -> Resu
     let mut place = "NULL".to_owned();
     let mut parts = 0;
     loop {
-        let tidy = format!("SELECT parked_through FROM mailroom_tidy(1, {place}, {most})");
+        let tidy = format!("SELECT parked_through FROM mailroom_tidy(1, {place}, NULL, {most})");
         let row = client.query_one(&tidy, &[]).await?;
         let Some(through) = row.get::<_, Option<i64>>(0) else { break };
         let last = place.parse().unwrap_or(1_000_000);
@@ -75,7 +75,7 @@ async fn renewing_leases_costs_the_same_however_many_tokens_are_parked() -> Resu
         parts += 1;
     }
     assert!(parts >= PARKED / 5_000 - 1, "{parts} parts");
-    let blocks = blocks(&client, &format!("SELECT * FROM mailroom_tidy(1, NULL, {most})")).await?;
+    let blocks = blocks(&client, &format!("SELECT * FROM mailroom_tidy(1, NULL, NULL, {most})")).await?;
     assert!(blocks < 30 * most, "{blocks} blocks for {most} rows");
     let count = "SELECT (SELECT count(*) FROM parked), (SELECT count(*) FROM handovers WHERE outcome = 'expired')";
     let row = client.query_one(count, &[]).await?;

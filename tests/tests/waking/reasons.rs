@@ -61,7 +61,8 @@ async fn a_token_that_falls_due_later_is_waited_for() -> Result<()> {
         application.register(&login).await?;
         // As after a refusal.
         let put_off =
-            "UPDATE pending SET due_at = clock_timestamp() + interval '1500 ms', attempts = 1, failures = 1";
+            "UPDATE pending SET due_at = clock_timestamp() + interval '1500 ms', attempts = 1, failures = 1,
+                refused_at = clock_timestamp()";
         application.client.batch_execute(put_off).await?;
         application.client.batch_execute("COMMIT").await?;
         lines.expect_none(Duration::from_secs(1))?;

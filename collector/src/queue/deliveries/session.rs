@@ -202,9 +202,9 @@ impl Session {
         after: Place,
         most: usize,
     ) -> Result<Result<Place, String>, QueueError> {
-        let parameters: [&(dyn ToSql + Sync); 3] = [&holder, &after.parked, &number(most)];
+        let parameters: [&(dyn ToSql + Sync); 4] = [&holder, &after.parked, &after.later, &number(most)];
         match answer_or_refusal(self.client.query_one(&self.tidy, &parameters)).await? {
-            Ok(row) => Ok(Ok(Place { parked: column(&row, 0)? })),
+            Ok(row) => Ok(Ok(Place { parked: column(&row, 0)?, later: column(&row, 1)? })),
             Err(refusal) => Ok(Err(refusal)),
         }
     }

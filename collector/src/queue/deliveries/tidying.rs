@@ -2,7 +2,7 @@
 //!
 //! Pure policy: the caller passes the times in.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::outage::Outage;
 
@@ -23,6 +23,8 @@ pub(super) struct Tidying {
 pub(super) struct Place {
     /// The last of the parked tokens that was looked at.
     pub(super) parked: Option<i64>,
+    /// When the last of the tokens is due that was looked at and is not due yet.
+    pub(super) later: Option<SystemTime>,
 }
 
 impl Tidying {
@@ -63,7 +65,7 @@ mod tests {
         let start = Instant::now();
         let mut tidying = Tidying::new();
         assert_eq!(tidying.begin(start), Some(Place::default()));
-        let place = Place { parked: Some(5) };
+        let place = Place { parked: Some(5), later: None };
         assert_eq!(tidying.came_to(place, start), None);
         assert_eq!(tidying.begin(start), None);
         assert_eq!(tidying.begin(start + PART), Some(place));

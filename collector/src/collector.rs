@@ -103,8 +103,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Collects until it is told to stop.
     ///
     /// # Errors
-    /// The reader is gone, or the database lacks what the queue needs when it is opened for the first time. A database
-    /// that is away is waited for.
+    /// The reader is gone, the database lacks what the queue needs when it is opened for the first time, or another queue has
+    /// taken its place at any time. A database that is away is waited for.
     pub async fn run(mut self) -> Result<(), CollectError> {
         let outcome = self.collect().await;
         self.finish(outcome.is_ok()).await;
@@ -221,6 +221,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             Attended::Done(Err(QueueError::Unusable(reason))) if !self.connection.was_open() => {
                 return Err(CollectError::Queue(reason));
             }
+            Attended::Done(Err(QueueError::Superseded(reason))) => return Err(CollectError::Queue(reason)),
             Attended::Done(Err(error)) => self.lost(&error),
         }
         Ok(true)
@@ -271,6 +272,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let exchange = self.queue.exchange(settlements, Some(want));
         match self.outbox.attend(Some(&mut self.stop), exchange).await? {
             Attended::Stopped => return Ok(false),
+            Attended::Done(Err(QueueError::Superseded(reason))) => return Err(CollectError::Queue(reason)),
             Attended::Done(Err(error)) => self.lost(&error),
             Attended::Done(Ok(claim)) => {
                 if let Some(sentence) = self.connection.worked(Instant::now()) {

@@ -182,4 +182,7 @@ pub enum QueueError {
     /// The database will not do without somebody's help: a schema or a privilege is missing.
     #[error("{0}")]
     Unusable(String),
+    /// Another queue has taken this one's place for good: to go on would send mails a second time.
+    #[error("{0}")]
+    Superseded(String),
 }

@@ -25,6 +25,7 @@ use tokio::sync::watch;
 use tokio::time::sleep_until;
 
 use crate::batcher::Batcher;
+use crate::complaints::{Complaints, NAMED, listed, withheld};
 use crate::config::CollectSettings;
 use crate::connection::Connection;
 use crate::line::{Line, LineFormat};
@@ -32,6 +33,7 @@ use crate::outbox::{Attended, Outbox, STALE};
 use crate::prefetch::Prefetch;
 use crate::queue::{BatchId, Claim, Queue, QueueError, Want};
 use crate::shutdown::{Stop, stopped};
+use crate::signer::Unfit;
 use crate::sink::{Sink, SinkError};
 use crate::sleeper::{Outcome, Sleeper};
 
@@ -66,6 +68,7 @@ pub struct Collector<Q, S> {
     polled: Instant,
     /// No claim before this time.
     paused_until: Option<Instant>,
+    complaints: Complaints,
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
@@ -97,6 +100,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             hints_seen: 0,
             polled: now,
             paused_until: None,
+            complaints: Complaints::default(),
         }
     }
 
@@ -293,11 +297,23 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let signer = Arc::clone(&self.signer.borrow());
         for batch in claim.batches {
             let line = Line::of(&batch, &signer, self.line_format);
-            for (id, reason) in &line.passed {
-                tracing::warn!(token = id, "this token is passed and gets no mail: {reason}");
-            }
+            self.tell_of_passed(&line.passed);
             self.outbox.send(batch.id, batch.name, line);
         }
+    }
+
+    fn tell_of_passed(&mut self, passed: &[(i64, Unfit)]) {
+        if passed.is_empty() {
+            return;
+        }
+        let (named, others) = if self.queue.keeps_reasons() {
+            let Some(others) = self.complaints.admit(Instant::now()) else { return };
+            (NAMED, others)
+        } else {
+            (usize::MAX, 0)
+        };
+        let (count, list) = (passed.len(), listed(passed, named));
+        tracing::warn!("{count} tokens are passed and get no mail: {list}{}", withheld(others));
     }
 
     /// Takes back what was sent and not begun, so that it is judged again or left to another collector.

@@ -19,7 +19,6 @@
 
 mod answer;
 mod command;
-mod complaints;
 mod hearing;
 mod ledger;
 mod life;
@@ -40,9 +39,9 @@ pub use process::kill_running_sender;
 
 use super::{Parcel, Readiness, Sink, SinkError, Taken};
 use crate::backoff::Backoff;
+use crate::complaints::Complaints;
 use crate::outage::Outage;
 use crate::queue::{BatchId, Exception};
-use complaints::Complaints;
 use ledger::Ledger;
 use process::Process;
 
@@ -62,7 +61,10 @@ pub struct Sender {
     returned: Vec<BatchId>,
     backoff: Backoff,
     outage: Outage,
+    /// What was said of its nonsense, of tokens that it gives up, and of those that it wants again.
     complaints: Complaints,
+    given_up: Complaints,
+    refused: Complaints,
     /// When the sender is to be ended at the latest, once nothing more is sent.
     closing: Option<Instant>,
 }
@@ -131,6 +133,8 @@ impl Sender {
             backoff: Backoff::up_to(LONGEST_PAUSE),
             outage: Outage::of("sending"),
             complaints: Complaints::default(),
+            given_up: Complaints::default(),
+            refused: Complaints::default(),
             closing: None,
         }
     }

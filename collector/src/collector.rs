@@ -37,6 +37,10 @@ use crate::signer::Unfit;
 use crate::sink::{Sink, SinkError};
 use crate::sleeper::{Outcome, Sleeper};
 
+/// How long what is under way may go on when the collector is to stop. A database that answers nothing must not hold up the
+/// end; one that is at work should not be told the same twice.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
 /// Why the collector ended without having been told to.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
@@ -69,6 +73,8 @@ pub struct Collector<Q, S> {
     /// No claim before this time.
     paused_until: Option<Instant>,
     complaints: Complaints,
+    /// Whether it was told to stop, and finishes what it has.
+    is_ending: bool,
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
@@ -101,6 +107,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             polled: now,
             paused_until: None,
             complaints: Complaints::default(),
+            is_ending: false,
         }
     }
 
@@ -233,9 +240,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     async fn settle(&mut self) -> Result<(), CollectError> {
         let settlements = self.outbox.take_settlements(Instant::now());
-        // Not broken off by a stop: it is short, and what it records need not go out again. If it fails, the queue
-        // itself keeps them.
-        let attended = self.outbox.attend(None, self.queue.exchange(settlements, None));
+        // Not broken off by a stop unless it takes long: what it records need not go out again. If it fails, the queue itself
+        // keeps them.
+        let stop = (!self.is_ending).then_some(&mut self.stop);
+        let exchange = self.queue.exchange(settlements, None);
+        let attended = self.outbox.attend_to_the_end(stop, LAST_WORD, exchange);
         if let Attended::Done(Err(error)) = attended.await? {
             self.lost(&error);
         }
@@ -243,7 +252,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     async fn tend(&mut self) -> Result<(), CollectError> {
-        match self.outbox.attend(None, self.queue.tend()).await? {
+        let stop = (!self.is_ending).then_some(&mut self.stop);
+        match self.outbox.attend_to_the_end(stop, LAST_WORD, self.queue.tend()).await? {
             Attended::Done(Err(error)) => self.lost(&error),
             Attended::Done(Ok(lost)) if !lost.is_empty() => {
                 tracing::warn!(

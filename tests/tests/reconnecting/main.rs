@@ -10,6 +10,7 @@ use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::proxy::Proxy;
 use mailroom_tests::rows::{cursor, logins, register};
 use rustix::io::ioctl_fionread;
+use rustix::process::Signal;
 use tokio_postgres::Client;
 
 /// A collector that sends what there is at once.
@@ -179,6 +180,32 @@ async fn a_queue_connection_that_falls_silent_is_replaced_within_ten_seconds_at_
         println!("replaced after {:?}", start.elapsed());
     }
     collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stop_while_the_database_stalls_takes_no_longer_than_any_other() -> Result<()> {
+    let cluster = Cluster::builder().tcp().start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    let client = database.connect().await?;
+    register(&client, 1..=40).await?;
+    let proxy = Proxy::start(cluster.port())?;
+    let mut command = collector::command(&proxy.url(database.name()))?;
+    let mut collector = Collector::start(command.args(["--batch-timeout", "0", "--prefetch", "4"]))?;
+    let mut output = collector.output()?;
+    let unread = |wanted: u64| wait_until(|| ioctl_fionread(&output).is_ok_and(|unread| unread >= wanted));
+    unread(3_000)?;
+    proxy.stall();
+    // The settlement of this line, and whatever is asked then, gets no answer.
+    collector::read_one_line(&mut output)?;
+    sleep(Duration::from_millis(500));
+    let start = Instant::now();
+    collector.signal(Signal::TERM)?;
+    let (status, log) = collector.wait()?;
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("could not be told"), "{log}");
+    // Six seconds for the reader, three for the database, and what a busy machine takes.
+    assert!(start.elapsed() < Duration::from_secs(11), "{:?}\n{log}", start.elapsed());
     Ok(())
 }
 

@@ -254,6 +254,11 @@ impl Sink for Sender {
         self.timeout.saturating_sub(Duration::from_secs(3).min(self.timeout / 4))
     }
 
+    /// A commit takes its time, however short the timeout is.
+    fn time_to_record(&self) -> Duration {
+        (self.timeout - self.grace()).max(Duration::from_millis(500))
+    }
+
     fn close(&mut self, by: Instant) {
         self.closing = Some(by.checked_sub(self.termination()).unwrap_or(by));
     }

@@ -66,11 +66,9 @@ async fn a_slow_sender_is_given_little_so_that_a_recovery_overtakes_a_pile_of_ac
     let mut before = 0;
     loop {
         let next = puppet.next_batch()?;
-        if next.items.iter().any(|item| item["action"] == "recover") {
-            assert_eq!(
-                (&next.items[0]["action"], &next.items[0]["login"]),
-                (&"recover".into(), &"ada".into())
-            );
+        if let Some(place) = next.items.iter().position(|item| item["action"] == "recover") {
+            // Every seventh place is an activation's, and the first one can be that.
+            assert!(place <= 1 && next.items[place]["login"] == "ada", "{next:?}");
             break;
         }
         puppet.answer(&next, "\"ok\":\"all\"")?;

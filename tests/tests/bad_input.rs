@@ -316,7 +316,10 @@ async fn many_bad_rows_are_few_lines_of_the_log_where_the_database_has_the_reaso
     let lines: Vec<_> = log.lines().filter(|line| line.contains("WARN")).collect();
     // Ten within ten seconds.
     assert!((1..=30).contains(&lines.len()), "{} lines", lines.len());
-    assert!(lines[0].contains("20 tokens are passed and get no mail: token 1: its login contains a comma; token 2: "));
+    assert!(
+        lines[0]
+            .contains("20 tokens are passed and get no mail: token 1: its login contains a comma; token 2: ")
+    );
     assert!(lines[0].ends_with("; and 10 others"), "{}", lines[0]);
     assert!(!log.contains("a,1") && !log.contains("example.test"), "{log}");
     Ok(())

@@ -7,7 +7,8 @@ use std::time::Duration;
 use mailroom_verifier_core::Version;
 
 use super::{
-    CollectFlags, DeliverySettings, Origin, Setting, SettingError, Shown, Span, Variables, token_format, value,
+    CollectFlags, DeliverySettings, Origin, Setting, SettingError, Shown, Span, Variables, token_format,
+    value,
 };
 use crate::line::LineFormat;
 use crate::sink::SenderCommand;

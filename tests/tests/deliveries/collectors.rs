@@ -93,7 +93,8 @@ async fn batches_are_kept_over_a_lost_connection() -> Result<()> {
 
 /// How many entries have been read of the index by which claims look, live ones and dead.
 async fn entries_read(client: &Client) -> Result<i64> {
-    let query = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'pending_priority_due_at_idx'";
+    let query =
+        "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'pending_priority_due_at_idx'";
     Ok(client.query_one(query, &[]).await?.get(0))
 }
 

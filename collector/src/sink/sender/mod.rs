@@ -256,7 +256,7 @@ impl Sink for Sender {
 
     /// A commit takes its time, however short the timeout is.
     fn time_to_record(&self) -> Duration {
-        (self.timeout - self.grace()).max(Duration::from_millis(500))
+        self.timeout.saturating_sub(self.grace()).max(Duration::from_millis(500))
     }
 
     fn close(&mut self, by: Instant) {

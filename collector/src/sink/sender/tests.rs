@@ -90,7 +90,8 @@ async fn a_token_that_ends_a_sender_on_trial_is_to_blame_and_others_are_not() {
 }
 
 /// Answers its first line, and reads all others without a word.
-const ANSWER_ONCE: &str = "read -r line; echo \"${line%\\}},\\\"ok\\\":\\\"all\\\"}\"; while read -r line; do :; done";
+const ANSWER_ONCE: &str =
+    "read -r line; echo \"${line%\\}},\\\"ok\\\":\\\"all\\\"}\"; while read -r line; do :; done";
 
 #[tokio::test]
 async fn tokens_that_a_sender_hangs_on_are_tried_again_as_refused_ones() {

@@ -3,7 +3,9 @@
 use core::ops::Deref;
 
 #[cfg(target_feature = "atomics")]
-compile_error!("this module keeps its state without locks, so it must be compiled without the target feature `atomics`");
+compile_error!(
+    "this module keeps its state without locks, so it must be compiled without the target feature `atomics`"
+);
 
 /// A cell that only the one thread of the module reaches.
 #[repr(transparent)]

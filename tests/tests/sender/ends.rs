@@ -100,6 +100,10 @@ async fn a_row_that_every_sender_hangs_on_is_given_up_and_the_others_go_out() ->
     let collector = Collector::start(command.args(["--max-attempts", "2", "--backoff", "100ms"]))?;
     wait_for_state(&client, &[3], "dead").await?;
     assert_eq!(super::reason(&client, 3).await?, "the sender is ended: it has answered nothing for 1s");
+    // Every hang counted, also the one over a whole batch.
+    let attempts = "SELECT count(*), max(attempt) FROM handovers WHERE token = 3";
+    let row = client.query_one(attempts, &[]).await?;
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (2, 2));
     wait_for_state(&client, &[1, 2], "sent").await?;
     collector.stop()?;
     Ok(())

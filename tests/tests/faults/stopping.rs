@@ -1,7 +1,7 @@
 //! Collectors that are asked to end while they work.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use mailroom_tests::history::claimed;
@@ -68,12 +68,14 @@ async fn collectors_asked_to_end_while_the_database_is_slow_settle_what_was_sent
         let slow = trial.database.connect().await?;
         slow.batch_execute("BEGIN; LOCK TABLE handovers IN ACCESS EXCLUSIVE MODE").await?;
         assert!(!claimed(&trial.client).await?.is_empty(), "nothing is on its way");
+        let started = Instant::now();
         let over = tokio::spawn(async move {
             sleep(SLOW).await;
             slow.batch_execute("COMMIT").await
         });
         // Waited for elsewhere, because the lock has to end meanwhile.
         tokio::task::spawn_blocking(move || collector.stop(WITHIN)).await??;
+        assert!(started.elapsed() >= SLOW, "it ended before it could settle");
         over.await??;
         trial.history.note("stops by SIGTERM while the database is slow");
         trial.history.nothing_is_claimed(&trial.client).await?;

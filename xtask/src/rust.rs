@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -98,7 +98,8 @@ pub(crate) fn faults(steps: &mut Steps, versions: &[Wanted]) {
 pub(crate) fn chaos(duration: Duration, seed: u64, wanted: &Wanted) -> Result<Command> {
     let installation = Installation::find(wanted)?;
     let mut command = Command::new(tools::built("chaos")?);
-    command.arg(duration.as_secs().to_string()).arg(seed.to_string());
+    command.arg(duration.as_secs().to_string()).arg(seed.to_string()).arg("--until-input-ends");
+    command.stdin(Stdio::piped());
     command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
     command.env("MAILROOM_TEST_POSTGRES", installation.programs);
     Ok(command)

@@ -140,6 +140,18 @@ fn a_process_killed_while_it_makes_a_server_leaves_nothing() -> Result<()> {
 
 #[test]
 fn chaos_ends_with_whoever_started_it_and_leaves_nothing() -> Result<()> {
+    end_chaos(|chaos| {
+        drop(chaos.stdin.take());
+        Ok(())
+    })
+}
+
+#[test]
+fn chaos_ends_when_its_terminal_hangs_up_and_leaves_nothing() -> Result<()> {
+    end_chaos(|chaos| Ok(kill_process(pid(chaos.id())?, Signal::HUP)?))
+}
+
+fn end_chaos(end: impl FnOnce(&mut Child) -> Result<()>) -> Result<()> {
     const SENDER: &str = "relay";
     let mut command = Command::new(env!("CARGO_BIN_EXE_chaos"));
     command.args(["600", "1", "--until-input-ends"]).env_remove("MAILROOM_TEST_DATABASE_URL");
@@ -152,7 +164,7 @@ fn chaos_ends_with_whoever_started_it_and_leaves_nothing() -> Result<()> {
             && below.iter().any(|(_, name)| name == SENDER)
     })?;
     let below = descendants(chaos.id());
-    drop(chaos.stdin.take());
+    end(&mut chaos)?;
     ensure!(!chaos.wait()?.success());
     wait_until("servers, collectors, senders and folders are gone", || {
         !below.iter().any(|(process, _)| is_running(*process)) && created_folders(chaos.id()).is_empty()

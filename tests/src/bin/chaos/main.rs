@@ -15,8 +15,9 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use fault::Fault;
@@ -39,6 +40,7 @@ async fn main() -> ExitCode {
         ended = run(&options) => ended,
         // The world is dropped, and with it all that runs in it.
         () = input_ends(options.until_input_ends) => Err(anyhow!("whoever started this has ended")),
+        ended = signal_comes() => Err(ended.err().unwrap_or_else(|| anyhow!("ended by a signal"))),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -83,6 +85,20 @@ async fn input_ends(is_waited_for: bool) {
     } else {
         std::future::pending::<()>().await;
     }
+}
+
+/// Collectors take a hang-up for something else, and those that write to a sender would not hear that this has ended.
+async fn signal_comes() -> Result<()> {
+    let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    let [Ok(hangup), Ok(interrupt), Ok(terminate)] = &mut signals else {
+        bail!("this system has no signals");
+    };
+    tokio::select! {
+        _ = hangup.recv() => {}
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
 }
 
 async fn run(&Options { duration, seed, .. }: &Options) -> Result<()> {

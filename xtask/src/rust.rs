@@ -21,6 +21,9 @@ const FAULTS: [&str; 2] = ["faults", "full_disk"];
 /// How many of them run at the same time: each waits for leases, servers and stalls most of its time.
 const FAULTS_AT_ONCE: &str = "8";
 
+/// How many tests of one program run at the same time against a database: they wait more than they work, too, though not so long.
+const DATABASE_TESTS_AT_ONCE: &str = "4";
+
 /// What a test that runs against PostgreSQL has in its text. It runs on each version, the others once.
 const DATABASE_MARKS: [&str; 2] = ["Database::", "Cluster::"];
 
@@ -108,6 +111,7 @@ pub(crate) fn chaos(duration: Duration, seed: u64, wanted: &Wanted) -> Result<Co
 fn database_tests() -> Result<Command> {
     let mut command = tools::cargo(["test", "--workspace", "--no-fail-fast"]);
     command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
+    command.env("RUST_TEST_THREADS", DATABASE_TESTS_AT_ONCE);
     select(&mut command, needs_database)?;
     Ok(command)
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::Result;
-use mailroom::queue::{Queue, Settlement};
+use mailroom::queue::{DeliveriesQueue, Queue, Settlement};
 use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::postgres::{Cluster, Database};
 use tokio_postgres::Client;
@@ -57,37 +57,47 @@ async fn three_collectors_share_the_work_and_nothing_goes_out_twice() -> Result<
     Ok(())
 }
 
-#[tokio::test]
-async fn a_settlement_whose_answer_was_lost_is_repeated_and_logged_once() -> Result<()> {
+/// A batch of one token that its collector has claimed just before it lost its connection.
+struct CutOff {
+    client: Client,
+    queue: DeliveriesQueue,
+    token: i64,
+    settlement: Settlement,
+    // Dropped last: everything else is in it.
+    _database: Database,
+}
+
+async fn cut_off() -> Result<CutOff> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    let id = token(&client, "activation").await?;
+    let token = token(&client, "activation").await?;
     let mut queue = queue(&database).await?;
     let batch = queue.exchange(Vec::new(), all(10)).await?.batches.remove(0);
     disconnect(&client).await?;
-    assert!(queue.exchange(vec![Settlement::sent(batch.id)], None).await.is_err());
-    assert_eq!(state(&client, id).await?, at("leased", 1));
+    Ok(CutOff { client, queue, token, settlement: Settlement::sent(batch.id), _database: database })
+}
+
+#[tokio::test]
+async fn a_settlement_whose_answer_was_lost_is_repeated_and_logged_once() -> Result<()> {
+    let CutOff { client, mut queue, token, settlement, _database } = cut_off().await?;
+    assert!(queue.exchange(vec![settlement.clone()], None).await.is_err());
+    assert_eq!(state(&client, token).await?, at("leased", 1));
     queue.open().await?;
-    assert_eq!(state(&client, id).await?, at("sent", 1));
-    queue.exchange(vec![Settlement::sent(batch.id)], None).await?;
-    assert_eq!(log(&client, id).await?.len(), 1);
+    assert_eq!(state(&client, token).await?, at("sent", 1));
+    queue.exchange(vec![settlement], None).await?;
+    assert_eq!(log(&client, token).await?.len(), 1);
     Ok(())
 }
 
 #[tokio::test]
 async fn batches_are_kept_over_a_lost_connection() -> Result<()> {
-    let database = Database::migrated()?;
-    let client = database.connect().await?;
-    let id = token(&client, "activation").await?;
-    let mut queue = queue(&database).await?;
-    let batch = queue.exchange(Vec::new(), all(10)).await?.batches.remove(0);
-    disconnect(&client).await?;
+    let CutOff { client, mut queue, token, settlement, _database } = cut_off().await?;
     assert!(queue.prospect(1).await.is_err());
     queue.open().await?;
-    assert_eq!(state(&client, id).await?, at("leased", 1));
+    assert_eq!(state(&client, token).await?, at("leased", 1));
     assert_eq!(queue.tend().await?, []);
-    queue.exchange(vec![Settlement::sent(batch.id)], None).await?;
-    assert_eq!(state(&client, id).await?, at("sent", 1));
+    queue.exchange(vec![settlement], None).await?;
+    assert_eq!(state(&client, token).await?, at("sent", 1));
     Ok(())
 }
 

@@ -115,14 +115,14 @@ async fn a_row_that_ends_every_sender_is_tried_ever_later_and_the_others_go_out(
     let client = database.connect().await?;
     register(&client, 1..=40).await?;
     let mut command = command(&database, &Puppet::new()?)?;
-    let script = "while read -r line; do case $line in *user7@*) exit 9;; esac; \
+    let script = "while read -r line; do case $line in *user3@*) exit 9;; esac; \
         name=${line#*batch\\\":\\\"}; echo \"{\\\"batch\\\":\\\"${name:0:36}\\\",\\\"ok\\\":\\\"all\\\"}\"; done";
     let collector = Collector::start(command.args(["--sender", &format!("bash -c '{script}'")]))?;
-    let others: Vec<i64> = (1..=40).filter(|id| *id != 7).collect();
+    let others: Vec<i64> = (1..=40).filter(|id| *id != 3).collect();
     wait_for_state(&client, &others, "sent").await?;
-    let query = "SELECT count(*) FROM handovers WHERE token = 7 AND outcome::text = 'error'";
+    let query = "SELECT count(*) FROM handovers WHERE token = 3 AND outcome::text = 'error'";
     assert!(client.query_one(query, &[]).await?.get::<_, i64>(0) >= 1);
-    let query = "SELECT count(*) FROM handovers WHERE token <> 7 AND outcome::text = 'error'";
+    let query = "SELECT count(*) FROM handovers WHERE token <> 3 AND outcome::text = 'error'";
     assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 0);
     let log = collector.stop()?;
     assert!(log.contains("the sender `bash` has ended (exit status: 9)"), "{log}");

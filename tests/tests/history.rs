@@ -149,8 +149,8 @@ async fn a_token_in_two_places_or_in_none_is_a_fault() -> Result<()> {
 async fn what_a_collector_holds_after_its_end_is_found() -> Result<()> {
     let (trial, _) = trial(
         "DELETE FROM pending WHERE token = $1;
-        INSERT INTO leases (batch, holder, claimed_at, ends_at, due_at, tokens, attempts, failures, priorities)
-            VALUES (gen_random_uuid(), 1, now(), now(), now(), '{$1}', '{1}', '{0}', '{1}')",
+        INSERT INTO leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities)
+            VALUES (gen_random_uuid(), 1, now(), now(), now(), now(), '{$1}', '{1}', '{0}', '{1}')",
     )
     .await?;
     assert!(trial.history.nothing_is_claimed(&trial.client).await.is_err());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use mailroom::queue::{DeliveriesQueue, Queue, Settlement};
 use mailroom_tests::collector::{self, Collector};
-use mailroom_tests::postgres::Database;
+use mailroom_tests::postgres::{Cluster, Database};
 use tokio_postgres::Client;
 
 use super::{all, at, ids, log, queue, state, token};
@@ -98,6 +98,49 @@ async fn batches_are_kept_over_a_lost_connection() -> Result<()> {
     assert_eq!(queue.tend().await?, []);
     queue.exchange(vec![settlement], None).await?;
     assert_eq!(state(&client, token).await?, at("sent", 1));
+    Ok(())
+}
+
+/// How many entries have been read of the index by which claims look, live ones and dead.
+async fn entries_read(client: &Client) -> Result<i64> {
+    let query =
+        "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'pending_priority_due_at_idx'";
+    Ok(client.query_one(query, &[]).await?.get(0))
+}
+
+#[tokio::test]
+async fn a_collector_that_reconnects_does_not_read_again_what_vacuum_may_not_clear() -> Result<()> {
+    const TOKENS: i32 = 20_000;
+    // A server of its own: transactions of other databases keep the horizon where it is, too.
+    let cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    let (client, backup) = (database.connect().await?, database.connect().await?);
+    backup.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM accounts").await?;
+    mailroom_tests::rows::register(&client, 1..=TOKENS).await?;
+    let mut queue = queue(&database).await?;
+    let mut settlements = Vec::new();
+    loop {
+        let batches = queue.exchange(settlements, all(100)).await?.batches;
+        if batches.is_empty() {
+            break;
+        }
+        settlements = batches.iter().map(|batch| Settlement::sent(batch.id)).collect();
+    }
+    for _ in 0..2 {
+        queue.prospect(1).await?;
+    }
+    disconnect(&client).await?;
+    assert!(queue.prospect(1).await.is_err());
+    // The ended session has told what it read.
+    let before = entries_read(&client).await?;
+    queue.open().await?;
+    let id = token(&client, "activation").await?;
+    assert_eq!(ids(&queue.exchange(Vec::new(), all(10)).await?.batches), [id]);
+    // Sessions tell their counts at most once a second.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    queue.prospect(1).await?;
+    let read = entries_read(&client).await? - before;
+    assert!((1..i64::from(TOKENS) / 10).contains(&read), "{read} entries were read");
     Ok(())
 }
 

@@ -145,7 +145,7 @@ impl DeliveriesQueue {
         let outcome = if self.asked.elapsed() < SILENCE {
             work(session).await
         } else {
-            session.behind_a_question(work(session)).await
+            Box::pin(session.behind_a_question(work(session))).await
         };
         if outcome.is_err() {
             self.session = None;
@@ -179,7 +179,7 @@ impl DeliveriesQueue {
         self.lost.extend(lost);
         self.tended = Some(Instant::now());
         // Only now that all is renewed, and whatever becomes of it.
-        self.tidy().await
+        Box::pin(self.tidy()).await
     }
 
     async fn ask(&mut self, enough: usize) -> Result<session::Prospect, QueueError> {
@@ -232,7 +232,7 @@ impl DeliveriesQueue {
         let outcome = if self.asked.elapsed() < SILENCE {
             exchange.await
         } else {
-            session.behind_a_question(exchange).await
+            Box::pin(session.behind_a_question(exchange)).await
         };
         self.asked = Instant::now();
         let found = match outcome {

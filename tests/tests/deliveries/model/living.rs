@@ -110,7 +110,10 @@ impl Model<'_> {
                 self.client.execute("SELECT mailroom_retry(NULL)", &[]).await?;
             }
             Step::Turn { seconds } => clock::turn(&self.client, seconds * 1_000).await?,
-            Step::Together { first, second, beside } => self.together(first, second, beside).await?,
+            Step::Together { first, second, beside } => {
+                // Two queues at once are more than a future should hold in itself.
+                Box::pin(self.together(first, second, beside)).await?;
+            }
             Step::SetStatus { .. } | Step::SetStatusLate { .. } => {}
         }
         Ok(())

@@ -1,22 +1,26 @@
 // The README's Worker between a visitor and an application, both of them real.
 
 import { once } from "node:events";
+import { rmSync } from "node:fs";
 import { createServer } from "node:http";
+import { join } from "node:path";
 
 import { withWorker } from "../runtimes/workerd.mjs";
 
 const DATES = ["2025-05-04", "2025-06-01"];
 const ACTIVATED = "<!doctype html><title>Activated</title><p>Welcome.";
 
-export async function onWorker(browser, worker, { key, token }) {
+export async function onWorker(browser, worker, { key, tokens }) {
   const results = [];
   for (const date of DATES) {
-    await withOrigin(async (address, asked) => {
+    await withOrigin(async (address, origin) => {
       const bindings = { texts: { MAILROOM_SECRET_KEY: key }, servers: { ORIGIN: address } };
-      await withWorker({ ...worker, date, bindings }, async (url) => {
-        const tests = { ...requests(url, token, asked), ...visits(browser, url, token, asked) };
+      rmSync(join(worker.folder, "objects"), { recursive: true, force: true });
+      await withWorker({ ...worker, date, bindings, objects: { USED_TOKENS: "UsedToken" } }, async (url) => {
+        const [pressed, visited] = tokens;
+        const tests = { ...requests(url, pressed, origin), ...visits(browser, url, visited, origin) };
         for (const [name, test] of Object.entries(tests)) {
-          asked.length = 0;
+          origin.asked.length = 0;
           const found = await test();
           results.push({ name: `${name}, at ${date}`, error: found === true ? undefined : String(found) });
         }
@@ -27,7 +31,8 @@ export async function onWorker(browser, worker, { key, token }) {
 }
 
 /** Each answers `true`, or what was found instead. */
-function requests(url, token, asked) {
+function requests(url, token, origin) {
+  const { asked } = origin;
   const forged = `${token.slice(0, 70)}${token[70] === "A" ? "B" : "A"}${token.slice(71)}`;
   const post = (body, type = "application/x-www-form-urlencoded") =>
     fetch(`${url}/activate`, { method: "POST", body, headers: { "Content-Type": type } });
@@ -35,6 +40,8 @@ function requests(url, token, asked) {
     const said = `${response.status} ${await response.text()}, ${asked.length} asked`;
     return said === `403 This link is not valid (${code})., 0 asked` || said;
   };
+  const answered = (status, response) =>
+    (response.status === status && asked.length === 0) || `${response.status}, ${asked.length} asked`;
   return {
     "opening a genuine link shows a button and changes nothing": async () => {
       const response = await fetch(`${url}/activate?token=${token}`);
@@ -53,21 +60,36 @@ function requests(url, token, asked) {
     "redeeming a second spelling is refused": async () =>
       refused(await post(`token=${token}%3D%3D`), "ERR_TOKEN_MALFORMED"),
     "redeeming without a token is refused": async () => refused(await post(""), "ERR_TOKEN_MALFORMED"),
-    "a body that is no form is refused": async () =>
-      refused(await post(new Uint8Array([0xff, 0, 0x26, 0x3d]), "image/png"), "ERR_TOKEN_MALFORMED"),
-    "another method is refused": async () => {
-      const { status } = await fetch(`${url}/activate?token=${token}`, { method: "DELETE" });
-      return (status === 405 && asked.length === 0) || status;
+    "a body of bytes that are no text is refused": async () =>
+      refused(await post(new Uint8Array([0xff, 0, 0x26, 0x3d])), "ERR_TOKEN_MALFORMED"),
+    "what is no form is refused": async () => answered(415, await post(`token=${token}`, "text/plain")),
+    "a form of a megabyte is refused": async () => answered(413, await post(`token=${token}&more=${"A".repeat(1e6)}`)),
+    "a form that does not say how long it is is refused": async () => {
+      const body = new Blob([`token=${token}`]).stream();
+      const headers = { "Content-Type": "application/x-www-form-urlencoded" };
+      return answered(413, await fetch(`${url}/activate`, { method: "POST", body, headers, duplex: "half" }));
+    },
+    "asking for the headers alone changes nothing": async () =>
+      answered(200, await fetch(`${url}/activate?token=${token}`, { method: "HEAD" })),
+    "another method is refused": async () =>
+      answered(405, await fetch(`${url}/activate?token=${token}`, { method: "DELETE" })),
+    "an application that cannot answer is asked again when the button is pressed again": async () => {
+      origin.isAway = true;
+      const away = await post(`token=${token}`);
+      origin.isAway = false;
+      return (away.status === 503 && asked.length === 1) || `${away.status}, ${asked.length} asked`;
     },
     "redeeming a genuine link asks the application once": async () => {
       const response = await post(`token=${token}`);
       const said = `${response.status} ${await response.text()} ${asked.join("; ")}`;
       return said === `200 ${ACTIVATED} POST /activate token=${token}` || said;
     },
+    "a link that was used does not reach the application again": async () =>
+      refused(await post(`token=${token}`), "ERR_TOKEN_USED"),
   };
 }
 
-function visits(browser, url, token, asked) {
+function visits(browser, url, token, { asked }) {
   return {
     "in Chromium the token leaves the address, and the button redeems the link": async () => {
       const page = await browser.newPage();
@@ -86,21 +108,21 @@ function visits(browser, url, token, asked) {
   };
 }
 
-/** An application that remembers what it was asked. */
+/** An application that remembers what it was asked, and is away when it is told to be. */
 async function withOrigin(use) {
-  const asked = [];
+  const origin = { asked: [], isAway: false };
   const server = createServer(async (request, response) => {
     let body = "";
     for await (const chunk of request) {
       body += chunk;
     }
-    asked.push(`${request.method} ${request.url} ${body}`);
-    response.writeHead(200, { "Content-Type": "text/html" }).end(ACTIVATED);
+    origin.asked.push(`${request.method} ${request.url} ${body}`);
+    response.writeHead(origin.isAway ? 502 : 200, { "Content-Type": "text/html" }).end(ACTIVATED);
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   try {
-    return await use(`127.0.0.1:${server.address().port}`, asked);
+    return await use(`127.0.0.1:${server.address().port}`, origin);
   } finally {
     server.closeAllConnections();
     server.close();

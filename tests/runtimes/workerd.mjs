@@ -15,10 +15,10 @@ const ANSWER_TIMEOUT = 120_000;
 /**
  * Serves `main` of `folder` while `use` asks it, then stops.
  *
- * @param {{ program: string, folder: string, main: string, date: string, flags?: string[], aliases?: object, bindings?: object, objects?: string[], log?: (text: string) => void }} worker
+ * @param {{ program: string, folder: string, main: string, date: string, flags?: string[], aliases?: object, bindings?: object, objects?: object, log?: (text: string) => void }} worker
  *   aliases: names under which files can be imported, such as `{ "mailroom-verifier": "node_modules/…/index.js" }`;
  *   bindings: what the Worker finds in its environment: `texts`, and `servers` by their address;
- *   objects: classes of Durable Objects that `main` exports, each bound under its name, kept in files;
+ *   objects: classes of Durable Objects that `main` exports, kept in files, by the names that they are bound to;
  *   log: gets what workerd has printed, once it has ended
  * @param {(url: string) => Promise<T>} use
  * @returns {Promise<T>}
@@ -77,7 +77,7 @@ async function listening(server) {
   }
 }
 
-function configuration(folder, { main, date, flags = [], aliases = {}, bindings = {}, objects = [] }) {
+function configuration(folder, { main, date, flags = [], aliases = {}, bindings = {}, objects = {} }) {
   const { texts = {}, servers = {} } = bindings;
   const modules = [...files(folder)]
     .map((path) => ({ path, kind: KINDS[path.slice(path.lastIndexOf("."))] }))
@@ -94,7 +94,8 @@ function configuration(folder, { main, date, flags = [], aliases = {}, bindings 
   const services = Object.entries(servers).map(
     ([name, address]) => `(name = ${text(name)}, external = (address = ${text(address)}, http = ()))`,
   );
-  if (objects.length > 0) {
+  const classNames = Object.values(objects);
+  if (classNames.length > 0) {
     const disk = join(folder, "objects");
     mkdirSync(disk, { recursive: true });
     services.push(`(name = "disk", disk = (path = ${text(disk)}, writable = true))`);
@@ -102,9 +103,11 @@ function configuration(folder, { main, date, flags = [], aliases = {}, bindings 
   const bound = [
     ...Object.entries(texts).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`),
     ...Object.keys(servers).map((name) => `(name = ${text(name)}, service = ${text(name)})`),
-    ...objects.map((name) => `(name = ${text(name)}, durableObjectNamespace = ${text(name)})`),
+    ...Object.entries(objects).map(
+      ([name, className]) => `(name = ${text(name)}, durableObjectNamespace = ${text(className)})`,
+    ),
   ];
-  const classes = objects.map((name) => `(className = ${text(name)}, uniqueKey = ${text(name)}, enableSql = true)`);
+  const classes = classNames.map((name) => `(className = ${text(name)}, uniqueKey = ${text(name)}, enableSql = true)`);
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [
@@ -120,7 +123,7 @@ const worker :Workerd.Worker = (
   compatibilityFlags = [${flags.map(text).join(", ")}],
   bindings = [${bound.join(", ")}],
   durableObjectNamespaces = [${classes.join(", ")}],
-  durableObjectStorage = ${objects.length > 0 ? '(localDisk = "disk")' : "(none = void)"},
+  durableObjectStorage = ${classNames.length > 0 ? '(localDisk = "disk")' : "(none = void)"},
 );
 `;
 }

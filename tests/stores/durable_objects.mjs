@@ -35,7 +35,7 @@ export async function durableObjects({ report, folder, installed }) {
   );
   const version = programs.version(program);
   for (const date of DATES.map((date) => date ?? version)) {
-    const objects = ["UsedToken", "Broken", "Watched"];
+    const objects = { UsedToken: "UsedToken", Broken: "Broken", Watched: "Watched" };
     const worker = { program, folder, main: "worker.mjs", date, aliases, objects };
     const title = `workerd ${version} of ${date}, Durable Objects`;
     for (const topic of ["conformance", "objects", ...(date === version ? ["redeeming"] : [])]) {

@@ -15,9 +15,10 @@ const FORM = "application/x-www-form-urlencoded";
 const RIGHT = "01234";
 const WRONG = ["00000", "11111", "22222", "33333", "44444", "55555", "66666"];
 
-/** The built Worker under the names that the tests bind, its store asking the origin whether to fail. */
+/** The built Worker, its objects asking the origin whether to fail. */
 const MAIN = `
-import edge, { CodeTries as Tries, UsedToken as Used } from "./worker.js";
+import { CodeTries as Tries, UsedToken as Used } from "./worker.js";
+export { default } from "./worker.js";
 
 const faulty = (Real) => class extends Real {
   constructor(state, env) { super(state, env); this.origin = env.ORIGIN; }
@@ -32,10 +33,6 @@ const faulty = (Real) => class extends Real {
 };
 export class UsedToken extends faulty(Used) {}
 export class CodeTries extends faulty(Tries) {}
-export default {
-  fetch: (request, env, context) =>
-    edge.fetch(request, { ...env, USED_TOKENS: env.UsedToken, CODE_TRIES: env.CodeTries }, context),
-};
 `;
 
 /** One Worker for what needs no other settings. */
@@ -274,7 +271,7 @@ async function withEdge({ folder, site, origin, texts, log }, use) {
   for (const name of readdirSync(join(site, "edge"))) copyFileSync(join(site, "edge", name), join(own, name));
   write(own, "main.mjs", MAIN);
   const servers = { ORIGIN: origin.address, ASSETS: origin.address };
-  const objects = ["UsedToken", "CodeTries"];
+  const objects = { USED_TOKENS: "UsedToken", CODE_TRIES: "CodeTries" };
   const bindings = { texts, servers };
   const worker = { program, folder: own, main: "main.mjs", date: version(program), bindings, objects, log };
   await withWorker(worker, (url) => use(new Edge(url)));

@@ -53,18 +53,12 @@ export function* slim(subject) {
   yield [
     "calls that the end of the stack cuts off in the middle leave the instance working",
     () => {
-      const { createVerifier, inspect } = instantiate(cutOff(new WebAssembly.Instance(module), 100));
+      const { createVerifier, inspect } = instantiate(
+        cutOff(new WebAssembly.Instance(module), "verify", [...Array(100)].fill("before")),
+      );
       const verifier = createVerifier({ keys: activation.key, ...options });
-      const cut = () => {
-        try {
-          verifier.verify(activation.token, activate);
-        } catch (error) {
-          return error instanceof RangeError;
-        }
-        return false;
-      };
       for (let turn = 0; turn < 100; turn += 1) {
-        same(cut(), true, "cut off");
+        same(isCutOff(verifier, activation.token), true, "cut off");
       }
       for (let turn = 0; turn < 100; turn += 1) {
         same(verifier.verify(activation.token, activate).action, "activate", "a genuine link");
@@ -72,6 +66,26 @@ export function* slim(subject) {
       }
     },
   ];
+
+  for (const moment of ["before", "after"]) {
+    yield [
+      `a key whose loading was cut off ${moment} it took effect stands for no other`,
+      () => {
+        // The first key is loaded, and what cuts the second one off leaves it unknown which of the two the module has.
+        const { createVerifier } = instantiate(
+          cutOff(new WebAssembly.Instance(module), "load_key", [undefined, moment, undefined, moment]),
+        );
+        const right = createVerifier({ keys: activation.key, ...options });
+        const wrong = createVerifier({ keys: other.key, ...options });
+        same(right.verify(activation.token, activate).action, "activate", "the first key");
+        same(isCutOff(wrong, activation.token), true, "cut off while the second key is loaded");
+        same(right.verify(activation.token, activate).action, "activate", "the first key again");
+        same(isCutOff(wrong, activation.token), true, "cut off once more");
+        refusal(subject, "ERR_TOKEN_SIGNATURE", "the second key", () => wrong.verify(activation.token, activate));
+        same(right.verify(activation.token, activate).action, "activate", "the first key at last");
+      },
+    ];
+  }
 
   yield [
     "inspect needs no key",
@@ -104,19 +118,34 @@ export function* slim(subject) {
   }
 }
 
+/** Whether the end of the stack cuts a verification off. */
+function isCutOff(verifier, token) {
+  try {
+    verifier.verify(token, { action: "activate" });
+  } catch (error) {
+    return error instanceof RangeError;
+  }
+  return false;
+}
+
 /**
- * An instance whose first verifications end as they do where the engine finds no stack for a function that they call: what they
- * took of the module's own stack stays taken. Where exactly that happens by itself differs from engine to engine.
+ * An instance of which some calls of one function end as they do where the engine finds no stack for a function that they
+ * call: what they took of the module's own stack stays taken. Where exactly that happens by itself differs from engine to
+ * engine; the `moments` say of the first calls whether it is `"before"` or `"after"` they had their effect, or not at all.
  */
-function cutOff(instance, times) {
-  let left = times;
+function cutOff(instance, name, moments) {
+  const left = [...moments];
+  const whole = instance.exports[name];
   const exports = {
     ...instance.exports,
-    verify(...args) {
-      if (left === 0) {
-        return instance.exports.verify(...args);
+    [name](...args) {
+      const moment = left.shift();
+      if (moment === undefined) {
+        return whole(...args);
       }
-      left -= 1;
+      if (moment === "after") {
+        whole(...args);
+      }
       instance.exports.__stack_pointer.value -= 272;
       throw new RangeError("Maximum call stack size exceeded");
     },

@@ -156,7 +156,7 @@ export function makeGuard(given: GuardOptions): Guard {
     if (link.version === 3 && !checkCode) {
       return denied(
         GuardUnsupportedError,
-        "a v3 token covers no code: give createGuard checkCode, which knows it",
+        "a v3 token covers no code: give createGuard checkCode",
       );
     }
     if (!store.attempt) {

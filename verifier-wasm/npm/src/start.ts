@@ -64,7 +64,10 @@ export function startNow(keyLength: KeyLength, load: () => WebAssembly.Module): 
   return () => started;
 }
 
-/** The engine of each instance: two that share a memory would take each other's key for their own. */
+/**
+ * The engine of each instance: two that share a memory would take each other's key for their own, so the module lets itself
+ * be used by one. Another copy of this package does not find that one here, and is refused.
+ */
 const engines = new WeakMap<WebAssembly.Instance, Engine>();
 
 /** Starts a module that the caller has loaded. */
@@ -77,8 +80,9 @@ export function startLoaded(keyLength: KeyLength, source: unknown): Started {
     engines.set(instance, engine);
     return { engine, module };
   } catch (cause) {
-    throw new InvalidArgumentError("this is not the module in mailroom-verifier/verifier.wasm", {
-      cause,
-    });
+    throw new InvalidArgumentError(
+      "this is not the module in mailroom-verifier/verifier.wasm, or an instance of it that is in use already",
+      { cause },
+    );
   }
 }

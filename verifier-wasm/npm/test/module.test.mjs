@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
+import { pathToFileURL } from "node:url";
 import { constants, gzipSync } from "node:zlib";
 
 import { build } from "esbuild";
@@ -60,6 +61,16 @@ for (const kind of ["shared", "public"]) {
   });
 }
 
+test("an instance serves one copy of the package, whose keys no other copy can replace", async () => {
+  const slim = pathToFileURL(join(installed, "dist/slim.js")).href;
+  const [one, other] = await Promise.all([import(slim), import(`${slim}?another-copy`)]);
+  const instance = new WebAssembly.Instance(module);
+  one.instantiate(instance);
+  one.instantiate(instance);
+  assert.throws(() => other.instantiate(instance), { code: "ERR_INVALID_ARGUMENT", message: /in use already/ });
+  other.instantiate(new WebAssembly.Instance(module));
+});
+
 test("the module has one page of memory, and grows only by a store", () => {
   const { exports } = new WebAssembly.Instance(module);
   assert.equal(exports.memory.buffer.byteLength, 65_536);
@@ -98,6 +109,12 @@ for (const [entry, most] of [
     assert.ok(length <= most, `${length} bytes`);
   });
 }
+
+test("public.wasm has at most 13,000 bytes, gzipped", () => {
+  const content = readFileSync(join(installed, "dist", "public.wasm"));
+  const { length } = gzipSync(content, { level: constants.Z_BEST_COMPRESSION });
+  assert.ok(length <= 13_000, `${length} bytes`);
+});
 
 test("whoever imports only the errors gets no module with them", async () => {
   const contents =

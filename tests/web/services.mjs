@@ -128,11 +128,47 @@ async function origins(checks, site) {
     checks.same("well before the edge gives up", away.after < 4_500, true);
   });
   held.close();
+  await questionsOfTheOrigin(checks, site, database);
   for (const password of ["", "short"]) {
     const { status, said } = await ending(site, "origin", { ORIGIN_PASSWORD: password });
     checks.same(`the origin does not start with the password '${password}'`, status, 2);
     checks.same(`and says why, '${password}'`, said, /ORIGIN_PASSWORD has to be at least 16 characters/);
   }
+}
+
+/** What gets to a database that is slow to greet and never answers. */
+async function questionsOfTheOrigin(checks, site, database) {
+  let asked = "";
+  const slow = createServer((socket) => {
+    socket.on("error", () => undefined);
+    socket.once("data", () => {
+      // AuthenticationOk and ReadyForQuery.
+      setTimeout(() => socket.write(Buffer.from("520000000800000000" + "5a0000000549", "hex")), 700);
+      socket.on("data", (bytes) => (asked += bytes.toString("latin1")));
+    });
+  }).listen(0, "127.0.0.1");
+  await once(slow, "listening");
+  await withService(site, "origin", { ORIGIN_PASSWORD: PASSWORD, ...database(slow.address().port) }, async (url) => {
+    const init = {
+      method: "POST",
+      headers: { "Content-Type": JSON_TYPE, Authorization: `Bearer ${PASSWORD}` },
+      body: JSON.stringify({ secret: "ab".repeat(32), action: "activate" }),
+    };
+    await fetch(`${url}/redeem`, { ...init, signal: AbortSignal.timeout(200) }).catch(() => undefined);
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    checks.same("what nobody waits for is not asked", asked.includes("mailroom_redeem"), false);
+    const started = performance.now();
+    const { status, body } = await ask(`${url}/redeem`, init);
+    checks.same("what somebody waits for is", asked.includes("mailroom_redeem"), true);
+    checks.same(
+      "an answer that does not come is told",
+      `${status} ${body.message}`,
+      /^503 .*not known whether this was done/,
+    );
+    checks.same("as what nobody knows", "changed" in body, false);
+    checks.same("before the edge gives up", performance.now() - started < 4_500, true);
+  });
+  slow.close();
 }
 
 /** Runs a service of the site until `use` is over. */

@@ -48,9 +48,7 @@ impl Roles {
         let name = self.config.get_dbname().context("the URL of the database names none")?;
         let owner = self.config.get_user().context("the URL of the database names no user")?;
         let owners_password = String::from_utf8_lossy(self.config.get_password().unwrap_or_default());
-        let role = |kind: &str, password: &str| {
-            json!({ "user": format!("{}_{kind}", self.prefix), "password": password })
-        };
+        let role = |kind: &str, password: &str| json!({ "user": format!("{}_{kind}", self.prefix), "password": password });
         Ok(json!({
             "database": { "host": host, "port": port, "name": name },
             "owner": { "user": owner, "password": owners_password },

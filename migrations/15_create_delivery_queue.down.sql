@@ -6,6 +6,7 @@ DROP VIEW deliveries;
 
 DROP FUNCTION mailroom_retry(bigint[]);
 DROP FUNCTION mailroom_prospect(timestamptz, integer);
+DROP FUNCTION mailroom_tidy(bigint, bigint, timestamptz, integer);
 DROP FUNCTION mailroom_tend(bigint, text, uuid[], bigint, timestamptz);
 DROP FUNCTION mailroom_exchange(
     bigint, uuid[], uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint,

@@ -24,6 +24,7 @@ CREATE TABLE pending (
     attempts integer NOT NULL DEFAULT 0,
     failures smallint NOT NULL DEFAULT 0,
     priority smallint NOT NULL,
+    refused_at timestamptz,
 
     CONSTRAINT pending_pkey PRIMARY KEY (token)
 ) WITH (
@@ -50,6 +51,9 @@ COMMENT ON COLUMN pending.due_at IS
 COMMENT ON COLUMN pending.attempts IS 'How often it has been handed over.';
 COMMENT ON COLUMN pending.failures IS 'How many of these were refused.';
 COMMENT ON COLUMN pending.priority IS '0 for recoveries, which somebody waits for, 1 for activations.';
+COMMENT ON COLUMN pending.refused_at IS
+    'When it was refused, if it waits for that reason; null for all others, which nothing but a clock that was set back keeps'
+    ' waiting.';
 COMMENT ON CONSTRAINT pending_pkey ON pending IS 'Serves coming back: a token waits once, however often it is put back.';
 COMMENT ON INDEX pending_priority_due_at_idx IS
     'Serves claiming: the oldest of each priority, from the time on before which nothing waits any more. What is due later'
@@ -84,6 +88,7 @@ CREATE TABLE leases (
     batch uuid NOT NULL,
     holder bigint NOT NULL,
     claimed_at timestamptz NOT NULL,
+    renewed_at timestamptz NOT NULL,
     ends_at timestamptz NOT NULL,
     due_at timestamptz NOT NULL,
     tokens bigint[] NOT NULL,
@@ -115,6 +120,7 @@ COMMENT ON TABLE leases IS
 COMMENT ON COLUMN leases.batch IS 'The batch''s name, chosen at random by the collector before it claims.';
 COMMENT ON COLUMN leases.holder IS 'The collector, as in collectors.';
 COMMENT ON COLUMN leases.claimed_at IS 'When it was claimed.';
+COMMENT ON COLUMN leases.renewed_at IS 'When the collector said last that it has it.';
 COMMENT ON COLUMN leases.ends_at IS 'When anybody may take it over. Put off as long as the collector lives.';
 COMMENT ON COLUMN leases.due_at IS
     'When the one of its tokens fell due that has waited longest. Tokens that come back unsent come back to this place in the'
@@ -259,7 +265,7 @@ BEGIN
         SELECT token, epoch, holder, batch, attempt, 'lapsed' FROM items
     )
     INSERT INTO pending (token, due_at, attempts, failures, priority)
-    SELECT token, due_at, attempt, failures, priority FROM items
+    SELECT token, least(due_at, mailroom_clock()), attempt, failures, priority FROM items
     ON CONFLICT DO NOTHING;
 END;
 $$;
@@ -350,6 +356,12 @@ BEGIN
                 item.priority,
                 exceptions.wait,
                 exceptions.reason,
+                -- What expires before its pause is over waits until then, so that it is counted then.
+                (
+                    SELECT greatest(expires_at::double precision - too_late::double precision, 0::double precision)
+                    FROM tokens
+                    WHERE id = item.token AND exceptions.kind = 'error'
+                ) AS lifetime,
                 CASE
                     WHEN exceptions.kind IS NULL THEN 'sent'
                     WHEN exceptions.kind = 'error' AND item.failures::integer + 1 >= max_attempts THEN 'dead'
@@ -379,26 +391,31 @@ BEGIN
             WHERE outcome = 'dead'
             ON CONFLICT DO NOTHING
         )
-        INSERT INTO pending (token, due_at, attempts, failures, priority)
+        INSERT INTO pending (token, due_at, attempts, failures, priority, refused_at)
         SELECT
             token,
             CASE
-                WHEN outcome = 'unanswered' THEN due_at
-                -- As the sender wants it, within a day.
-                WHEN wait IS NOT NULL
-                THEN mailroom_clock() + interval '1 millisecond' * least(wait, 86400000::bigint)::double precision
-                -- Doubling from the first pause up to a minute; between half and all of that, so that what failed together
-                -- does not come back together.
-                ELSE mailroom_clock() + interval '1 millisecond'
-                    * least(
-                        backoff::double precision * power(2::double precision, least(failures::integer, 30)::double precision),
-                        greatest(backoff, 60000::bigint)::double precision
-                    )
-                    * (0.5::double precision + random() / 2::double precision)
+                -- To its place, which lies in the future only if the clock was set back.
+                WHEN outcome = 'unanswered' THEN least(due_at, mailroom_clock())
+                ELSE epoch + interval '1 millisecond' * least(
+                    CASE
+                        -- As the sender wants it, within a day.
+                        WHEN wait IS NOT NULL THEN least(wait, 86400000::bigint)::double precision
+                        -- Doubling from the first pause up to a minute; between half and all of that, so that what failed
+                        -- together does not come back together.
+                        ELSE least(
+                            backoff::double precision
+                                * power(2::double precision, least(failures::integer, 30)::double precision),
+                            greatest(backoff, 60000::bigint)::double precision
+                        ) * (0.5::double precision + random() / 2::double precision)
+                    END,
+                    lifetime * 1000::double precision
+                )
             END,
             attempt,
             CASE WHEN outcome = 'unanswered' THEN failures ELSE least(failures::integer + 1, 32767)::smallint END,
-            priority
+            priority,
+            CASE WHEN outcome = 'error' THEN epoch END
         FROM items
         WHERE outcome IN ('error', 'unanswered')
         ON CONFLICT DO NOTHING;
@@ -411,7 +428,7 @@ BEGIN
             DELETE FROM leases WHERE batch = ANY (released) AND holder = collector RETURNING *
         )
         INSERT INTO pending (token, due_at, attempts, failures, priority)
-        SELECT item.token, gone.due_at, item.attempt - 1, item.failures, item.priority
+        SELECT item.token, least(gone.due_at, mailroom_clock()), item.attempt - 1, item.failures, item.priority
         FROM gone
         CROSS JOIN LATERAL ROWS FROM (
             pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
@@ -541,10 +558,11 @@ BEGIN
         FROM (SELECT token, due_at, attempts, failures, priority FROM taken ORDER BY number) AS in_order
     ),
     leased AS (
-        INSERT INTO leases (batch, holder, claimed_at, ends_at, due_at, tokens, attempts, failures, priorities)
+        INSERT INTO leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities)
         SELECT
             wanted[nth],
             collector,
+            epoch,
             epoch,
             epoch + interval '1 millisecond' * lease::double precision,
             due_at,
@@ -653,7 +671,8 @@ COMMENT ON FUNCTION mailroom_exchange(
     'For collectors: settles batches, gives batches back, and claims batches of what is due. Spans are milliseconds, but for'
     ' min_lifetime, in seconds.';
 
--- What a collector does now and then: says that it lives and what it holds, and tidies up for all.
+-- What a collector does every few seconds: says that it lives and what it holds, and gives back what nobody holds any more.
+-- Leases lapse if it takes too long, so nothing in it grows with the number of tokens that wait or are parked.
 CREATE FUNCTION mailroom_tend(collector bigint, name text, held uuid[], lease bigint, since timestamptz)
 RETURNS TABLE (batch uuid)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
@@ -670,7 +689,7 @@ BEGIN
     -- Own leases, also lapsed ones that nobody has taken over.
     WITH renewed AS (
         UPDATE leases
-        SET ends_at = epoch + interval '1 millisecond' * lease::double precision
+        SET renewed_at = epoch, ends_at = epoch + interval '1 millisecond' * lease::double precision
         WHERE batch = ANY (held) AND holder = collector
         RETURNING batch
     )
@@ -684,7 +703,7 @@ BEGIN
         RETURNING *
     )
     INSERT INTO pending (token, due_at, attempts, failures, priority)
-    SELECT item.token, gone.due_at, item.attempt - 1, item.failures, item.priority
+    SELECT item.token, least(gone.due_at, mailroom_clock()), item.attempt - 1, item.failures, item.priority
     FROM gone
     CROSS JOIN LATERAL ROWS FROM (
         pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
@@ -692,59 +711,18 @@ BEGIN
     ) AS item (token, attempt, failures, priority)
     ON CONFLICT DO NOTHING;
 
-    PERFORM return_lapsed_leases(horizon);
-
-    -- Parked tokens that have expired, or were used or deleted.
-    WITH
-    ended AS MATERIALIZED (
-        SELECT token FROM parked
-        WHERE expires_at <= floor(extract(epoch FROM epoch))::bigint
-            OR NOT EXISTS (SELECT FROM tokens WHERE id = parked.token AND consumed_at IS NULL)
-        LIMIT 10000
+    -- Leases that were renewed in the future: the clock was set back. Who lives renews them within their time, which begins
+    -- now; what nobody renews lapses.
+    UPDATE leases
+    SET renewed_at = epoch, ends_at = epoch + (ends_at - renewed_at)
+    WHERE batch = ANY (ARRAY(
+        SELECT misplaced.batch
+        FROM leases AS misplaced
+        WHERE ends_at > epoch + interval '1 second' AND renewed_at > epoch + interval '1 second'
         FOR UPDATE SKIP LOCKED
-    ),
-    gone AS (
-        DELETE FROM parked WHERE token = ANY (ARRAY(SELECT token FROM ended)) RETURNING token, attempts
-    )
-    INSERT INTO handovers (token, happened_at, holder, attempt, outcome)
-    SELECT
-        gone.token,
-        epoch,
-        collector,
-        gone.attempts,
-        CASE
-            WHEN EXISTS (SELECT FROM tokens WHERE id = gone.token AND consumed_at IS NULL) THEN 'expired'::delivery_outcome
-            ELSE 'cancelled'::delivery_outcome
-        END
-    FROM gone;
+    ));
 
-    -- Parked tokens whose account has the right status all the same: a transaction of a stricter isolation level that
-    -- changed it did not see them.
-    WITH
-    ready AS MATERIALIZED (
-        SELECT parked.token
-        FROM parked
-        CROSS JOIN LATERAL (
-            SELECT tokens.action FROM tokens WHERE id = parked.token OFFSET 0
-        ) AS candidate
-        CROSS JOIN LATERAL (
-            SELECT accounts.status FROM accounts WHERE id = parked.account OFFSET 0
-        ) AS account
-        WHERE account.status::text = status_needed_by(candidate.action)::text
-        LIMIT 10000
-        FOR UPDATE OF parked SKIP LOCKED
-    ),
-    gone AS (
-        DELETE FROM parked WHERE token = ANY (ARRAY(SELECT token FROM ready)) RETURNING *
-    )
-    INSERT INTO pending (token, due_at, attempts, failures, priority)
-    SELECT token, mailroom_clock(), attempts, failures, priority FROM gone
-    ON CONFLICT DO NOTHING;
-
-    -- New tokens that lie in the future: the clock was set back.
-    UPDATE pending
-    SET due_at = mailroom_clock()
-    WHERE priority IN (0::smallint, 1::smallint) AND due_at > epoch + interval '1 second' AND attempts = 0;
+    PERFORM return_lapsed_leases(horizon);
 
     RETURN QUERY SELECT * FROM pg_catalog.unnest(kept);
 END;
@@ -753,6 +731,131 @@ $$;
 COMMENT ON FUNCTION mailroom_tend(bigint, text, uuid[], bigint, timestamptz) IS
     'For collectors: renews the leases held, answers which of them still are, and returns to the queue what others or lost'
     ' answers left behind. The span is milliseconds.';
+
+-- What a collector does now and then when it is otherwise fine. Nobody needs it soon, so it goes round in small parts: it looks
+-- at some thousand rows, and stops after a tenth of a second.
+--
+-- Locks: rows of parked that are ready or over, which waits for nobody, and rows of pending that nobody claims yet.
+CREATE FUNCTION mailroom_tidy(
+    collector bigint,
+    parked_after bigint,
+    later_after timestamptz,
+    most integer,
+    OUT parked_through bigint,
+    OUT later_through timestamptz
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom_clock();
+    second bigint := floor(extract(epoch FROM epoch))::bigint;
+    later timestamptz := greatest(epoch + interval '1 second', later_after);
+    began timestamptz := clock_timestamp();
+    at_token bigint := coalesce(parked_after, '-9223372036854775808'::bigint);
+    seen integer;
+    last_seen bigint;
+    looks integer := 0;
+BEGIN
+    LOOP
+        WITH
+        looked_at AS MATERIALIZED (
+            SELECT token, account, expires_at FROM parked WHERE token > at_token ORDER BY token LIMIT 500
+        ),
+        judged AS MATERIALIZED (
+            SELECT
+                looked_at.token,
+                CASE
+                    WHEN candidate.id IS NULL OR candidate.consumed_at IS NOT NULL THEN 'cancelled'
+                    WHEN looked_at.expires_at <= second THEN 'expired'
+                    -- All the same: a transaction of a stricter isolation level that changed the status did not see them.
+                    WHEN account.status = candidate.needed_status THEN 'ready'
+                END AS verdict
+            FROM looked_at
+            LEFT JOIN LATERAL (
+                SELECT
+                    id,
+                    consumed_at,
+                    -- As status_needed_by() has it.
+                    CASE tokens.action::text
+                        WHEN 'activation' THEN 'provisioned'
+                        WHEN 'password_recovery' THEN 'active'
+                    END AS needed_status
+                FROM tokens
+                WHERE id = looked_at.token
+                OFFSET 0
+            ) AS candidate ON true
+            LEFT JOIN LATERAL (
+                SELECT status::text FROM accounts WHERE id = looked_at.account OFFSET 0
+            ) AS account ON true
+        ),
+        locked AS MATERIALIZED (
+            SELECT token FROM parked
+            WHERE token = ANY (ARRAY(SELECT token FROM judged WHERE verdict IS NOT NULL))
+            FOR UPDATE SKIP LOCKED
+        ),
+        gone AS (
+            DELETE FROM parked WHERE token = ANY (ARRAY(SELECT token FROM locked)) RETURNING *
+        ),
+        logged AS (
+            INSERT INTO handovers (token, happened_at, holder, attempt, outcome)
+            SELECT gone.token, epoch, collector, gone.attempts, judged.verdict::delivery_outcome
+            FROM gone
+            JOIN judged ON judged.token = gone.token
+            WHERE judged.verdict <> 'ready'
+        ),
+        back AS (
+            INSERT INTO pending (token, due_at, attempts, failures, priority)
+            SELECT gone.token, mailroom_clock(), gone.attempts, gone.failures, gone.priority
+            FROM gone
+            JOIN judged ON judged.token = gone.token
+            WHERE judged.verdict = 'ready'
+            ON CONFLICT DO NOTHING
+        )
+        SELECT count(*)::integer, max(token) INTO seen, last_seen FROM looked_at;
+
+        EXIT WHEN seen < 500;
+
+        at_token := last_seen;
+        looks := looks + seen;
+
+        IF looks >= most OR clock_timestamp() - began > interval '100 milliseconds' THEN
+            parked_through := at_token;
+            EXIT;
+        END IF;
+    END LOOP;
+
+    -- What waits for its time has been refused before. All else that lies in the future lies there because the clock was set
+    -- back, and so does what was refused in the future. Rows of the same time are looked at together.
+    SELECT min(bound.due_at) INTO later_through
+    FROM (
+        (
+            SELECT due_at FROM pending
+            WHERE priority = 0::smallint AND due_at > later
+            ORDER BY due_at
+            OFFSET most LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT due_at FROM pending
+            WHERE priority = 1::smallint AND due_at > later
+            ORDER BY due_at
+            OFFSET most LIMIT 1
+        )
+    ) AS bound;
+
+    UPDATE pending
+    SET due_at = mailroom_clock()
+    WHERE priority IN (0::smallint, 1::smallint)
+        AND due_at > later
+        AND due_at <= coalesce(later_through, 'infinity'::timestamptz)
+        AND (refused_at IS NULL OR refused_at > epoch + interval '1 second');
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom_tidy(bigint, bigint, timestamptz, integer) IS
+    'For collectors: clears parked tokens away that have expired, or were used or deleted, returns those that can be sent, and'
+    ' makes due what lies in the future for no other reason than a clock that was set back; looks at the next ones after a'
+    ' token and after a time, somewhat more than most of each, and answers how far it came, null at the end.';
 
 -- Asked by a collector before it sleeps, and now and then. Sees rows that others are just claiming, which may fail to, and such
 -- as turn out to be ineligible, which a claim clears away.
@@ -895,6 +998,7 @@ BEGIN
         'mailroom_prospect(timestamptz, integer)',
         'return_lapsed_leases(timestamptz)',
         'mailroom_tend(bigint, text, uuid[], bigint, timestamptz)',
+        'mailroom_tidy(bigint, bigint, timestamptz, integer)',
         'mailroom_retry(bigint[])',
         'mailroom_exchange(bigint, uuid[], uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, uuid[], integer,'
         ' boolean, integer, integer, timestamptz, timestamptz, bigint, bigint)'
@@ -909,6 +1013,9 @@ BEGIN
             EXECUTE format('ALTER FUNCTION %s SET jit = off', signature);
         END IF;
     END LOOP;
+
+    -- Rows that are locked are passed over; a table that is locked is not waited for either.
+    EXECUTE 'ALTER FUNCTION mailroom_tidy(bigint, bigint, timestamptz, integer) SET lock_timeout = 300';
 END;
 $$;
 

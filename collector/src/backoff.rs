@@ -6,7 +6,7 @@ const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// The pauses after failures in a row.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Backoff {
     next: Duration,
     longest: Duration,

@@ -25,6 +25,7 @@ use tokio::sync::watch;
 use tokio::time::sleep_until;
 
 use crate::batcher::Batcher;
+use crate::complaints::{Complaints, NAMED, listed, withheld};
 use crate::config::CollectSettings;
 use crate::connection::Connection;
 use crate::line::{Line, LineFormat};
@@ -32,8 +33,13 @@ use crate::outbox::{Attended, Outbox, STALE};
 use crate::prefetch::Prefetch;
 use crate::queue::{BatchId, Claim, Queue, QueueError, Want};
 use crate::shutdown::{Stop, stopped};
+use crate::signer::Unfit;
 use crate::sink::{Sink, SinkError};
 use crate::sleeper::{Outcome, Sleeper};
+
+/// How long what is under way may go on when the collector is to stop. A database that answers nothing must not hold up the
+/// end; one that is at work should not be told the same twice.
+const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// Why the collector ended without having been told to.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +72,9 @@ pub struct Collector<Q, S> {
     polled: Instant,
     /// No claim before this time.
     paused_until: Option<Instant>,
+    complaints: Complaints,
+    /// Whether it was told to stop, and finishes what it has.
+    is_ending: bool,
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
@@ -97,14 +106,16 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             hints_seen: 0,
             polled: now,
             paused_until: None,
+            complaints: Complaints::default(),
+            is_ending: false,
         }
     }
 
     /// Collects until it is told to stop.
     ///
     /// # Errors
-    /// The reader is gone, or the database lacks what the queue needs when it is opened for the first time. A database
-    /// that is away is waited for.
+    /// The reader is gone, the database lacks what the queue needs when it is opened for the first time, or another queue has
+    /// taken its place at any time. A database that is away is waited for.
     pub async fn run(mut self) -> Result<(), CollectError> {
         let outcome = self.collect().await;
         self.finish(outcome.is_ok()).await;
@@ -190,7 +201,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if !self.connection.is_open() {
             return self.open().await;
         }
-        if is_due(self.outbox.stale_at()) {
+        let recalls = is_due(self.outbox.stale_at());
+        if recalls {
             let batches = self.outbox.recall_from_slow_reader();
             self.release(&batches);
             self.paused_until = Some(now + STALE);
@@ -202,7 +214,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if self.connection.is_open() && is_due(self.look_at(now)) {
             return self.look(settles).await;
         }
-        if settles {
+        // What was taken back is another collector's at once, also if there is no room here for a look.
+        if (settles || recalls) && self.connection.is_open() {
             self.settle().await?;
         }
         Ok(true)
@@ -219,6 +232,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             Attended::Done(Err(QueueError::Unusable(reason))) if !self.connection.was_open() => {
                 return Err(CollectError::Queue(reason));
             }
+            Attended::Done(Err(QueueError::Superseded(reason))) => return Err(CollectError::Queue(reason)),
             Attended::Done(Err(error)) => self.lost(&error),
         }
         Ok(true)
@@ -226,9 +240,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     async fn settle(&mut self) -> Result<(), CollectError> {
         let settlements = self.outbox.take_settlements(Instant::now());
-        // Not broken off by a stop: it is short, and what it records need not go out again. If it fails, the queue
-        // itself keeps them.
-        let attended = self.outbox.attend(None, self.queue.exchange(settlements, None));
+        // Not broken off by a stop unless it takes long: what it records need not go out again. If it fails, the queue itself
+        // keeps them.
+        let stop = (!self.is_ending).then_some(&mut self.stop);
+        let exchange = self.queue.exchange(settlements, None);
+        let attended = self.outbox.attend_to_the_end(stop, LAST_WORD, exchange);
         if let Attended::Done(Err(error)) = attended.await? {
             self.lost(&error);
         }
@@ -236,7 +252,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     async fn tend(&mut self) -> Result<(), CollectError> {
-        match self.outbox.attend(None, self.queue.tend()).await? {
+        let stop = (!self.is_ending).then_some(&mut self.stop);
+        match self.outbox.attend_to_the_end(stop, LAST_WORD, self.queue.tend()).await? {
             Attended::Done(Err(error)) => self.lost(&error),
             Attended::Done(Ok(lost)) if !lost.is_empty() => {
                 tracing::warn!(
@@ -269,6 +286,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let exchange = self.queue.exchange(settlements, Some(want));
         match self.outbox.attend(Some(&mut self.stop), exchange).await? {
             Attended::Stopped => return Ok(false),
+            Attended::Done(Err(QueueError::Superseded(reason))) => return Err(CollectError::Queue(reason)),
             Attended::Done(Err(error)) => self.lost(&error),
             Attended::Done(Ok(claim)) => {
                 if let Some(sentence) = self.connection.worked(Instant::now()) {
@@ -289,11 +307,23 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let signer = Arc::clone(&self.signer.borrow());
         for batch in claim.batches {
             let line = Line::of(&batch, &signer, self.line_format);
-            for (id, reason) in &line.passed {
-                tracing::warn!(token = id, "this token is passed and gets no mail: {reason}");
-            }
+            self.tell_of_passed(&line.passed);
             self.outbox.send(batch.id, batch.name, line);
         }
+    }
+
+    fn tell_of_passed(&mut self, passed: &[(i64, Unfit)]) {
+        if passed.is_empty() {
+            return;
+        }
+        let (named, others) = if self.queue.keeps_reasons() {
+            let Some(others) = self.complaints.admit(Instant::now()) else { return };
+            (NAMED, others)
+        } else {
+            (usize::MAX, 0)
+        };
+        let (count, list) = (passed.len(), listed(passed, named));
+        tracing::warn!("{count} tokens are passed and get no mail: {list}{}", withheld(others));
     }
 
     /// Takes back what was sent and not begun, so that it is judged again or left to another collector.

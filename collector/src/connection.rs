@@ -64,7 +64,9 @@ impl Connection {
         self.is_open = false;
         let pause = match error {
             QueueError::Taken(_) => TAKEN_PAUSE,
-            QueueError::Unavailable(_) | QueueError::Unusable(_) => self.backoff.pause(),
+            QueueError::Unavailable(_) | QueueError::Unusable(_) | QueueError::Superseded(_) => {
+                self.backoff.pause()
+            }
         };
         self.next_attempt = now + pause;
         self.outage.failed(&error.to_string(), now)

@@ -7,6 +7,7 @@ pub mod backoff;
 pub mod batcher;
 pub mod collector;
 pub mod commands;
+pub mod complaints;
 pub mod config;
 pub mod connection;
 pub mod keys;

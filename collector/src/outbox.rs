@@ -6,6 +6,8 @@ use std::mem;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use tokio::time::sleep_until;
+
 use crate::line::Line;
 use crate::prefetch::Prefetch;
 use crate::queue::{BatchId, Exception, Settlement};
@@ -30,6 +32,7 @@ pub struct Outbox<S> {
     settled_at: Option<Instant>,
     /// Batches that the reader will never read, of which the queue was not told.
     returned: Vec<BatchId>,
+    stop_noticed: Option<Instant>,
 }
 
 /// What there is room for.
@@ -60,6 +63,7 @@ impl<S: Sink> Outbox<S> {
             unsettled: Vec::new(),
             settled_at: None,
             returned: Vec::new(),
+            stop_noticed: None,
         }
     }
 
@@ -110,21 +114,44 @@ impl<S: Sink> Outbox<S> {
     /// Nothing more will be taken; the work is broken off.
     pub async fn attend<T>(
         &mut self,
-        mut stop: Option<&mut Stop>,
+        stop: Option<&mut Stop>,
         work: impl Future<Output = T>,
     ) -> Result<Attended<T>, SinkError> {
-        let mut work = pin!(work);
+        self.attend_to_the_end(stop, Duration::ZERO, work).await
+    }
+
+    /// [`attend`](Self::attend) to work that still gets some time if the collector is to stop.
+    ///
+    /// # Errors
+    /// Nothing more will be taken; the work is broken off.
+    pub async fn attend_to_the_end<T>(
+        &mut self,
+        stop: Option<&mut Stop>,
+        time: Duration,
+        work: impl Future<Output = T>,
+    ) -> Result<Attended<T>, SinkError> {
+        let (mut work, mut stop) = (pin!(work), pin!(stopped_if_asked(stop)));
+        let mut end = None;
         loop {
             tokio::select! {
                 biased;
                 // Before the stop: work that was never begun knows nothing of the settlements that it was given.
                 done = &mut work => return Ok(Attended::Done(done)),
-                () = stopped_if_asked(stop.as_deref_mut()) => return Ok(Attended::Stopped),
+                () = &mut stop, if end.is_none() => {
+                    let now = *self.stop_noticed.get_or_insert_with(Instant::now);
+                    end = Some(now + time);
+                }
+                () = wait_until(end) => return Ok(Attended::Stopped),
                 changed = self.changed() => {
                     changed?;
                 }
             }
         }
+    }
+
+    /// When work was first found to be in the way of a stop.
+    pub fn stop_noticed(&self) -> Option<Instant> {
+        self.stop_noticed
     }
 
     /// When to tell the queue what the reader has, if there is something to tell.
@@ -139,11 +166,8 @@ impl<S: Sink> Outbox<S> {
         mem::take(&mut self.unsettled)
     }
 
-    /// When lines wait too long to be begun, if any wait and their number follows the reader.
+    /// When lines wait too long to be begun, if any wait.
     pub fn stale_at(&self) -> Option<Instant> {
-        if self.prefetch.is_fixed() {
-            return None;
-        }
         self.sink.waiting_since().map(|since| since + STALE)
     }
 
@@ -171,6 +195,11 @@ impl<S: Sink> Outbox<S> {
         }
     }
 
+    /// How long the queue gets at the end to record what the reader took last.
+    pub fn time_to_record(&self) -> Duration {
+        self.sink.time_to_record()
+    }
+
     /// Nothing more is sent; returns until when the reader may take what is on its way.
     pub fn close(&mut self, now: Instant) -> Instant {
         let by = now + self.sink.grace();
@@ -192,7 +221,7 @@ impl<S: Sink> Outbox<S> {
         self.sink.is_closed()
     }
 
-    /// [`Outbox::recall`] because the reader is slow: less is sent from now on.
+    /// [`Outbox::recall`] because the reader is slow: less is sent from now on, or until it goes on.
     pub fn recall_from_slow_reader(&mut self) -> Vec<BatchId> {
         let batches = self.recall();
         self.prefetch.recalled(self.sink.in_flight());
@@ -213,6 +242,13 @@ impl<S: Sink> Outbox<S> {
             self.unsettled.push(Settlement { batch: taken.batch, exceptions });
         }
         self.unsettled.len() > before
+    }
+}
+
+async fn wait_until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time.into()).await,
+        None => pending().await,
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Prefetch {
     /// The bounds of `batches`.
     least: usize,
     most: usize,
+    /// How many there may be until the reader goes on: what is sent beyond that would be recalled again.
+    held_back_to: Option<usize>,
     /// How many batches must have been taken since the last change before the number may shrink again: those that
     /// were sent before a change say nothing about it.
     unaffected: usize,
@@ -44,19 +46,21 @@ impl Prefetch {
                 (count, count, count)
             }
         };
-        Self { batches: first.min(most), least, most, unaffected: 0 }
+        Self { batches: first.min(most), least, most, held_back_to: None, unaffected: 0 }
     }
 
     /// How many batches to claim while `in_flight` are on their way.
     ///
     /// Nothing until half of them are taken, so that a fast reader does not cost a round trip a batch.
     pub fn wanted(&self, in_flight: usize) -> usize {
-        let free = self.batches.saturating_sub(in_flight);
-        if free >= self.batches.div_ceil(2) { free } else { 0 }
+        let batches = self.held_back_to.map_or(self.batches, |most| most.min(self.batches));
+        let free = batches.saturating_sub(in_flight);
+        if free >= batches.div_ceil(2) { free } else { 0 }
     }
 
     /// A batch was taken this long after it was sent.
     pub fn taken(&mut self, after: Duration) {
+        self.held_back_to = None;
         self.unaffected = self.unaffected.saturating_sub(1);
         if after <= FAST {
             self.batches = (self.batches + 1).min(self.most);
@@ -67,13 +71,9 @@ impl Prefetch {
 
     /// Batches had to be recalled, because the reader took nothing for a while; `in_flight` were not.
     pub fn recalled(&mut self, in_flight: usize) {
+        self.held_back_to = Some(in_flight.max(1));
         self.unaffected = in_flight;
         self.batches = in_flight.clamp(self.least, self.most);
-    }
-
-    /// Whether the number does not follow the reader.
-    pub fn is_fixed(&self) -> bool {
-        self.least == self.most
     }
 
     fn shrink(&mut self) {
@@ -150,6 +150,21 @@ mod tests {
         (0..20).for_each(|_| prefetch.taken(SLOW * 2));
         (0..20).for_each(|_| prefetch.taken(FAST));
         assert_eq!(prefetch.wanted(0), 7);
+    }
+
+    #[test]
+    fn a_number_in_the_settings_comes_back_as_soon_as_the_reader_goes_on() {
+        let mut prefetch = Prefetch::new(config::Prefetch::Batches(50), 10);
+        prefetch.recalled(20);
+        // Nothing that would only have to be recalled again.
+        assert_eq!(prefetch.wanted(20), 0);
+        prefetch.taken(SLOW * 2);
+        assert_eq!(prefetch.wanted(19), 31);
+        // A reader that has begun nothing yet is offered a line, or it could never go on.
+        prefetch.recalled(0);
+        assert_eq!(prefetch.wanted(0), 1);
+        prefetch.taken(FAST);
+        assert_eq!(prefetch.wanted(0), 50);
     }
 
     #[test]

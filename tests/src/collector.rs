@@ -1,7 +1,7 @@
 //! A running `mailroom collect`, its reader and its log.
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +9,8 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program;
@@ -244,15 +246,40 @@ pub fn items(line: &str) -> Result<Vec<Item>> {
     Ok(fields.chunks(5).map(item).collect())
 }
 
-/// Reads one line byte by byte, so that nothing behind it is taken out of the pipe.
-pub fn read_one_line(pipe: &mut impl Read) -> Result<String> {
+/// Reads one line byte by byte, so that nothing behind it is taken out of the pipe. Fails if it does not come soon.
+pub fn read_one_line(pipe: &mut (impl Read + AsFd)) -> Result<String> {
+    read_one_line_within(pipe, PATIENCE)
+}
+
+fn read_one_line_within(pipe: &mut (impl Read + AsFd), patience: Duration) -> Result<String> {
+    let end = Instant::now() + patience;
     let mut line = Vec::new();
     let mut byte = [0];
+    let mut unread = 0;
     while line.last() != Some(&b'\n') {
+        if unread == 0 {
+            unread = wait_for_bytes(pipe, end).with_context(|| {
+                format!("no whole line in {patience:?}, only {:?}", String::from_utf8_lossy(&line))
+            })?;
+        }
         pipe.read_exact(&mut byte).context("the output ended within a line")?;
         line.push(byte[0]);
+        unread -= 1;
     }
     Ok(String::from_utf8(line)?)
+}
+
+/// How many bytes can be read without waiting; one at the end of the output, too, which a read then finds.
+fn wait_for_bytes(pipe: &impl AsFd, end: Instant) -> Result<u64> {
+    loop {
+        let left = Timespec::try_from(end.saturating_duration_since(Instant::now()))?;
+        match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&left)) {
+            Ok(0) => bail!("nothing comes"),
+            Ok(_) => return Ok(ioctl_fionread(pipe)?.max(1)),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Waits until something is so.
@@ -263,4 +290,29 @@ pub fn wait_until(mut condition: impl FnMut() -> bool) -> Result<()> {
         sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Write, pipe};
+
+    #[test]
+    fn one_line_is_taken_and_what_follows_is_left() {
+        let (mut reader, mut writer) = pipe().unwrap();
+        writer.write_all(b"one\ntwo").unwrap();
+        assert_eq!(read_one_line(&mut reader).unwrap(), "one\n");
+        assert_eq!(ioctl_fionread(&reader).unwrap(), 3);
+        drop(writer);
+        let error = read_one_line(&mut reader).unwrap_err();
+        assert_eq!(error.to_string(), "the output ended within a line");
+    }
+
+    #[test]
+    fn a_line_that_does_not_come_is_not_waited_for_for_ever() {
+        let (mut reader, mut writer) = pipe().unwrap();
+        writer.write_all(b"half").unwrap();
+        let error = read_one_line_within(&mut reader, Duration::from_millis(20)).unwrap_err();
+        assert_eq!(error.to_string(), "no whole line in 20ms, only \"half\"");
+    }
 }

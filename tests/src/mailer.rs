@@ -1,5 +1,6 @@
 //! The sender of a test: what `mailroom collect --sender` runs, with its answers given here.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -23,8 +24,8 @@ pub enum Manner {
     Sent(Duration),
     /// Not at all.
     Silent,
-    /// As senders may that are not well: late, in part, twice, in nonsense, for a batch that never was, or not at all; most
-    /// often well. The same seed answers the same way.
+    /// As senders may that are not well: late, in part, twice, in nonsense, for a batch that never was, with refusals, or not at
+    /// all; most often well. The same seed answers the same way.
     Odd(u64),
 }
 
@@ -42,6 +43,8 @@ struct Shared {
     manner: Mutex<Manner>,
     /// The processes of collectors that run, by the collector's name.
     processes: Mutex<Vec<(String, u32)>>,
+    /// How often each kind of odd answer was given.
+    oddities: Mutex<BTreeMap<&'static str, usize>>,
 }
 
 impl Mailer {
@@ -53,6 +56,7 @@ impl Mailer {
             recorder: recorder.clone(),
             manner: Mutex::new(Manner::Sent(Duration::ZERO)),
             processes: Mutex::default(),
+            oddities: Mutex::default(),
         });
         let mailer = Self { program: program.to_owned(), folder, shared: Arc::clone(&shared) };
         thread::spawn(move || {
@@ -73,6 +77,11 @@ impl Mailer {
     /// Answers in another manner from now on.
     pub fn answer(&self, manner: Manner) {
         *lock(&self.shared.manner) = manner;
+    }
+
+    /// How often each kind of odd answer was given since this was last asked.
+    pub fn take_oddities(&self) -> BTreeMap<&'static str, usize> {
+        std::mem::take(&mut *lock(&self.shared.oddities))
     }
 
     /// Sends a signal to the senders of a collector that run, and returns how many there were.
@@ -114,8 +123,15 @@ impl Shared {
                 }
             };
             answer.at = Instant::now() + answer.after;
-            for id in &answer.refused {
-                *self.recorder.seen().refused.entry(*id).or_default() += 1;
+            if let Some(oddity) = answer.oddity {
+                *lock(&self.oddities).entry(oddity).or_default() += 1;
+            }
+            {
+                let mut seen = self.recorder.seen();
+                for id in &answer.refused {
+                    *seen.refused.entry(*id).or_default() += 1;
+                }
+                seen.given_up.extend(&answer.given_up);
             }
             if sender.send(answer).is_err() {
                 break;
@@ -130,8 +146,25 @@ struct Answer {
     text: String,
     after: Duration,
     at: Instant,
+    /// What is odd about it, as the counts at the end call it.
+    oddity: Option<&'static str>,
     /// The ids of which it does not say that they were sent.
     refused: Vec<i64>,
+    /// The ids of which it says that they never will be.
+    given_up: Vec<i64>,
+}
+
+impl Answer {
+    fn new(text: String, oddity: Option<&'static str>) -> Self {
+        Self {
+            text,
+            after: Duration::ZERO,
+            at: Instant::now(),
+            oddity,
+            refused: Vec::new(),
+            given_up: Vec::new(),
+        }
+    }
 }
 
 fn answer(line: &[u8], manner: &Manner, number: u64) -> Result<Answer> {
@@ -139,17 +172,17 @@ fn answer(line: &[u8], manner: &Manner, number: u64) -> Result<Answer> {
     let name = batch["batch"].as_str().context("no `batch`")?;
     let items = batch["items"].as_array().context("no `items`")?;
     let ids: Vec<i64> = items.iter().filter_map(|item| item["id"].as_i64()).collect();
-    let sent = format!("{{\"batch\":\"{name}\",\"ok\":\"all\"}}\n");
-    let answer = |text, after, refused: &[i64]| {
-        Ok(Answer { text, after, at: Instant::now(), refused: refused.to_vec() })
-    };
-    let seed = match manner {
-        Manner::Sent(after) => return answer(sent, *after, &[]),
-        Manner::Silent => return answer(String::new(), Duration::ZERO, &ids),
-        Manner::Odd(seed) => *seed,
-    };
-    let mut random = fastrand::Rng::with_seed(seed ^ number);
-    let middle = ids.len() / 2;
+    let well = Answer::new(format!("{{\"batch\":\"{name}\",\"ok\":\"all\"}}\n"), None);
+    Ok(match manner {
+        Manner::Sent(after) => Answer { after: *after, ..well },
+        Manner::Silent => Answer { text: String::new(), refused: ids, ..well },
+        Manner::Odd(seed) => odd(name, &ids, well, &mut fastrand::Rng::with_seed(seed ^ number)),
+    })
+}
+
+fn odd(name: &str, ids: &[i64], well: Answer, random: &mut fastrand::Rng) -> Answer {
+    let sent = &well.text;
+    let (first, second) = ids.split_at(ids.len() / 2);
     let list = |ids: &[i64]| ids.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
     let each = |ids: &[i64], rest: &str| {
         let mut text = String::new();
@@ -159,29 +192,43 @@ fn answer(line: &[u8], manner: &Manner, number: u64) -> Result<Answer> {
         }
         text
     };
-    let now = |text| answer(text, Duration::ZERO, &[]);
-    match random.u8(0..20) {
-        // In two parts.
+    let new = |text, oddity| Answer::new(text, Some(oddity));
+    match random.u8(0..22) {
         0 => {
-            let (first, second) = (list(&ids[..middle]), list(&ids[middle..]));
-            now(format!(
+            let (first, second) = (list(first), list(second));
+            let text = format!(
                 "{{\"batch\":\"{name}\",\"ok\":[{first}]}}\n{{\"batch\":\"{name}\",\"ok\":[{second}]}}\n"
-            ))
+            );
+            new(text, "answers in two parts")
         }
-        1 => now(format!("{sent}{sent}")),
-        2 => now(format!("all is well\n\n{{\"batch\":5}}\n[]\n{sent}")),
-        3 => now(format!("{{\"batch\":\"00000000-0000-0000-0000-000000000000\",\"ok\":\"all\"}}\n{sent}")),
-        4 => now(format!("{{\"batch\":\"{name}\",\"ok\":[\"one\",-1,9223372036854775807,1.5]}}\n{sent}")),
+        1 => new(format!("{sent}{sent}"), "answers given twice"),
+        2 => new(format!("all is well\n\n{{\"batch\":5}}\n[]\n{sent}"), "answers between lines of nonsense"),
+        3 => new(
+            format!("{{\"batch\":\"00000000-0000-0000-0000-000000000000\",\"ok\":\"all\"}}\n{sent}"),
+            "answers for a batch that never was",
+        ),
+        4 => new(
+            format!("{{\"batch\":\"{name}\",\"ok\":[\"one\",-1,9223372036854775807,1.5]}}\n{sent}"),
+            "answers with ids of no use",
+        ),
         5 => {
-            let (ok, retry) =
-                (list(&ids[..middle]), each(&ids[middle..], "\"after_ms\":100,\"reason\":\"busy\""));
+            let (ok, retry) = (list(first), each(second, "\"after_ms\":100,\"reason\":\"busy\""));
             let text = format!("{{\"batch\":\"{name}\",\"ok\":[{ok}],\"retry\":[{retry}]}}\n");
-            answer(text, Duration::ZERO, &ids[middle..])
+            Answer { refused: second.to_vec(), ..new(text, "answers that refuse for now") }
         }
-        // Forgotten.
-        6 if random.u8(0..10) == 0 => answer(String::new(), Duration::ZERO, &ids),
-        7 => answer(sent, Duration::from_millis(random.u64(1..800)), &[]),
-        _ => now(sent),
+        6 if random.u8(0..10) == 0 => {
+            Answer { refused: ids.to_vec(), ..new(String::new(), "answers forgotten") }
+        }
+        7 => {
+            let after = Duration::from_millis(random.u64(1..800));
+            Answer { after, ..new(well.text, "late answers") }
+        }
+        8 if random.u8(0..4) == 0 => {
+            let (ok, dead) = (list(first), each(second, "\"reason\":\"550 no such user\""));
+            let text = format!("{{\"batch\":\"{name}\",\"ok\":[{ok}],\"dead\":[{dead}]}}\n");
+            Answer { given_up: second.to_vec(), ..new(text, "answers that give up") }
+        }
+        _ => well,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Remembers every token that collectors hand over.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,6 +46,8 @@ pub struct Seen {
     pub handovers: usize,
     /// How often a reader did not say of a token, by its id, that it was sent: so often it may come again.
     pub refused: HashMap<i64, usize>,
+    /// What a reader said of, by its id, that it will never be sent.
+    pub given_up: HashSet<i64>,
     /// What no collector may write: forged or malformed tokens, lines that cannot be read.
     pub faults: Vec<String>,
     /// Ends of lines that never came, because their writer was killed.

@@ -257,7 +257,7 @@ async fn collect_and_operate(database: &Database, owner: &Application) -> Result
     let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
     let lines = collector.lines()?;
     assert!(lines.next_items(1)?.iter().any(|item| item.login == "sound"));
-    wait_until(|| collector.log().contains("gets no mail"))?;
+    wait_until(|| collector.log().contains("get no mail"))?;
     let log = collector.stop()?;
     assert!(!log.contains("impostor"), "{log}");
     let commands =

@@ -2,11 +2,11 @@
 //!
 //! Without libtest, which cannot say that a test was skipped: only root can make a small disk.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use mailroom_tests::postgres::{Cluster, Database};
+use mailroom_tests::postgres::{Cluster, Database, disk};
 use mailroom_tests::recorder::Pace;
 use mailroom_tests::trial::Trial;
 use tokio::time::sleep;
@@ -21,7 +21,7 @@ const MEGABYTES: u32 = 192;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    if !can_mount() {
+    if !disk::can_be_made() {
         println!("skipped: {TITLE}: this user cannot mount a small disk; run it as root");
         println!("test result: ok. 0 passed; 0 failed; 1 ignored");
         return ExitCode::SUCCESS;
@@ -34,13 +34,6 @@ async fn main() -> ExitCode {
     println!("test {TITLE} ... ok");
     println!("test result: ok. 1 passed; 0 failed; 0 ignored");
     ExitCode::SUCCESS
-}
-
-/// Root of a container may be refused, too.
-fn can_mount() -> bool {
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/tmp"]);
-    command.output().is_ok_and(|output| output.status.success())
 }
 
 async fn lose_nothing() -> Result<()> {
@@ -57,7 +50,7 @@ async fn lose_nothing() -> Result<()> {
     let mut collectors = vec![trial.collector("one", pace)?, trial.collector("two", pace)?];
     trial.register(TOKENS / 2).await?;
     sleep(Duration::from_millis(200)).await;
-    fill(&administrator).await?;
+    disk::fill(&administrator, &cluster.disk()).await?;
     trial.history.note_at_risk("full disks", &trial.client).await?;
     ensure!(trial.register(TOKENS).await.is_err(), "the disk is not full");
     for collector in &mut collectors {
@@ -65,23 +58,10 @@ async fn lose_nothing() -> Result<()> {
     }
     // Longer than a lease, which nobody can take over now.
     sleep(Duration::from_secs(8)).await;
-    administrator.batch_execute("DROP TABLE ballast").await?;
+    disk::free(&administrator, &cluster.disk()).await?;
     trial.register(TOKENS / 2).await?;
     let tally = trial.end(collectors).await?;
     ensure!(tally.arrived == tally.tokens && tally.tokens == TOKENS, "{tally}");
-    Ok(())
-}
-
-/// Writes until not even a page fits.
-async fn fill(administrator: &Client) -> Result<()> {
-    administrator.batch_execute("CREATE TABLE ballast (filling text) TABLESPACE small").await?;
-    let mut rows = 16_384;
-    while rows > 0 {
-        let insert = "INSERT INTO ballast SELECT repeat('x', 1900) FROM generate_series(1, $1::int)";
-        if administrator.execute(insert, &[&rows]).await.is_err() {
-            rows /= 2;
-        }
-    }
     Ok(())
 }
 

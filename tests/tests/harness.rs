@@ -139,6 +139,39 @@ fn a_process_killed_while_it_makes_a_server_leaves_nothing() -> Result<()> {
 }
 
 #[test]
+fn chaos_ends_with_whoever_started_it_and_leaves_nothing() -> Result<()> {
+    end_chaos(|chaos| {
+        drop(chaos.stdin.take());
+        Ok(())
+    })
+}
+
+#[test]
+fn chaos_ends_when_its_terminal_hangs_up_and_leaves_nothing() -> Result<()> {
+    end_chaos(|chaos| Ok(kill_process(pid(chaos.id())?, Signal::HUP)?))
+}
+
+fn end_chaos(end: impl FnOnce(&mut Child) -> Result<()>) -> Result<()> {
+    const SENDER: &str = "relay";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_chaos"));
+    command.args(["600", "1", "--until-input-ends"]).env_remove("MAILROOM_TEST_DATABASE_URL");
+    // Built here, or the wait below would be one for that.
+    command.env("MAILROOM_TEST_PROGRAM", program::mailroom()?.get_program());
+    let mut chaos = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+    wait_until("three collectors and a sender run", || {
+        let below = descendants(chaos.id());
+        below.iter().filter(|(_, name)| name == "mailroom").count() == 3
+            && below.iter().any(|(_, name)| name == SENDER)
+    })?;
+    let below = descendants(chaos.id());
+    end(&mut chaos)?;
+    ensure!(!chaos.wait()?.success());
+    wait_until("servers, collectors, senders and folders are gone", || {
+        !below.iter().any(|(process, _)| is_running(*process)) && created_folders(chaos.id()).is_empty()
+    })
+}
+
+#[test]
 fn the_program_runs_without_the_settings_of_the_tests() -> Result<()> {
     let command = program::mailroom()?;
     let removed = |name: &str| command.get_envs().any(|(key, value)| key == name && value.is_none());
@@ -203,6 +236,29 @@ fn is_running(process: u32) -> bool {
         return state.rsplit(')').next().is_some_and(|state| !state.trim_start().starts_with('Z'));
     }
     !Path::new("/proc/self/stat").exists() && pid(process).is_ok_and(|pid| test_kill_process(pid).is_ok())
+}
+
+/// The processes that a process has started, and those that they have, with their programs' names.
+fn descendants(process: u32) -> Vec<(u32, String)> {
+    let entries = fs::read_dir("/proc").expect("processes are listed").flatten();
+    let stats = entries.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+    // NUMBER (NAME) STATE PARENT …
+    let all: Vec<(u32, String, u32)> = stats
+        .filter_map(|stat| {
+            let (number, rest) = stat.split_once(" (")?;
+            let (name, rest) = rest.rsplit_once(") ")?;
+            let parent = rest.split(' ').nth(1)?.parse().ok()?;
+            Some((number.parse().ok()?, name.to_owned(), parent))
+        })
+        .collect();
+    let (mut found, mut parents) = (Vec::new(), vec![process]);
+    while let Some(parent) = parents.pop() {
+        for (number, name, _) in all.iter().filter(|(_, _, of)| *of == parent) {
+            found.push((*number, name.clone()));
+            parents.push(*number);
+        }
+    }
+    found
 }
 
 /// The folders that a process has made for its servers.

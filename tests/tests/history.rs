@@ -78,6 +78,22 @@ async fn a_token_that_is_recorded_and_never_came_is_lost() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_token_that_was_given_up_is_lost_unless_its_sender_refused_it() -> Result<()> {
+    let (mut trial, second) = trial(
+        "DELETE FROM pending WHERE token = $1;
+        INSERT INTO dead (token, died_at, attempts, failures, priority, reason) VALUES ($1, now(), 1, 1, 1, 'no')",
+    )
+    .await?;
+    assert!(fault(&mut trial).await.starts_with("1 tokens are lost"));
+    // A sender that took it may have died of it: it did not say that it sends it, nor that it does not.
+    trial.recorder.take("one", &second.line(1)?);
+    assert!(fault(&mut trial).await.starts_with("1 tokens are lost"));
+    trial.recorder.seen().given_up.insert(second.id);
+    assert_eq!(trial.history.check(&trial.client).await?.lost, 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_token_that_comes_again_without_a_fault_is_doubled() -> Result<()> {
     let (mut trial, second) = trial(SENT).await?;
     trial.recorder.take("one", &second.line(1)?);
@@ -131,8 +147,8 @@ async fn a_token_in_two_places_or_in_none_is_a_fault() -> Result<()> {
 async fn what_a_collector_holds_after_its_end_is_found() -> Result<()> {
     let (trial, _) = trial(
         "DELETE FROM pending WHERE token = $1;
-        INSERT INTO leases (batch, holder, claimed_at, ends_at, due_at, tokens, attempts, failures, priorities)
-            VALUES (gen_random_uuid(), 1, now(), now(), now(), '{$1}', '{1}', '{0}', '{1}')",
+        INSERT INTO leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities)
+            VALUES (gen_random_uuid(), 1, now(), now(), now(), now(), '{$1}', '{1}', '{0}', '{1}')",
     )
     .await?;
     assert!(trial.history.nothing_is_claimed(&trial.client).await.is_err());

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -20,6 +20,9 @@ const FAULTS: [&str; 2] = ["faults", "full_disk"];
 
 /// How many of them run at the same time: each waits for leases, servers and stalls most of its time.
 const FAULTS_AT_ONCE: &str = "8";
+
+/// How many tests of one program run at the same time against a database: they wait more than they work, too, though not so long.
+const DATABASE_TESTS_AT_ONCE: &str = "4";
 
 /// What a test that runs against PostgreSQL has in its text. It runs on each version, the others once.
 const DATABASE_MARKS: [&str; 2] = ["Database::", "Cluster::"];
@@ -98,7 +101,8 @@ pub(crate) fn faults(steps: &mut Steps, versions: &[Wanted]) {
 pub(crate) fn chaos(duration: Duration, seed: u64, wanted: &Wanted) -> Result<Command> {
     let installation = Installation::find(wanted)?;
     let mut command = Command::new(tools::built("chaos")?);
-    command.arg(duration.as_secs().to_string()).arg(seed.to_string());
+    command.arg(duration.as_secs().to_string()).arg(seed.to_string()).arg("--until-input-ends");
+    command.stdin(Stdio::piped());
     command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
     command.env("MAILROOM_TEST_POSTGRES", installation.programs);
     Ok(command)
@@ -107,6 +111,7 @@ pub(crate) fn chaos(duration: Duration, seed: u64, wanted: &Wanted) -> Result<Co
 fn database_tests() -> Result<Command> {
     let mut command = tools::cargo(["test", "--workspace", "--no-fail-fast"]);
     command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
+    command.env("RUST_TEST_THREADS", DATABASE_TESTS_AT_ONCE);
     select(&mut command, needs_database)?;
     Ok(command)
 }

@@ -110,7 +110,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         };
         let seed = options.seed.map_or_else(new_seed, Ok)?;
         // It tells itself how far it is.
-        let status = rust::chaos(duration, seed, wanted)?.status().context("cannot run the chaos")?;
+        let mut chaos = rust::chaos(duration, seed, wanted)?.spawn().context("cannot run the chaos")?;
+        // Held until it has ended: if a signal ends this process alone, the chaos hears that its input has ended.
+        let _input = chaos.stdin.take();
+        let status = chaos.wait()?;
         return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     for part in PARTS {

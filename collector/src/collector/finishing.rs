@@ -1,6 +1,6 @@
 //! The end: the reader finishes what is on its way, the queue is told, and the rest is given back.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::time::{sleep, sleep_until, timeout, timeout_at};
 
@@ -9,21 +9,22 @@ use crate::outbox::SETTLE_PAUSE;
 use crate::queue::{Queue, QueueError};
 use crate::sink::Sink;
 
-/// How long the database gets to record what the reader took last.
-const LAST_SETTLEMENT: Duration = Duration::from_secs(3);
-
 impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Lets the reader take what is on its way, records it, and gives the rest back.
     pub(super) async fn finish(&mut self, sink_works: bool) {
+        self.is_ending = true;
+        // What was in the way of the stop is no time that the reader gets.
+        let began = self.outbox.stop_noticed().unwrap_or_else(Instant::now);
         self.recall();
         if sink_works {
-            self.drain().await;
+            self.drain(began).await;
         }
         self.outbox.note_taken();
         let left = self.outbox.abandon();
         self.recall();
         if self.connection.was_open() {
-            let recorded = timeout(LAST_SETTLEMENT, self.settle_finally()).await.is_ok_and(|settled| settled);
+            let limit = self.outbox.time_to_record();
+            let recorded = timeout(limit, self.settle_finally()).await.is_ok_and(|settled| settled);
             if !recorded {
                 tracing::warn!(
                     "the database could not be told what the reader took last; that goes out again"
@@ -36,8 +37,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     /// Waits for the reader, and keeps the queue informed meanwhile: what is recorded now cannot go out twice.
-    async fn drain(&mut self) {
-        let end = self.outbox.close(Instant::now());
+    async fn drain(&mut self, began: Instant) {
+        let end = self.outbox.close(began);
         while !self.outbox.is_closed() {
             let now = Instant::now();
             let due = [self.outbox.settle_at(now), self.queue.tend_at()].into_iter().flatten().min();

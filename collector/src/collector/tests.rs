@@ -27,6 +27,8 @@ struct Seen {
     /// Tells the collector that it has lost these.
     lose: Vec<BatchId>,
     released: usize,
+    /// The database answers nothing.
+    stalls: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -67,6 +69,9 @@ impl Queue for MemoryQueue {
     ) -> Result<Claim, QueueError> {
         // As a database would, it answers later.
         tokio::task::yield_now().await;
+        while self.seen(|seen| seen.stalls) {
+            sleep(Duration::from_millis(5)).await;
+        }
         let number = &mut self.1;
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for settlement in settlements {
@@ -243,6 +248,22 @@ async fn a_batch_that_somebody_else_has_is_forgotten_and_its_answer_changes_noth
 }
 
 #[tokio::test]
+async fn lines_that_wait_for_a_reader_are_taken_back_to_be_judged_again_also_with_a_fixed_prefetch() {
+    // It answers once and reads no more; forty batches are more than its pipe holds.
+    let stops = all().replace("; done", "; sleep 1000; done");
+    let queue = MemoryQueue::of(1..=5_000);
+    let running = start(&queue, &stops, &[("MAILROOM_PREFETCH", "40"), ("MAILROOM_BATCH_LIMIT", "50")]);
+    queue.until(|seen| seen.claimed.len() == 40).await;
+    queue.until(|seen| seen.released > 0).await;
+    let (wants, kept) = queue.seen(|seen| (seen.wants.len(), seen.claimed.len()));
+    assert!((1..40).contains(&kept), "{kept} lines are on their way");
+    // And nothing is claimed only to be taken back again.
+    sleep(Duration::from_secs(3)).await;
+    queue.seen(|seen| assert_eq!((seen.wants.len(), seen.claimed.len()), (wants, kept), "{seen:?}"));
+    running.task.abort();
+}
+
+#[tokio::test]
 async fn at_the_end_a_sender_finishes_what_it_has_and_the_rest_goes_back() {
     let slow = all().replace("; do ", "; do sleep 0.2; ");
     let queue = MemoryQueue::of(1..=500);
@@ -272,4 +293,19 @@ async fn at_the_end_a_frozen_sender_is_killed_within_its_timeout_and_all_goes_ba
         assert_eq!(seen.waiting.len(), 500);
         assert_eq!(seen.outcomes, BTreeMap::from([(1, Some(Exception::Unanswered))]));
     });
+}
+
+#[tokio::test]
+async fn a_database_that_answers_nothing_does_not_hold_up_the_end() {
+    let slow = all().replace("; do ", "; do sleep 0.05; ");
+    let queue = MemoryQueue::of(1..=5_000);
+    let running = start(&queue, &slow, &[("MAILROOM_SENDER_TIMEOUT", "2s")]);
+    queue.until(|seen| seen.outcomes.len() > 20).await;
+    queue.seen(|seen| seen.stalls = true);
+    // A settlement waits for its answer by now.
+    sleep(Duration::from_millis(300)).await;
+    let begun = Instant::now();
+    running.stop().await;
+    // The sender's timeout, and what a busy machine takes.
+    assert!(begun.elapsed() < Duration::from_millis(2_700), "{:?}", begun.elapsed());
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use tokio_postgres::Client;
+use tokio_postgres::error::{DbError, SqlState};
 
 use crate::migrate::{self, DataLoss, MIGRATIONS, Progress};
 use crate::postgres::{
@@ -123,6 +124,14 @@ fn say(progress: Progress<'_>) {
     writeln!(io::stderr(), "{progress}").ok();
 }
 
+/// What a migration says, such as how many mails may go out a second time. The server's own notices, such as that an extension
+/// is there already, have codes of their own.
+fn pass_on(notice: &DbError) {
+    if notice.code() == &SqlState::SUCCESSFUL_COMPLETION {
+        writeln!(io::stderr(), "{}: {}", notice.severity(), notice.message()).ok();
+    }
+}
+
 async fn connect() -> Result<Client, Error> {
     let text = match env::var("MAILROOM_DATABASE_URL") {
         Ok(text) if !text.is_empty() => text,
@@ -134,7 +143,7 @@ async fn connect() -> Result<Client, Error> {
     let session = postgres::connect(&settings, &options).await?;
     tokio::spawn(async move {
         // The client's next call reports why a connection ended.
-        session.connection.run().await.ok();
+        session.connection.run_with(pass_on).await.ok();
     });
     Ok(session.client)
 }

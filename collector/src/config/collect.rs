@@ -7,7 +7,8 @@ use std::time::Duration;
 use mailroom_verifier_core::Version;
 
 use super::{
-    CollectFlags, DeliverySettings, Origin, Setting, SettingError, Span, Variables, token_format, value,
+    CollectFlags, DeliverySettings, Origin, Setting, SettingError, Shown, Span, Variables, token_format,
+    value,
 };
 use crate::line::LineFormat;
 use crate::sink::SenderCommand;
@@ -39,6 +40,10 @@ const SENDER_TIMEOUT: Setting = Setting { flag: "--sender-timeout", variable: "M
 const LEASE: Setting = Setting { flag: "--lease", variable: "MAILROOM_LEASE" };
 const LOG_FORMAT: Setting = Setting { flag: "--log-format", variable: "MAILROOM_LOG_FORMAT" };
 const LOG_LEVEL: Setting = Setting { flag: "--log-level", variable: "MAILROOM_LOG_LEVEL" };
+
+/// Where the triggers of the queue `deliveries` announce tokens, and that of the base schema; and the only queue of either.
+const DEFAULT_CHANNEL: &str = "token_insert";
+const DEFAULT_QUEUE: &str = "mailroom";
 
 /// The upper end is a hundred years.
 const RETENTIONS: RangeInclusive<Duration> =
@@ -137,9 +142,10 @@ impl CollectSettings {
             use LogLevel::{Debug, Error, Info, Warn};
             value::one_of(text, &[("error", Error), ("warn", Warn), ("info", Info), ("debug", Debug)])
         })?;
-        let (_, channel) =
-            CHANNEL_NAME.value(f.channel_name.as_ref(), variables, "token_insert", value::name)?;
-        let (_, queue_name) = QUEUE_NAME.value(f.queue_name.as_ref(), variables, "mailroom", value::name)?;
+        let (channel_origin, channel) =
+            CHANNEL_NAME.value(f.channel_name.as_ref(), variables, DEFAULT_CHANNEL, value::name)?;
+        let (name_origin, queue_name) =
+            QUEUE_NAME.value(f.queue_name.as_ref(), variables, DEFAULT_QUEUE, value::name)?;
         let (_, batch_limit) = BATCH_LIMIT.value(f.batch_limit.as_ref(), variables, "10", |text| {
             value::whole_number(text, &BATCH_LIMITS)
         })?;
@@ -177,6 +183,20 @@ impl CollectSettings {
                 lease: Span(lease),
                 timeout: Span(sender_timeout),
                 timeout_name: SENDER_TIMEOUT.variable,
+            });
+        }
+        // An environment that was made for a cursor would leave the collector deaf, or in doubt about what it collects.
+        if queue_kind == QueueKind::Deliveries && wake == Wake::Hint && channel != DEFAULT_CHANNEL {
+            return Err(SettingError::ChannelOfDeliveries {
+                origin: channel_origin,
+                value: Shown::new(&channel),
+                announced: DEFAULT_CHANNEL,
+            });
+        }
+        if queue_kind == QueueKind::Deliveries && queue_name != DEFAULT_QUEUE {
+            return Err(SettingError::NameOfDeliveries {
+                origin: name_origin,
+                value: Shown::new(&queue_name),
             });
         }
         if sender.is_some() && queue_kind == QueueKind::Cursor {

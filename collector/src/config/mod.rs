@@ -91,6 +91,30 @@ pub enum SettingError {
         /// The flag or variable of the kind of queue.
         kind_origin: Origin,
     },
+    /// A channel on which nothing is announced.
+    #[error(
+        "{origin} is {value}, but the queue `deliveries` is announced on `{announced}`; unset it or, on a schema from before \
+         migration 15, set MAILROOM_QUEUE_KIND to `cursor`"
+    )]
+    ChannelOfDeliveries {
+        /// The flag or variable.
+        origin: Origin,
+        /// The value.
+        value: Shown,
+        /// Where tokens are announced.
+        announced: &'static str,
+    },
+    /// A queue's name where there is none.
+    #[error(
+        "{origin} is {value}, but names a row of the table jobs, which the queue `deliveries` does not read; unset it or, on \
+         a schema from before migration 15, set MAILROOM_QUEUE_KIND to `cursor`"
+    )]
+    NameOfDeliveries {
+        /// The flag or variable.
+        origin: Origin,
+        /// The value.
+        value: Shown,
+    },
     /// A claim that could lapse while a sender works.
     #[error(
         "{lease_origin} is {lease}, which is below twice the sender's timeout of {timeout}; raise it, or lower {timeout_name}"

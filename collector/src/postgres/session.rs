@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use tokio_postgres::error::DbError;
 use tokio_postgres::{AsyncMessage, CancelToken, Client, Error, Notification, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -50,6 +51,20 @@ impl Connection {
     pub async fn run(mut self) -> Result<(), Error> {
         while let Some(notification) = self.notification().await {
             notification?;
+        }
+        Ok(())
+    }
+
+    /// The same, and hands over what the server has to say beside its answers, before the answer that it belongs to.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::run`].
+    pub async fn run_with(mut self, mut note: impl FnMut(&DbError)) -> Result<(), Error> {
+        while let Some(message) = poll_fn(|context| self.0.poll_message(context)).await {
+            if let AsyncMessage::Notice(notice) = message? {
+                note(&notice);
+            }
         }
         Ok(())
     }

@@ -11,14 +11,28 @@ use tokio_postgres::types::FromSql;
 
 use super::QueueError;
 
-/// The longest that any answer is waited for. A connection that died without a word is found by it.
+/// The longest that any answer is waited for.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
+
+/// The longest that the answer to a question is waited for which costs the server nothing. A connection that died without a
+/// word is found by it.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
 /// Waits for the server, but not for ever.
 pub(super) async fn answer<T>(
     work: impl Future<Output = Result<T, tokio_postgres::Error>>,
 ) -> Result<T, QueueError> {
     answer_unless(&[], work).await?.ok_or_else(|| unexpected("nothing"))
+}
+
+/// Waits for a sign of life.
+pub(super) async fn sign_of_life(
+    question: impl Future<Output = Result<(), tokio_postgres::Error>>,
+) -> Result<(), QueueError> {
+    match timeout(SIGN_OF_LIFE, question).await {
+        Ok(answer) => answer.map_err(|error| explain(&error)),
+        Err(_) => Err(no_answer(SIGN_OF_LIFE)),
+    }
 }
 
 /// Waits for the server, but not for ever; `None` for an error with one of these codes, which leaves the session usable.
@@ -30,8 +44,24 @@ pub(super) async fn answer_unless<T>(
         Ok(Ok(value)) => Ok(Some(value)),
         Ok(Err(error)) if error.code().is_some_and(|code| codes.contains(code)) => Ok(None),
         Ok(Err(error)) => Err(explain(&error)),
-        Err(_) => Err(QueueError::Unavailable(format!("no answer within {} s", ANSWER.as_secs()))),
+        Err(_) => Err(no_answer(ANSWER)),
     }
+}
+
+/// Waits for the server, but not for ever; the inner error is what it says if it refuses, after which the session goes on.
+pub(super) async fn answer_or_refusal<T>(
+    work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<Result<T, String>, QueueError> {
+    match timeout(ANSWER, work).await {
+        Ok(Ok(value)) => Ok(Ok(value)),
+        Ok(Err(error)) if error.as_db_error().is_some() => Ok(Err(explain(&error).to_string())),
+        Ok(Err(error)) => Err(explain(&error)),
+        Err(_) => Err(no_answer(ANSWER)),
+    }
+}
+
+fn no_answer(limit: Duration) -> QueueError {
+    QueueError::Unavailable(format!("no answer within {} s", limit.as_secs()))
 }
 
 /// Only the message of an error is shown: its detail can quote rows.
@@ -58,7 +88,7 @@ fn explain(error: &tokio_postgres::Error) -> QueueError {
     } else if code == &SqlState::INSUFFICIENT_PRIVILEGE {
         QueueError::Unusable(format!(
             "the database user lacks a privilege ({message}); of the queue `deliveries` it needs EXECUTE on \
-             mailroom_exchange, mailroom_tend and mailroom_prospect, of the queue `cursor` SELECT on accounts and tokens, \
+             mailroom_exchange, mailroom_tend, mailroom_tidy and mailroom_prospect, of the queue `cursor` SELECT on accounts and tokens, \
              and SELECT and UPDATE on jobs"
         ))
     } else {

@@ -32,6 +32,13 @@ impl Queue for EitherQueue {
         }
     }
 
+    fn keeps_reasons(&self) -> bool {
+        match self {
+            Self::Cursor(queue) => queue.keeps_reasons(),
+            Self::Deliveries(queue) => queue.keeps_reasons(),
+        }
+    }
+
     fn release(&mut self, batches: &[BatchId]) {
         match self {
             Self::Cursor(queue) => queue.release(batches),

@@ -155,6 +155,11 @@ pub trait Queue {
         want: Option<Want>,
     ) -> impl Future<Output = Result<Claim, QueueError>>;
 
+    /// Whether it keeps for each token why it was given up. If not, the log is the only record.
+    fn keeps_reasons(&self) -> bool {
+        true
+    }
+
     /// Gives back batches of which nothing was sent; they can be claimed again.
     fn release(&mut self, batches: &[BatchId]);
 
@@ -182,4 +187,7 @@ pub enum QueueError {
     /// The database will not do without somebody's help: a schema or a privilege is missing.
     #[error("{0}")]
     Unusable(String),
+    /// Another queue has taken this one's place for good: to go on would send mails a second time.
+    #[error("{0}")]
+    Superseded(String),
 }

@@ -56,6 +56,11 @@ pub trait Sink {
     /// Nothing more is sent. How long the reader may take for what is on its way.
     fn grace(&self) -> Duration;
 
+    /// How long the database gets afterwards to record what the reader took last.
+    fn time_to_record(&self) -> Duration {
+        Duration::from_secs(3)
+    }
+
     /// Nothing more is sent: the reader is to finish what is on its way, until `by` at the latest.
     /// [`changed`](Self::changed) goes on being called until [`is_closed`](Self::is_closed).
     fn close(&mut self, by: Instant) {

@@ -41,7 +41,8 @@ pub struct Tally {
     pub duplicated: usize,
     /// How many repetitions the faults account for.
     pub at_risk: usize,
-    /// How many tokens are still owed and never arrived. A check fails unless there are none.
+    /// How many tokens are still owed and never arrived, or were given up though nobody refused them. A check fails unless there
+    /// are none.
     pub lost: usize,
 }
 
@@ -66,7 +67,12 @@ impl History {
 
     /// Notes a fault, without which nothing may go out twice.
     pub fn note(&mut self, kind: &'static str) {
-        *self.faults.entry(kind).or_default() += 1;
+        self.note_times(kind, 1);
+    }
+
+    /// Notes several faults of a kind.
+    pub fn note_times(&mut self, kind: &'static str, times: usize) {
+        *self.faults.entry(kind).or_default() += times;
     }
 
     /// How many faults were noted.
@@ -158,7 +164,8 @@ impl History {
         Ok(tally)
     }
 
-    /// Tokens that somebody waits for and that never arrived.
+    /// Tokens that somebody waits for and that never arrived, or that the queue gave up while no sender had refused them:
+    /// whatever a sender took and did not answer for may not have been sent.
     async fn lost(&self, client: &Client) -> Result<HashSet<i64>> {
         let owed = client.query(include_str!("owed.sql"), &[]).await?;
         let given_up = client.query("SELECT token FROM dead", &[]).await?;
@@ -167,7 +174,9 @@ impl History {
         let mut lost = HashSet::new();
         for row in owed {
             let id = row.get(0);
-            if !seen.tokens.contains_key(&secret(row.get(1))?) && !given_up.contains(&id) {
+            let has_arrived = seen.tokens.contains_key(&secret(row.get(1))?);
+            let was_refused = seen.given_up.contains(&id) || seen.refused.contains_key(&id);
+            if !has_arrived || given_up.contains(&id) && !was_refused {
                 lost.insert(id);
             }
         }

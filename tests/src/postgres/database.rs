@@ -5,7 +5,7 @@ use std::fs;
 use std::future::Future;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,12 +20,17 @@ use crate::{program, tools};
 /// A static is never dropped: the server ends with the process.
 static SHARED: Mutex<Option<Cluster>> = Mutex::new(None);
 
+/// What [`Database::migrated`] copies, as long as there is a copy: to migrate takes as long as to create.
+static MIGRATED: Mutex<Weak<Database>> = Mutex::new(Weak::new());
+
 /// A database with a name of its own, dropped with this value.
 #[derive(Debug)]
 pub struct Database {
     name: String,
     url: String,
     server_url: String,
+    /// Kept for those that come, and dropped with the last of its copies.
+    _original: Option<Arc<Database>>,
 }
 
 impl Database {
@@ -41,12 +46,27 @@ impl Database {
         let name = unused_name();
         execute(server_url, &format!("CREATE DATABASE {name}"))?;
         let url = with_database(server_url, &name);
-        Ok(Self { name, url, server_url: server_url.to_owned() })
+        Ok(Self { name, url, server_url: server_url.to_owned(), _original: None })
     }
 
-    /// [`Database::create`], then all migrations by `mailroom migrate up`.
+    /// [`Database::create`] with the schema that `mailroom migrate up` makes: a copy of one that it was run on.
     pub fn migrated() -> Result<Self> {
-        Self::create()?.migrate()
+        let server_url = shared_server_url()?;
+        let original = Self::original(&server_url)?;
+        let name = unused_name();
+        execute(&server_url, &format!("CREATE DATABASE {name} TEMPLATE {}", original.name))?;
+        let url = with_database(&server_url, &name);
+        Ok(Self { name, url, server_url, _original: Some(original) })
+    }
+
+    fn original(server_url: &str) -> Result<Arc<Self>> {
+        let mut shared = MIGRATED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(original) = shared.upgrade() {
+            return Ok(original);
+        }
+        let original = Arc::new(Self::create_on(server_url)?.migrate()?);
+        *shared = Arc::downgrade(&original);
+        Ok(original)
     }
 
     /// [`Database::create`], then the base schema alone, loaded as by psql: nothing records that it was.

@@ -4,6 +4,8 @@ mod account;
 mod cluster;
 #[cfg(feature = "client")]
 mod database;
+#[cfg(feature = "client")]
+pub mod disk;
 mod folder;
 mod installation;
 mod npm;

@@ -184,7 +184,7 @@ async fn a_clock_that_is_set_back_delays_new_tokens_only_until_somebody_tends() 
     clock::stop(&client).await?;
     let id = token(&client, "activation").await?;
     clock::turn(&client, -600_000).await?;
-    // A queue tends when it is opened.
+    // A queue looks for such when it is opened.
     let mut queue = queue(&database).await?;
     assert_eq!(ids(&queue.exchange(Vec::new(), all(10)).await?.batches), [id]);
     Ok(())
@@ -211,7 +211,7 @@ async fn the_prospect_tells_when_the_next_token_is_due_and_looks_no_further_than
 }
 
 #[tokio::test]
-async fn a_collector_needs_three_functions_and_no_table() -> Result<()> {
+async fn a_collector_needs_four_functions_and_no_table() -> Result<()> {
     let database = Database::migrated()?;
     let owner = Application::connect(&database).await?;
     let id = token(&owner.client, "activation").await?;
@@ -220,14 +220,15 @@ async fn a_collector_needs_three_functions_and_no_table() -> Result<()> {
         .client
         .batch_execute(&format!(
             "CREATE ROLE {role} LOGIN;
-            GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_tend, mailroom_prospect TO {role}"
+            GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_tend, mailroom_tidy, mailroom_prospect TO {role}"
         ))
         .await?;
     let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
     let mut command = mailroom_tests::collector::command(&url)?;
     let mut collector = mailroom_tests::collector::Collector::start(command.args(["--batch-timeout", "0"]))?;
     assert_eq!(collector.lines()?.next_items(1)?.len(), 1);
-    collector.stop()?;
+    let log = collector.stop()?;
+    assert!(!log.contains("tidying"), "{log}");
     assert_eq!(state(&owner.client, id).await?, at("sent", 1));
     owner.client.batch_execute(&format!("SET ROLE {role}")).await?;
     for table in

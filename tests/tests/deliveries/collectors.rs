@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::Result;
-use mailroom::queue::{Queue, Settlement};
+use mailroom::queue::{DeliveriesQueue, Queue, Settlement};
 use mailroom_tests::collector::{self, Collector};
-use mailroom_tests::postgres::Database;
+use mailroom_tests::postgres::{Cluster, Database};
 use tokio_postgres::Client;
 
 use super::{all, at, ids, log, queue, state, token};
@@ -57,37 +57,90 @@ async fn three_collectors_share_the_work_and_nothing_goes_out_twice() -> Result<
     Ok(())
 }
 
-#[tokio::test]
-async fn a_settlement_whose_answer_was_lost_is_repeated_and_logged_once() -> Result<()> {
+/// A batch of one token that its collector has claimed just before it lost its connection.
+struct CutOff {
+    client: Client,
+    queue: DeliveriesQueue,
+    token: i64,
+    settlement: Settlement,
+    // Dropped last: everything else is in it.
+    _database: Database,
+}
+
+async fn cut_off() -> Result<CutOff> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    let id = token(&client, "activation").await?;
+    let token = token(&client, "activation").await?;
     let mut queue = queue(&database).await?;
     let batch = queue.exchange(Vec::new(), all(10)).await?.batches.remove(0);
     disconnect(&client).await?;
-    assert!(queue.exchange(vec![Settlement::sent(batch.id)], None).await.is_err());
-    assert_eq!(state(&client, id).await?, at("leased", 1));
+    Ok(CutOff { client, queue, token, settlement: Settlement::sent(batch.id), _database: database })
+}
+
+#[tokio::test]
+async fn a_settlement_whose_answer_was_lost_is_repeated_and_logged_once() -> Result<()> {
+    let CutOff { client, mut queue, token, settlement, _database } = cut_off().await?;
+    assert!(queue.exchange(vec![settlement.clone()], None).await.is_err());
+    assert_eq!(state(&client, token).await?, at("leased", 1));
     queue.open().await?;
-    assert_eq!(state(&client, id).await?, at("sent", 1));
-    queue.exchange(vec![Settlement::sent(batch.id)], None).await?;
-    assert_eq!(log(&client, id).await?.len(), 1);
+    assert_eq!(state(&client, token).await?, at("sent", 1));
+    queue.exchange(vec![settlement], None).await?;
+    assert_eq!(log(&client, token).await?.len(), 1);
     Ok(())
 }
 
 #[tokio::test]
 async fn batches_are_kept_over_a_lost_connection() -> Result<()> {
-    let database = Database::migrated()?;
-    let client = database.connect().await?;
-    let id = token(&client, "activation").await?;
-    let mut queue = queue(&database).await?;
-    let batch = queue.exchange(Vec::new(), all(10)).await?.batches.remove(0);
-    disconnect(&client).await?;
+    let CutOff { client, mut queue, token, settlement, _database } = cut_off().await?;
     assert!(queue.prospect(1).await.is_err());
     queue.open().await?;
-    assert_eq!(state(&client, id).await?, at("leased", 1));
+    assert_eq!(state(&client, token).await?, at("leased", 1));
     assert_eq!(queue.tend().await?, []);
-    queue.exchange(vec![Settlement::sent(batch.id)], None).await?;
-    assert_eq!(state(&client, id).await?, at("sent", 1));
+    queue.exchange(vec![settlement], None).await?;
+    assert_eq!(state(&client, token).await?, at("sent", 1));
+    Ok(())
+}
+
+/// How many entries have been read of the index by which claims look, live ones and dead.
+async fn entries_read(client: &Client) -> Result<i64> {
+    let query =
+        "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'pending_priority_due_at_idx'";
+    Ok(client.query_one(query, &[]).await?.get(0))
+}
+
+#[tokio::test]
+async fn a_collector_that_reconnects_does_not_read_again_what_vacuum_may_not_clear() -> Result<()> {
+    const TOKENS: i32 = 20_000;
+    // A server of its own: transactions of other databases keep the horizon where it is, too.
+    let cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    let (client, backup) = (database.connect().await?, database.connect().await?);
+    backup.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM accounts").await?;
+    mailroom_tests::rows::register(&client, 1..=TOKENS).await?;
+    let mut queue = queue(&database).await?;
+    let mut settlements = Vec::new();
+    loop {
+        let batches = queue.exchange(settlements, all(100)).await?.batches;
+        if batches.is_empty() {
+            break;
+        }
+        settlements = batches.iter().map(|batch| Settlement::sent(batch.id)).collect();
+    }
+    for _ in 0..2 {
+        queue.prospect(1).await?;
+    }
+    disconnect(&client).await?;
+    assert!(queue.prospect(1).await.is_err());
+    // The ended session has told what it read.
+    let before = entries_read(&client).await?;
+    queue.open().await?;
+    let id = token(&client, "activation").await?;
+    assert_eq!(ids(&queue.exchange(Vec::new(), all(10)).await?.batches), [id]);
+    // Sessions tell their counts at most once a second.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    queue.prospect(1).await?;
+    let read = entries_read(&client).await? - before;
+    assert!((1..i64::from(TOKENS) / 10).contains(&read), "{read} entries were read");
     Ok(())
 }
 

@@ -5,9 +5,11 @@ mod clock;
 mod collectors;
 mod model;
 mod parking;
+mod set_back;
 mod settling;
 mod state;
 mod takeover;
+mod tidying;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -67,6 +67,16 @@ pub(super) async fn read(client: &Client) -> Result<BTreeMap<i64, Standing>> {
 
 /// The names of all leases there are.
 pub(super) async fn leases(client: &Client) -> Result<BTreeSet<u128>> {
-    let rows = client.query("SELECT replace(batch::text, '-', '') FROM leases", &[]).await?;
+    names(client, "").await
+}
+
+/// The names of all leases that have not lapsed.
+pub(super) async fn live_leases(client: &Client) -> Result<BTreeSet<u128>> {
+    names(client, "WHERE ends_at > mailroom_clock()").await
+}
+
+async fn names(client: &Client, which: &str) -> Result<BTreeSet<u128>> {
+    let query = format!("SELECT replace(batch::text, '-', '') FROM leases {which}");
+    let rows = client.query(&query, &[]).await?;
     rows.iter().map(|row| Ok(u128::from_str_radix(row.get(0), 16)?)).collect()
 }

@@ -8,9 +8,10 @@ use mailroom_tests::fleet::Member;
 use mailroom_tests::history::Watch;
 use mailroom_tests::mailer::{Mailer, Manner};
 use mailroom_tests::postgres::Database;
-use mailroom_tests::trial::Trial;
+use mailroom_tests::trial::{PATIENCE, Trial};
 use rustix::process::Signal;
 use tokio::time::sleep;
+use tokio_postgres::Client;
 
 use crate::TOKENS;
 
@@ -55,11 +56,12 @@ async fn senders_killed_at_random_moments_lose_nothing() -> Result<()> {
     Ok(())
 }
 
+/// Its collector lives and keeps its leases, so nobody takes anything over.
 #[tokio::test]
-async fn a_sender_frozen_past_its_lease_loses_nothing() -> Result<()> {
+async fn a_sender_frozen_for_longer_than_a_lease_is_replaced_and_loses_nothing() -> Result<()> {
     let (mut trial, mailer) = start().await?;
     mailer.answer(Manner::Sent(Duration::from_millis(10)));
-    let frozen = collector(&trial, &mailer, "frozen")?;
+    let mut frozen = collector(&trial, &mailer, "frozen")?;
     let other = collector(&trial, &mailer, "other")?;
     trial.register(TOKENS / 2).await?;
     sleep(Duration::from_millis(500)).await;
@@ -69,33 +71,89 @@ async fn a_sender_frozen_past_its_lease_loses_nothing() -> Result<()> {
     trial.history.note("frozen senders");
     trial.register(TOKENS / 2).await?;
     sleep(FROZEN).await;
+    frozen.collector().wait_for_log("is ended: it has answered nothing for 2s", 1)?;
     mailer.signal("frozen", Signal::CONT);
     sleep(Duration::from_millis(500)).await;
     trial.history.put_at_risk(watch.end().await?);
     let tally = trial.end(vec![frozen, other]).await?;
     assert_eq!((tally.tokens, tally.arrived), (TOKENS, TOKENS));
+    let lapsed = "SELECT count(*) FROM handovers WHERE outcome = 'lapsed'";
+    assert_eq!(trial.client.query_one(lapsed, &[]).await?.get::<_, i64>(0), 0);
+    Ok(())
+}
+
+/// What somebody has claimed.
+struct Claimed {
+    token: i64,
+    attempt: i32,
+    holder: i64,
+}
+
+async fn all_claimed(client: &Client) -> Result<Vec<Claimed>> {
+    let query = "SELECT unnest(tokens), unnest(attempts), holder FROM leases";
+    let rows = client.query(query, &[]).await?;
+    Ok(rows
+        .iter()
+        .map(|row| Claimed { token: row.get(0), attempt: row.get(1), holder: row.get(2) })
+        .collect())
+}
+
+/// Stops a collector with something in its hands, and its sender too if that is wanted, until another collector has taken all
+/// of it over and handed it on. Then it goes on, with leases that are no longer there.
+async fn thaw_after_the_lease(with_sender: bool) -> Result<()> {
+    let (mut trial, mailer) = start().await?;
+    trial.lease = "4s";
+    mailer.answer(Manner::Sent(Duration::from_millis(100)));
+    let mut frozen = collector(&trial, &mailer, "frozen")?;
+    trial.register(TOKENS / 2).await?;
+    let mut held = Vec::new();
+    while held.is_empty() {
+        sleep(Duration::from_millis(500)).await;
+        frozen.collector().signal(Signal::STOP)?;
+        // What it has asked for last is done by then.
+        sleep(Duration::from_millis(300)).await;
+        held = all_claimed(&trial.client).await?;
+        if held.is_empty() {
+            frozen.collector().signal(Signal::CONT)?;
+        }
+    }
+    if with_sender {
+        assert_eq!(mailer.signal("frozen", Signal::STOP), 1);
+    }
+    trial.history.note_at_risk("frozen collectors", &trial.client).await?;
+    let other = collector(&trial, &mailer, "other")?;
+    trial.register(TOKENS / 2).await?;
+    trial.history.drained(&trial.client, PATIENCE).await?;
+    mailer.signal("frozen", Signal::CONT);
+    frozen.collector().signal(Signal::CONT)?;
+    // It hears what its sender says of them, and settles.
+    sleep(Duration::from_secs(1)).await;
+    let tally = trial.end(vec![frozen, other]).await?;
+    assert_eq!((tally.tokens, tally.arrived), (TOKENS, TOKENS));
+
+    for claimed in held {
+        let query = "SELECT attempt, outcome::text, holder FROM handovers WHERE token = $1 ORDER BY attempt";
+        let rows = trial.client.query(query, &[&claimed.token]).await?;
+        let log: Vec<(i32, String, i64)> =
+            rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
+        let [(lapsed_at, lapsed, first), (sent_at, sent, second)] = log.as_slice() else {
+            panic!("token {} has the log {log:?}", claimed.token);
+        };
+        assert_eq!((lapsed.as_str(), *lapsed_at, *first), ("lapsed", claimed.attempt, claimed.holder));
+        assert_eq!((sent.as_str(), *sent_at), ("sent", claimed.attempt + 1));
+        assert_ne!(*second, claimed.holder, "who was frozen has settled what it had lost");
+    }
     Ok(())
 }
 
 #[tokio::test]
 async fn an_answer_that_comes_after_another_collector_took_over_changes_nothing() -> Result<()> {
-    let (mut trial, mailer) = start().await?;
-    mailer.answer(Manner::Sent(Duration::from_millis(100)));
-    let mut late = collector(&trial, &mailer, "late")?;
-    trial.register(TOKENS / 2).await?;
-    sleep(Duration::from_millis(500)).await;
-    // Its sender goes on and answers, and it does not hear it before its leases are over.
-    late.collector().signal(Signal::STOP)?;
-    trial.history.note_at_risk("frozen collectors", &trial.client).await?;
-    let taking_over = collector(&trial, &mailer, "taking over")?;
-    trial.register(TOKENS / 2).await?;
-    sleep(FROZEN).await;
-    late.collector().signal(Signal::CONT)?;
-    let tally = trial.end(vec![late, taking_over]).await?;
-    assert_eq!((tally.tokens, tally.arrived), (TOKENS, TOKENS));
-    let lapsed = "SELECT count(*) FROM handovers WHERE outcome = 'lapsed'";
-    assert!(trial.client.query_one(lapsed, &[]).await?.get::<_, i64>(0) > 0, "nothing was taken over");
-    Ok(())
+    thaw_after_the_lease(false).await
+}
+
+#[tokio::test]
+async fn a_collector_and_its_sender_frozen_past_their_lease_settle_nothing_when_they_thaw() -> Result<()> {
+    thaw_after_the_lease(true).await
 }
 
 #[tokio::test]

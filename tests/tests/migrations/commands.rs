@@ -32,6 +32,23 @@ async fn up_applies_what_is_missing_and_then_nothing() -> Result<()> {
 }
 
 #[tokio::test]
+async fn what_a_migration_has_to_say_is_shown() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    mailroom_tests::rows::register(&client, 1..=3).await?;
+    client.batch_execute("UPDATE pending SET attempts = 1 WHERE token = 2").await?;
+    let mut said = String::new();
+    for _ in 17..=newest() {
+        said = run(&database, &["down", "--yes"])?.stderr;
+    }
+    let lines: Vec<_> = said.lines().collect();
+    let notice = lines.iter().position(|line| *line == "NOTICE: 1 tokens may be sent again");
+    let end = lines.iter().position(|line| line.contains("went down"));
+    assert!(notice.is_some() && notice < end, "{said}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn status_shows_each_migration_and_changes_nothing() -> Result<()> {
     let database = Database::create()?;
     let client = database.connect().await?;

@@ -154,7 +154,7 @@ async fn a_collector_that_may_not_prune_says_so_and_collects() -> Result<()> {
     client
         .batch_execute(&format!(
             "CREATE ROLE {role} LOGIN;
-            GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_tend, mailroom_prospect TO {role}"
+            GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_tend, mailroom_tidy, mailroom_prospect TO {role}"
         ))
         .await?;
     write_log(&client, 10).await?;

@@ -11,9 +11,10 @@ const SCENE: &str = "
     UPDATE pending SET due_at = now() + interval '1 hour', attempts = 1, failures = 1 WHERE token IN (2, 3);
     INSERT INTO tokens (account, action) VALUES (4, 'password_recovery');
     DELETE FROM pending WHERE token BETWEEN 5 AND 10;
-    INSERT INTO leases (batch, holder, claimed_at, ends_at, due_at, tokens, attempts, failures, priorities) VALUES
-        (gen_random_uuid(), 7, now() - interval '5 minutes', now() - interval '1 minute', now(), '{5,6}', '{1,1}', '{0,0}', '{1,1}'),
-        (gen_random_uuid(), 8, now(), now() + interval '1 minute', now(), '{7}', '{1}', '{0}', '{1}');
+    INSERT INTO leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities) VALUES
+        (gen_random_uuid(), 7, now() - interval '5 minutes', now() - interval '2 minutes', now() - interval '1 minute', now(),
+            '{5,6}', '{1,1}', '{0,0}', '{1,1}'),
+        (gen_random_uuid(), 8, now(), now(), now() + interval '1 minute', now(), '{7}', '{1}', '{0}', '{1}');
     INSERT INTO parked (token, account, parked_at, expires_at, attempts, failures, priority)
         VALUES (8, 8, now(), extract(epoch FROM now()) + 600, 0, 0, 1);
     INSERT INTO dead (token, died_at, attempts, failures, priority, reason) VALUES (9, now(), 8, 8, 1, 'no such mailbox');

@@ -10,6 +10,7 @@ use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::proxy::Proxy;
 use mailroom_tests::rows::{cursor, logins, register};
 use rustix::io::ioctl_fionread;
+use rustix::process::Signal;
 use tokio_postgres::Client;
 
 /// A collector that sends what there is at once.
@@ -157,6 +158,54 @@ async fn connections_that_fall_silent_are_replaced() -> Result<()> {
     println!("the silent connections were replaced after {:?}", start.elapsed());
     collector.wait_for_log("again, after", 2)?;
     collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_queue_connection_that_falls_silent_is_replaced_within_ten_seconds_at_any_moment() -> Result<()> {
+    let cluster = Cluster::builder().tcp().start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    let proxy = Proxy::start(cluster.port())?;
+    // What it asks of the queue comes at any moments, and not from its connection that listens, which it has not.
+    let mut command = collector::command(&proxy.url(database.name()))?;
+    let collector = Collector::start(command.args(["--wake", "poll", "--poll-interval", "3s"]))?;
+    collector.wait_until_it_collects()?;
+    for round in 1..=2_u32 {
+        sleep(Duration::from_millis(2_500) + Duration::from_millis(1_100) * round);
+        let start = Instant::now();
+        proxy.silence();
+        collector.wait_for_log("this collector has the queue `deliveries` again", usize::try_from(round)?)?;
+        // Nine seconds, the pause before connecting, and what a busy machine takes.
+        assert!(start.elapsed() < Duration::from_secs(11), "round {round}: {:?}", start.elapsed());
+        println!("replaced after {:?}", start.elapsed());
+    }
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stop_while_the_database_stalls_takes_no_longer_than_any_other() -> Result<()> {
+    let cluster = Cluster::builder().tcp().start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    let client = database.connect().await?;
+    register(&client, 1..=40).await?;
+    let proxy = Proxy::start(cluster.port())?;
+    let mut command = collector::command(&proxy.url(database.name()))?;
+    let mut collector = Collector::start(command.args(["--batch-timeout", "0", "--prefetch", "4"]))?;
+    let mut output = collector.output()?;
+    let unread = |wanted: u64| wait_until(|| ioctl_fionread(&output).is_ok_and(|unread| unread >= wanted));
+    unread(3_000)?;
+    proxy.stall();
+    // The settlement of this line, and whatever is asked then, gets no answer.
+    collector::read_one_line(&mut output)?;
+    sleep(Duration::from_millis(500));
+    let start = Instant::now();
+    collector.signal(Signal::TERM)?;
+    let (status, log) = collector.wait()?;
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("could not be told"), "{log}");
+    // Six seconds for the reader, three for the database, and what a busy machine takes.
+    assert!(start.elapsed() < Duration::from_secs(11), "{:?}\n{log}", start.elapsed());
     Ok(())
 }
 

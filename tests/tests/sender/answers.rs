@@ -62,7 +62,7 @@ async fn answers_in_part_add_up_and_each_token_gets_its_verdict() -> Result<()> 
     puppet.answer(&again, "\"ok\":\"all\"")?;
     wait_for_state(&client, &[2], "sent").await?;
     let log = collector.stop()?;
-    assert!(log.contains("the sender gives this token up: 550 [address] no such user token=4"), "{log}");
+    assert!(log.contains("the sender gives 1 tokens up: token 4: 550 [address] no such user"), "{log}");
     Ok(())
 }
 

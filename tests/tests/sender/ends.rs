@@ -68,18 +68,43 @@ async fn a_frozen_sender_is_ended_after_its_timeout_and_another_one_sends() -> R
     register(&client, 1..=3).await?;
     let mut puppet = Puppet::new()?;
     let mut command = command(&database, &puppet)?;
-    let collector = Collector::start(command.args(["--sender-timeout", "1s"]))?;
+    let collector = Collector::start(command.args(["--sender-timeout", "1s", "--backoff", "100ms"]))?;
     puppet.pass_the_trial()?;
     let batch = puppet.next_batch()?;
     puppet.signal(Signal::STOP)?;
     collector.wait_for_log("is ended: it has answered nothing for 1s", 1)?;
     puppet.wait_for_start(2)?;
     let trial = puppet.pass_the_trial()?;
-    assert_eq!((trial.ids(), trial.attempts()), (vec![2], vec![2]));
     let rest = puppet.next_batch()?;
+    // Each after a pause of its own.
+    let mut again = [trial.ids(), rest.ids()].concat();
+    again.sort_unstable();
+    assert_eq!((again, trial.attempts(), rest.attempts()), (vec![2, 3], vec![2], vec![2]));
     puppet.answer(&batch, "\"dead\":[{\"id\":2},{\"id\":3}]")?;
     puppet.answer(&rest, "\"ok\":\"all\"")?;
     wait_for_state(&client, &[1, 2, 3], "sent").await?;
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_row_that_every_sender_hangs_on_is_given_up_and_the_others_go_out() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=3).await?;
+    let mut command = command(&database, &Puppet::new()?)?;
+    // It reads everything, and says nothing more once it has read of that one.
+    let script = "while read -r line; do case $line in *user3@*) while read -r line; do :; done;; esac; \
+        name=${line#*batch\\\":\\\"}; echo \"{\\\"batch\\\":\\\"${name:0:36}\\\",\\\"ok\\\":\\\"all\\\"}\"; done";
+    command.args(["--sender", &format!("bash -c '{script}'"), "--sender-timeout", "1s"]);
+    let collector = Collector::start(command.args(["--max-attempts", "2", "--backoff", "100ms"]))?;
+    wait_for_state(&client, &[3], "dead").await?;
+    assert_eq!(super::reason(&client, 3).await?, "the sender is ended: it has answered nothing for 1s");
+    // Every hang counted, also the one over a whole batch.
+    let attempts = "SELECT count(*), max(attempt) FROM handovers WHERE token = 3";
+    let row = client.query_one(attempts, &[]).await?;
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (2, 2));
+    wait_for_state(&client, &[1, 2], "sent").await?;
     collector.stop()?;
     Ok(())
 }
@@ -90,14 +115,14 @@ async fn a_row_that_ends_every_sender_is_tried_ever_later_and_the_others_go_out(
     let client = database.connect().await?;
     register(&client, 1..=40).await?;
     let mut command = command(&database, &Puppet::new()?)?;
-    let script = "while read -r line; do case $line in *user7@*) exit 9;; esac; \
+    let script = "while read -r line; do case $line in *user3@*) exit 9;; esac; \
         name=${line#*batch\\\":\\\"}; echo \"{\\\"batch\\\":\\\"${name:0:36}\\\",\\\"ok\\\":\\\"all\\\"}\"; done";
     let collector = Collector::start(command.args(["--sender", &format!("bash -c '{script}'")]))?;
-    let others: Vec<i64> = (1..=40).filter(|id| *id != 7).collect();
+    let others: Vec<i64> = (1..=40).filter(|id| *id != 3).collect();
     wait_for_state(&client, &others, "sent").await?;
-    let query = "SELECT count(*) FROM handovers WHERE token = 7 AND outcome::text = 'error'";
+    let query = "SELECT count(*) FROM handovers WHERE token = 3 AND outcome::text = 'error'";
     assert!(client.query_one(query, &[]).await?.get::<_, i64>(0) >= 1);
-    let query = "SELECT count(*) FROM handovers WHERE token <> 7 AND outcome::text = 'error'";
+    let query = "SELECT count(*) FROM handovers WHERE token <> 3 AND outcome::text = 'error'";
     assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 0);
     let log = collector.stop()?;
     assert!(log.contains("the sender `bash` has ended (exit status: 9)"), "{log}");

@@ -23,11 +23,15 @@ async fn a_sender_that_stops_reading_holds_no_more_than_the_prefetch() -> Result
     command.args(["--sender", STOPS_READING, "--batch-limit", "100", "--prefetch", "4"]);
     let collector = Collector::start(&mut command)?;
     wait_for_state(&client, &[1], "sent").await?;
-    for _ in 0..20 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        assert!(leased(&client).await? <= 400, "{} tokens are claimed", leased(&client).await?);
+    let mut most = 0;
+    for _ in 0..40 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        most = most.max(leased(&client).await?);
     }
-    assert_eq!(leased(&client).await?, 400);
+    assert_eq!(most, 400);
+    // What its pipe does not hold was taken back, to be judged again when it is sent.
+    let left = leased(&client).await?;
+    assert!((100..400).contains(&left), "{left} tokens are claimed");
     drop(collector);
     Ok(())
 }
@@ -62,11 +66,9 @@ async fn a_slow_sender_is_given_little_so_that_a_recovery_overtakes_a_pile_of_ac
     let mut before = 0;
     loop {
         let next = puppet.next_batch()?;
-        if next.items.iter().any(|item| item["action"] == "recover") {
-            assert_eq!(
-                (&next.items[0]["action"], &next.items[0]["login"]),
-                (&"recover".into(), &"ada".into())
-            );
+        if let Some(place) = next.items.iter().position(|item| item["action"] == "recover") {
+            // Every seventh place is an activation's, and the first one can be that.
+            assert!(place <= 1 && next.items[place]["login"] == "ada", "{next:?}");
             break;
         }
         puppet.answer(&next, "\"ok\":\"all\"")?;

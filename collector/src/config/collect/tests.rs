@@ -157,3 +157,30 @@ fn every_invalid_value_is_one_sentence_that_names_its_variable() {
         assert!(error.ends_with("but must be a name of 1 to 63 bytes without a NUL character"), "{error}");
     }
 }
+
+#[test]
+fn what_names_a_cursor_or_its_channel_is_refused_for_deliveries_but_for_the_defaults() {
+    const CURSOR: (&str, &str) = ("MAILROOM_QUEUE_KIND", "cursor");
+    let advice = "unset it or, on a schema from before migration 15, set MAILROOM_QUEUE_KIND to `cursor`";
+    for (name, default, fault) in [
+        (
+            "MAILROOM_CHANNEL_NAME",
+            "token_insert",
+            "but the queue `deliveries` is announced on `token_insert`",
+        ),
+        (
+            "MAILROOM_QUEUE_NAME",
+            "mailroom",
+            "but names a row of the table jobs, which the queue `deliveries` does not read",
+        ),
+    ] {
+        assert_eq!(
+            read(&[(name, "letters")]).unwrap_err(),
+            format!("{name} is `letters`, {fault}; {advice}")
+        );
+        assert!(read(&[(name, default)]).is_ok());
+        assert!(read(&[(name, "letters"), CURSOR]).is_ok());
+    }
+    // Nobody listens there.
+    assert!(read(&[("MAILROOM_CHANNEL_NAME", "letters"), ("MAILROOM_WAKE", "poll")]).is_ok());
+}

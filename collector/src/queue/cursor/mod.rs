@@ -277,6 +277,10 @@ impl Queue for CursorQueue {
         }
     }
 
+    fn keeps_reasons(&self) -> bool {
+        false
+    }
+
     fn release(&mut self, batches: &[BatchId]) {
         if let Some(position) = &mut self.position {
             let late = position.release(batches);

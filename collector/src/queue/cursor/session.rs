@@ -160,7 +160,7 @@ impl Drop for Session {
 
 /// The schema has another queue, which sends the same tokens.
 pub(super) fn superseded() -> QueueError {
-    QueueError::Unusable(
+    QueueError::Superseded(
         "the tokens of this database are queued in the table pending, and the queue `cursor` would send them a second \
          time; set MAILROOM_QUEUE_KIND to `deliveries`, or unset it"
             .to_owned(),

@@ -18,6 +18,7 @@
 
 mod horizon;
 mod session;
+mod tidying;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use crate::config::DeliverySettings;
 use crate::postgres::ConnectionSettings;
 use horizon::Horizon;
 use session::{Exchange, Found, Session};
+use tidying::Tidying;
 use wire::BatchName;
 
 /// The most rows that one statement looks at: some tenths of a second's work.
@@ -46,11 +48,18 @@ const LOOK_BACK_SHARE: u32 = 50;
 /// How often the horizon is asked for while claims are made.
 const HORIZON_PAUSE: Duration = Duration::from_secs(1);
 
-/// How often the connection is asked something at least, so that a dead one is noticed within [`ANSWER`](super::answer::ANSWER).
+/// How often the connection is asked something at least. With the five seconds for which an answer to a question is waited
+/// for, a dead one is noticed within ten.
 const QUESTION_PAUSE: Duration = Duration::from_secs(4);
+
+/// A statement after a silence of this length asks for a sign of life, too.
+const SILENCE: Duration = Duration::from_millis(100);
 
 /// How often leases are renewed and lapsed ones looked for, at least.
 const LONGEST_TEND_PAUSE: Duration = Duration::from_secs(10);
+
+/// The most rows that are looked at in one go to tidy up.
+const TIDIED: usize = 5_000;
 
 /// Every seventh place is an activation's; the functions know it too.
 const PLACES: usize = 7;
@@ -87,6 +96,7 @@ pub struct DeliveriesQueue {
     looked_back: Option<Instant>,
     look_back_pause: Duration,
     tended: Option<Instant>,
+    tidying: Tidying,
     asked: Instant,
 }
 
@@ -124,6 +134,7 @@ impl DeliveriesQueue {
             looked_back: None,
             look_back_pause: LOOK_BACK_PAUSE,
             tended: None,
+            tidying: Tidying::new(),
             asked: Instant::now(),
         })
     }
@@ -134,7 +145,11 @@ impl DeliveriesQueue {
         work: impl AsyncFnOnce(&Session) -> Result<T, QueueError>,
     ) -> Result<T, QueueError> {
         let session = self.session.as_ref().ok_or_else(not_open)?;
-        let outcome = work(session).await;
+        let outcome = if self.asked.elapsed() < SILENCE {
+            work(session).await
+        } else {
+            session.behind_a_question(work(session)).await
+        };
         if outcome.is_err() {
             self.session = None;
         }
@@ -166,11 +181,32 @@ impl DeliveriesQueue {
         self.settling.retain(|(name, _)| kept.contains(name));
         self.lost.extend(lost);
         self.tended = Some(Instant::now());
+        // Only now that all is renewed, and whatever becomes of it.
+        self.tidy().await
+    }
+
+    async fn tidy(&mut self) -> Result<(), QueueError> {
+        let Some(place) = self.tidying.begin(Instant::now()) else { return Ok(()) };
+        let holder = self.holder;
+        let outcome = self.on_session(async |session| session.tidy(holder, place, TIDIED).await).await?;
+        let now = Instant::now();
+        match outcome {
+            Ok(place) => {
+                if let Some(sentence) = self.tidying.came_to(place, now) {
+                    tracing::info!("{sentence}");
+                }
+            }
+            Err(refusal) => {
+                if let Some(sentence) = self.tidying.failed(&refusal, now) {
+                    tracing::warn!("{sentence}");
+                }
+            }
+        }
         Ok(())
     }
 
     async fn ask(&mut self, enough: usize) -> Result<session::Prospect, QueueError> {
-        let since = self.horizon.since();
+        let since = self.horizon.begin(Instant::now());
         let prospect = self.on_session(async |session| session.prospect(since, enough).await).await?;
         self.horizon.saw(prospect.view);
         self.horizon_asked = Some(Instant::now());
@@ -215,7 +251,12 @@ impl DeliveriesQueue {
             since: self.since,
         };
         let session = self.session.as_ref().ok_or_else(not_open)?;
-        let outcome = session.exchange(&request).await;
+        let exchange = session.exchange(&request);
+        let outcome = if self.asked.elapsed() < SILENCE {
+            exchange.await
+        } else {
+            session.behind_a_question(exchange).await
+        };
         self.asked = Instant::now();
         let found = match outcome {
             Ok(found) => found,
@@ -288,8 +329,7 @@ impl Queue for DeliveriesQueue {
         self.session = None;
         let was_open = self.tended.is_some();
         self.session = Some(Session::open(&self.connection).await?);
-        self.since = [None; 2];
-        self.horizon = Horizon::default();
+        self.since = [self.horizon.since(); 2];
         (self.horizon_asked, self.looked_back) = (None, None);
         self.keep_alive().await?;
         if !self.settling.is_empty() {

@@ -1,5 +1,7 @@
 //! A connection on which the database's functions are called.
 
+use std::future::Future;
+use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use mailroom_verifier_core::Action;
@@ -8,15 +10,17 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
 use super::horizon::View;
+use super::tidying::Place;
 use super::wire::{BatchName, Exceptions};
 use crate::config::DeliverySettings;
 use crate::postgres::{self, ConnectionSettings, SessionOptions};
-use crate::queue::answer::{ANSWER, answer, column, unexpected};
+use crate::queue::answer::{ANSWER, answer, answer_or_refusal, column, sign_of_life, unexpected};
 use crate::queue::{QueueError, Settlement, Token};
 
 const SETTINGS: &str = include_str!("../settings.sql");
 const EXCHANGE: &str = include_str!("exchange.sql");
 const TEND: &str = include_str!("tend.sql");
+const TIDY: &str = include_str!("tidy.sql");
 const PROSPECT: &str = include_str!("prospect.sql");
 
 /// An open session.
@@ -28,6 +32,7 @@ pub(super) struct Session {
     is_unicode: bool,
     exchange: Statement,
     tend: Statement,
+    tidy: Statement,
     prospect: Statement,
 }
 
@@ -101,6 +106,7 @@ impl Session {
             is_unicode,
             exchange: answer(client.prepare(EXCHANGE)).await?,
             tend: answer(client.prepare(TEND)).await?,
+            tidy: answer(client.prepare(TIDY)).await?,
             prospect: answer(client.prepare(PROSPECT)).await?,
             client,
             driver,
@@ -111,7 +117,23 @@ impl Session {
 
     /// Finds out whether the server still answers.
     pub(super) async fn question(&self) -> Result<(), QueueError> {
-        answer(self.client.batch_execute("SELECT 1")).await
+        sign_of_life(self.client.batch_execute("SELECT 1")).await
+    }
+
+    /// Runs `work`, a single statement, behind a question: a statement may take its time, and the answer to the question
+    /// tells much sooner that the connection is dead. Both are sent at once, so that nothing waits for it.
+    pub(super) async fn behind_a_question<T>(
+        &self,
+        work: impl Future<Output = Result<T, QueueError>>,
+    ) -> Result<T, QueueError> {
+        let (mut question, mut work) = (pin!(self.question()), pin!(work));
+        tokio::select! {
+            // In the order in which they are sent, and answered.
+            biased;
+            alive = &mut question => alive?,
+            done = &mut work => return done,
+        }
+        work.await
     }
 
     /// Settles, gives back and claims.
@@ -171,6 +193,20 @@ impl Session {
             [&holder, &self.name, &known, &milliseconds(lease), &since];
         let rows = answer(self.client.query(&self.tend, &parameters)).await?;
         rows.iter().map(|row| column(row, 0)).collect()
+    }
+
+    /// Tidies up about `most` rows after a place; answers how far it came, or why the server refuses.
+    pub(super) async fn tidy(
+        &self,
+        holder: i64,
+        after: Place,
+        most: usize,
+    ) -> Result<Result<Place, String>, QueueError> {
+        let parameters: [&(dyn ToSql + Sync); 4] = [&holder, &after.parked, &after.later, &number(most)];
+        match answer_or_refusal(self.client.query_one(&self.tidy, &parameters)).await? {
+            Ok(row) => Ok(Ok(Place { parked: column(&row, 0)?, later: column(&row, 1)? })),
+            Err(refusal) => Ok(Err(refusal)),
+        }
     }
 
     /// Counts what is due.

@@ -7,6 +7,7 @@ use super::ledger::{Outcome, Past, Remarks};
 use super::lines::{LONGEST_LINE, TooLong};
 use super::process::Event;
 use super::{ClosedPipe, INPUT, OUTPUT, Sender, State};
+use crate::complaints::{NAMED, listed, withheld};
 use crate::line::BatchName;
 use crate::queue::Exception;
 use crate::sink::Taken;
@@ -67,7 +68,9 @@ impl Sender {
         match self.ledger.note(answer, now) {
             Outcome::Noted(remarks, taken) => {
                 self.remark(batch, remarks, now);
-                taken.iter().for_each(tell);
+                if let Some(taken) = &taken {
+                    self.tell(taken, now);
+                }
                 self.taken.extend(taken);
                 if remarks.verdicts > 0 {
                     self.answered(now);
@@ -122,25 +125,32 @@ impl Sender {
     }
 
     fn complain(&mut self, now: Instant, sentence: impl FnOnce() -> String) {
-        match self.complaints.admit(now) {
-            Some(0) => tracing::warn!("{}", sentence()),
-            Some(others) => tracing::warn!("{} ({others} more such lines were not logged)", sentence()),
-            None => {}
+        if let Some(others) = self.complaints.admit(now) {
+            tracing::warn!("{}{}", sentence(), withheld(others));
         }
     }
-}
 
-/// What operators want to know of single tokens.
-fn tell(taken: &Taken) {
-    for (id, exception) in &taken.exceptions {
-        match exception {
-            Exception::Dead { reason } => {
-                tracing::warn!(token = id, "the sender gives this token up: {reason}");
+    /// What operators want to know of single tokens; the database has it of all.
+    fn tell(&mut self, taken: &Taken, now: Instant) {
+        let (mut dead, mut refused) = (Vec::new(), Vec::new());
+        for (id, exception) in &taken.exceptions {
+            match exception {
+                Exception::Dead { reason } => dead.push((*id, reason)),
+                Exception::Retry { reason, .. } => refused.push((*id, reason)),
+                Exception::Unanswered => {}
             }
-            Exception::Retry { reason, .. } => {
-                tracing::info!(token = id, "the sender wants to try this token again: {reason}");
-            }
-            Exception::Unanswered => {}
+        }
+        if !dead.is_empty()
+            && let Some(others) = self.given_up.admit(now)
+        {
+            let (count, list) = (dead.len(), listed(&dead, NAMED));
+            tracing::warn!("the sender gives {count} tokens up: {list}{}", withheld(others));
+        }
+        if !refused.is_empty()
+            && let Some(others) = self.refused.admit(now)
+        {
+            let (count, list) = (refused.len(), listed(&refused, NAMED));
+            tracing::info!("the sender wants to try {count} tokens again: {list}{}", withheld(others));
         }
     }
 }

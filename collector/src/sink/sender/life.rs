@@ -4,7 +4,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use super::process::Process;
-use super::{ClosedPipe, Ending, OUTPUT, Sender, State, Up};
+use super::{ClosedPipe, Ending, Fault, OUTPUT, Sender, State, Up};
 use crate::config::Span;
 use crate::queue::Exception;
 
@@ -14,7 +14,7 @@ const SETTLING: Duration = Duration::from_millis(200);
 /// How long a sender that is to end may take until it is killed.
 const TERMINATION: Duration = Duration::from_secs(2);
 
-/// A sender that has lived this long and answered is started again without a growing pause.
+/// A sender that has lived this long, answered and not hung is started again without a growing pause.
 const SOUND: Duration = Duration::from_secs(10);
 
 impl Sender {
@@ -46,7 +46,8 @@ impl Sender {
     pub(super) fn judge(&mut self, now: Instant) -> bool {
         let is_due = |time: Option<Instant>| time.is_some_and(|time| time <= now);
         if is_due(self.ledger.silent_at(self.timeout)) {
-            self.end(Some(format!("is ended: it has answered nothing for {}", Span(self.timeout))), now);
+            let fault = format!("is ended: it has answered nothing for {}", Span(self.timeout));
+            self.end(Some(Fault { sentence: fault, is_silence: true }), now);
             return true;
         }
         if is_due(self.ledger.forgotten_at(self.timeout)) {
@@ -63,7 +64,8 @@ impl Sender {
         if let Some(closed) = self.closed_pipe()
             && closed.end_at <= now
         {
-            self.end(Some(format!("is ended: it has closed its {}", closed.pipe)), now);
+            let fault = format!("is ended: it has closed its {}", closed.pipe);
+            self.end(Some(Fault { sentence: fault, is_silence: false }), now);
             return true;
         }
         if let (State::Up(up), Some(closing)) = (&mut self.state, self.closing) {
@@ -109,7 +111,7 @@ impl Sender {
     }
 
     /// Tells the sender to end.
-    pub(super) fn end(&mut self, fault: Option<String>, now: Instant) {
+    pub(super) fn end(&mut self, fault: Option<Fault>, now: Instant) {
         let termination = self.termination();
         let State::Up(up) = &mut self.state else { return };
         up.process.terminate();
@@ -122,14 +124,17 @@ impl Sender {
         let State::Up(up) = &mut self.state else { return };
         let read = up.process.read_by_sender();
         let ending = up.ending.take().and_then(|ending| ending.fault);
-        let fault = ending.unwrap_or_else(|| format!("has ended ({status})"));
+        let was_hung = ending.as_ref().is_some_and(|fault| fault.is_silence);
+        let fault = ending.map_or_else(|| format!("has ended ({status})"), |fault| fault.sentence);
         let is_to_blame = !up.has_answered && self.closing.is_none() && self.ledger.only_token().is_some();
-        let exception = if is_to_blame {
+        // Whatever a sender hangs on, it would be given the same again and again if that were no failed attempt.
+        let exception = if was_hung || is_to_blame {
             Exception::Retry { after: None, reason: format!("the sender {fault}") }
         } else {
             Exception::Unanswered
         };
-        if up.has_answered && now.duration_since(up.started) >= SOUND {
+        // The time that it hung is no time that it worked.
+        if up.has_answered && !was_hung && now.duration_since(up.started) >= SOUND {
             self.backoff.reset();
         }
         let (taken, unread) = self.ledger.give_up_all(read, now, &exception);

@@ -14,10 +14,11 @@
 //!   a second mail if it sent one and could not say so.
 //! - If it was on trial, its only token is to blame: that is a failed attempt of it, so that a single row which makes the
 //!   sender crash cannot keep all others from going out.
+//! - If it was ended because it was hung, all that it had read and not answered is to blame: one of these tokens may be
+//!   what it hangs on, and would hang the next one, too.
 
 mod answer;
 mod command;
-mod complaints;
 mod hearing;
 mod ledger;
 mod life;
@@ -38,9 +39,9 @@ pub use process::kill_running_sender;
 
 use super::{Parcel, Readiness, Sink, SinkError, Taken};
 use crate::backoff::Backoff;
+use crate::complaints::Complaints;
 use crate::outage::Outage;
 use crate::queue::{BatchId, Exception};
-use complaints::Complaints;
 use ledger::Ledger;
 use process::Process;
 
@@ -60,7 +61,10 @@ pub struct Sender {
     returned: Vec<BatchId>,
     backoff: Backoff,
     outage: Outage,
+    /// What was said of its nonsense, of tokens that it gives up, and of those that it wants again.
     complaints: Complaints,
+    given_up: Complaints,
+    refused: Complaints,
     /// When the sender is to be ended at the latest, once nothing more is sent.
     closing: Option<Instant>,
 }
@@ -100,10 +104,19 @@ const OUTPUT: &str = "standard output";
 /// A sender that was told to end.
 #[derive(Debug)]
 struct Ending {
-    /// Why, as the end of a sentence about it; `None` if it only did what it should.
-    fault: Option<String>,
+    /// Why; `None` if it only did what it should.
+    fault: Option<Fault>,
     /// When it is killed; `None` if it was.
     kill_at: Option<Instant>,
+}
+
+/// What a sender is ended for.
+#[derive(Debug)]
+struct Fault {
+    /// The end of a sentence about it.
+    sentence: String,
+    /// Whether it said nothing while it owed answers.
+    is_silence: bool,
 }
 
 impl Sender {
@@ -120,6 +133,8 @@ impl Sender {
             backoff: Backoff::up_to(LONGEST_PAUSE),
             outage: Outage::of("sending"),
             complaints: Complaints::default(),
+            given_up: Complaints::default(),
+            refused: Complaints::default(),
             closing: None,
         }
     }
@@ -237,6 +252,11 @@ impl Sink for Sender {
     /// So that all is over within the timeout, the last settlement included.
     fn grace(&self) -> Duration {
         self.timeout.saturating_sub(Duration::from_secs(3).min(self.timeout / 4))
+    }
+
+    /// A commit takes its time, however short the timeout is.
+    fn time_to_record(&self) -> Duration {
+        self.timeout.saturating_sub(self.grace()).max(Duration::from_millis(500))
     }
 
     fn close(&mut self, by: Instant) {

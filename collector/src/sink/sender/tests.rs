@@ -89,6 +89,60 @@ async fn a_token_that_ends_a_sender_on_trial_is_to_blame_and_others_are_not() {
     assert_eq!(exceptions, [6, 7, 8].map(|id| (id, Exception::Unanswered)));
 }
 
+/// Answers its first line, and reads all others without a word.
+const ANSWER_ONCE: &str =
+    "read -r line; echo \"${line%\\}},\\\"ok\\\":\\\"all\\\"}\"; while read -r line; do :; done";
+
+#[tokio::test]
+async fn tokens_that_a_sender_hangs_on_are_tried_again_as_refused_ones() {
+    let mut sender = sender(ANSWER_ONCE, Duration::from_millis(400));
+    until_it_takes_lines(&mut sender).await;
+    sender.send(parcel(1, &[5]));
+    assert_eq!(taken(&mut sender).await[0].exceptions, []);
+    sender.send(parcel(2, &[6, 7]));
+    sender.send(parcel(3, &[8]));
+    let exceptions: Vec<_> =
+        taken(&mut sender).await.into_iter().flat_map(|taken| taken.exceptions).collect();
+    let reason = "the sender is ended: it has answered nothing for 400ms".to_owned();
+    let retry = Exception::Retry { after: None, reason };
+    assert_eq!(exceptions, [6, 7, 8].map(|id| (id, retry.clone())));
+}
+
+#[tokio::test]
+async fn what_a_hung_sender_has_not_read_comes_back_unclaimed() {
+    let script = "read -r line; echo \"${line%\\}},\\\"ok\\\":\\\"all\\\"}\"; sleep 1000";
+    let mut sender = sender(script, Duration::from_millis(400));
+    until_it_takes_lines(&mut sender).await;
+    sender.send(parcel(1, &[5]));
+    taken(&mut sender).await;
+    sender.send(parcel(2, &[6, 7]));
+    let mut returned = Vec::new();
+    until(&mut sender, |sender| {
+        returned.extend(sender.returned());
+        !returned.is_empty()
+    })
+    .await;
+    assert_eq!((returned, sender.taken()), (vec![BatchId(2)], Vec::new()));
+}
+
+#[tokio::test]
+async fn pauses_grow_for_a_sender_that_hangs_however_long_it_lives() {
+    let mut sender = sender(ANSWER_ONCE, Duration::from_millis(400));
+    let first = sender.backoff.clone().pause();
+    for _ in 0..6 {
+        sender.backoff.pause();
+    }
+    until_it_takes_lines(&mut sender).await;
+    sender.send(parcel(1, &[5]));
+    taken(&mut sender).await;
+    sender.send(parcel(2, &[6]));
+    let State::Up(up) = &mut sender.state else { panic!("it lives") };
+    up.started = up.started.checked_sub(Duration::from_secs(60)).unwrap();
+    until(&mut sender, |sender| matches!(sender.state, State::Down { .. })).await;
+    let pause = sender.backoff.pause();
+    assert!(pause > 10 * first, "{pause:?} after {first:?}");
+}
+
 #[tokio::test]
 async fn a_sender_that_ignores_sigterm_is_killed_with_what_it_started() {
     let folder = tempfile::tempdir().unwrap();

@@ -14,6 +14,9 @@ use tokio_postgres::Client;
 
 const WRITERS: u64 = 6;
 
+/// How long some tokens live, so that they may expire in the queue.
+pub(crate) const SHORTEST_LIFE: Duration = Duration::from_secs(4);
+
 /// Writers that run until they are ended.
 pub(crate) struct Load {
     stop: watch::Sender<bool>,
@@ -87,10 +90,10 @@ impl Writer {
         let transaction = client.transaction().await?;
         register(transaction.client(), &format!("{}{turn}-", self.prefix), count).await?;
         if self.random.u8(0..20) == 0 {
-            // Some tokens are so short-lived that they may expire in the queue.
             let shorten = "INSERT INTO tokens (account, action, expires_at)
-                SELECT id, 'activation', extract(epoch FROM now())::bigint + 4 FROM accounts WHERE login LIKE $1 LIMIT 3";
-            transaction.execute(shorten, &[&format!("{}{turn}-%", self.prefix)]).await?;
+                SELECT id, 'activation', extract(epoch FROM now())::bigint + $2 FROM accounts WHERE login LIKE $1 LIMIT 3";
+            let lifetime = i64::try_from(SHORTEST_LIFE.as_secs())?;
+            transaction.execute(shorten, &[&format!("{}{turn}-%", self.prefix), &lifetime]).await?;
         }
         sleep(Duration::from_millis(self.random.u64(0..100))).await;
         if self.random.u8(0..15) == 0 {

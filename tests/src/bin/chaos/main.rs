@@ -1,17 +1,24 @@
 //! Faults of every kind at random, on a queue that is collected from by three collectors, for as long as is wanted. Started by
 //! `cargo xtask test --chaos 30m`.
 //!
-//! Every minute or so everything is mended, the queue drained, the collectors ended, and the whole history checked.
+//! A world of three collectors: one writes to a pipe, one to a pipe through a proxy to the server, one through the proxy to a
+//! sender that answers oddly all the time. What `fault` lists is injected into it by `inject`. Every minute or so everything is mended, the queue drained, the collectors ended, and the whole history checked.
 
 mod fault;
+mod inject;
 mod load;
 mod world;
 
 use std::env;
+use std::io;
 use std::process::ExitCode;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 
 use fault::Fault;
 use world::World;
@@ -25,7 +32,17 @@ const REFRESH: Duration = Duration::from_secs(10);
 // Some faults are waited for by blocking, and the applications go on meanwhile.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> ExitCode {
-    match run().await {
+    let Some(options) = Options::read() else {
+        eprintln!("usage: chaos SECONDS SEED [--until-input-ends]");
+        return ExitCode::from(2);
+    };
+    let ended = tokio::select! {
+        ended = run(&options) => ended,
+        // The world is dropped, and with it all that runs in it.
+        () = input_ends(options.until_input_ends) => Err(anyhow!("whoever started this has ended")),
+        ended = signal_comes() => Err(ended.err().unwrap_or_else(|| anyhow!("ended by a signal"))),
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             println!("FAILED: {error:#}");
@@ -34,20 +51,69 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run() -> Result<()> {
-    let mut arguments = env::args().skip(1).map(|argument| argument.parse::<u64>());
-    let mut next =
-        || arguments.next().context("usage: chaos SECONDS SEED")?.context("usage: chaos SECONDS SEED");
-    let (duration, seed) = (Duration::from_secs(next()?), next()?);
+struct Options {
+    duration: Duration,
+    seed: u64,
+    /// Whether to end when standard input does: the other end of that is held by somebody who cannot end this otherwise, if
+    /// killed alone.
+    until_input_ends: bool,
+}
+
+impl Options {
+    fn read() -> Option<Self> {
+        let mut arguments = env::args().skip(1);
+        let duration = Duration::from_secs(arguments.next()?.parse().ok()?);
+        let seed = arguments.next()?.parse().ok()?;
+        let until_input_ends = match arguments.next().as_deref() {
+            None => false,
+            Some("--until-input-ends") => true,
+            Some(_) => return None,
+        };
+        Some(Self { duration, seed, until_input_ends })
+    }
+}
+
+async fn input_ends(is_waited_for: bool) {
+    let (sender, ended) = oneshot::channel();
+    if is_waited_for {
+        // A thread of its own, which nobody waits for: the read may last for ever.
+        thread::spawn(move || {
+            io::copy(&mut io::stdin(), &mut io::sink()).ok();
+            sender.send(()).ok();
+        });
+        ended.await.ok();
+    } else {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Collectors take a hang-up for something else, and those that write to a sender would not hear that this has ended.
+async fn signal_comes() -> Result<()> {
+    let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    let [Ok(hangup), Ok(interrupt), Ok(terminate)] = &mut signals else {
+        bail!("this system has no signals");
+    };
+    tokio::select! {
+        _ = hangup.recv() => {}
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+async fn run(&Options { duration, seed, .. }: &Options) -> Result<()> {
     println!("chaos for {duration:?}; `--seed {seed}` repeats it");
     let started = Instant::now();
-    let mut world = World::create(seed).await?;
+    let mut world = World::create(seed, duration).await?;
     let mut shown = Instant::now();
     while started.elapsed() < duration {
         world.begin().await?;
         let stretch = Instant::now() + STRETCH.min(duration.saturating_sub(started.elapsed()));
         while Instant::now() < stretch {
             let fault = Fault::choose(&mut world.trial.random);
+            if fault == Fault::FillDisk && !world.has_disk {
+                continue;
+            }
             fault.inject(&mut world).await.with_context(|| format!("at the fault `{}`", fault.name()))?;
             world.pause().await?;
             if shown.elapsed() >= REFRESH {

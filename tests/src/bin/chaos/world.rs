@@ -1,17 +1,19 @@
 //! A server, three collectors, their ways to the server and their readers.
 
 use std::env;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use mailroom_tests::clock::WrongClock;
 use mailroom_tests::fleet::Member;
 use mailroom_tests::history::{Tally, Watch};
 use mailroom_tests::mailer::{Mailer, Manner};
-use mailroom_tests::postgres::{Cluster, Database};
+use mailroom_tests::postgres::{Cluster, Database, disk};
 use mailroom_tests::proxy::Proxy;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{PATIENCE, Trial};
+use mailroom_tests::trial::{NDJSON, PATIENCE, Trial};
 use rustix::process::Signal;
 use tokio::time::sleep;
 
@@ -19,6 +21,12 @@ use crate::load::Load;
 
 /// Longer than the sender's timeout, after which what is on its way is given back.
 const ENDS_WITHIN: Duration = Duration::from_secs(12);
+
+/// How far the queue's clock jumps, at most.
+pub(crate) const LARGEST_JUMP: Duration = Duration::from_secs(120);
+
+/// How often a collector looks through the whole queue, because a clock may have been set back.
+const LOOK_BACK: Duration = Duration::from_secs(60);
 
 /// What ends by itself after a time.
 pub(crate) enum Mend {
@@ -48,6 +56,9 @@ pub(crate) struct World {
     pub(crate) mailer: Mailer,
     pub(crate) places: [Place; 3],
     pub(crate) mends: Vec<(Instant, Mend)>,
+    pub(crate) has_disk: bool,
+    host_clock: WrongClock,
+    patience: Duration,
     load: Option<Load>,
     database: Arc<Database>,
     registered: usize,
@@ -58,10 +69,24 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) async fn create(seed: u64) -> Result<Self> {
-        let cluster = Cluster::builder().tcp().start()?;
+    /// Everything that lasts until the end, with room for what is written in so much time.
+    pub(crate) async fn create(seed: u64, duration: Duration) -> Result<Self> {
+        let mut builder = Cluster::builder().tcp();
+        let has_disk = disk::can_be_made();
+        if has_disk {
+            let minutes = u32::try_from(duration.as_secs() / 60)?;
+            builder = builder.disk(64 + 8 * minutes);
+        } else {
+            println!("skipped: full disks: this user cannot mount a small disk; run it as root");
+        }
+        let cluster = builder.start()?;
         let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
         let trial = Trial::with_seed(database, seed).await?;
+        if has_disk {
+            let create = format!("CREATE TABLESPACE small LOCATION '{}'", cluster.disk().display());
+            trial.client.batch_execute(&create).await?;
+            trial.client.batch_execute(include_str!("move_queue.sql")).await?;
+        }
         // Whatever is not sent in the end is to be found, so nothing may expire but what is meant to.
         let outlive =
             "ALTER TABLE tokens ALTER expires_at SET DEFAULT extract(epoch FROM now() + interval '1 day')";
@@ -78,6 +103,9 @@ impl World {
             proxy,
             mailer,
             mends: Vec::new(),
+            has_disk,
+            host_clock: WrongClock::build()?,
+            patience: PATIENCE,
             load: None,
             registered: 0,
             stretches: 0,
@@ -92,6 +120,7 @@ impl World {
         for place in 0..self.places.len() {
             self.fill(place)?;
         }
+        self.patience = PATIENCE;
         self.stretches += 1;
         let seed = self.seed.wrapping_add(self.stretches);
         self.mailer.answer(Manner::Odd(seed));
@@ -101,21 +130,46 @@ impl World {
 
     /// Starts a collector in a place.
     pub(crate) fn fill(&mut self, at: usize) -> Result<()> {
-        let pace = Pace { pause: self.trial.up_to(Duration::from_millis(10)), ..Pace::default() };
-        self.fill_with(at, pace)
+        let pace = self.pace();
+        self.fill_with(at, pace, 0)
     }
 
-    /// Starts a collector in a place whose reader takes lines at this pace.
-    pub(crate) fn fill_with(&mut self, at: usize, pace: Pace) -> Result<()> {
+    /// How fast a reader takes lines.
+    pub(crate) fn pace(&mut self) -> Pace {
+        Pace { pause: self.trial.up_to(Duration::from_millis(10)), ..Pace::default() }
+    }
+
+    /// Starts a collector in a place whose reader takes lines at this pace and whose host's clock is so many seconds ahead.
+    pub(crate) fn fill_with(&mut self, at: usize, pace: Pace, ahead: i64) -> Result<()> {
+        let mut command = self.command(at)?;
+        if ahead != 0 {
+            self.host_clock.shift(&mut command, ahead);
+        }
         let to = &mut self.places[at];
-        let name = self.trial.database.name();
-        let url = if to.through_proxy { self.proxy.url(name) } else { self.trial.database.url().to_owned() };
-        to.member = Some(if to.to_sender {
-            self.trial.sending_collector(to.name, &url, &self.mailer)?
-        } else {
-            self.trial.collector_at(to.name, &url, pace)?
-        });
+        // A sender takes its lines elsewhere.
+        let pace = if to.to_sender { Pace::default() } else { pace };
+        to.member = Some(Member::run(to.name, &mut command, &self.trial.recorder, pace)?);
         Ok(())
+    }
+
+    /// What runs in a place.
+    pub(crate) fn command(&self, at: usize) -> Result<Command> {
+        let Place { name, through_proxy, to_sender, .. } = &self.places[at];
+        let database = &self.trial.database;
+        let url = if *through_proxy { self.proxy.url(database.name()) } else { database.url().to_owned() };
+        let mut command = self.trial.command(&url)?;
+        if *to_sender {
+            command.args(["--sender", &self.mailer.command(name)]);
+        } else {
+            command.args(NDJSON);
+        }
+        Ok(command)
+    }
+
+    /// What came back by a clock that was ahead waits until it is due, and what came by one that was behind, until somebody looks
+    /// back so far.
+    pub(crate) fn clock_was_wrong(&mut self) {
+        self.patience = PATIENCE + LARGEST_JUMP + LOOK_BACK;
     }
 
     /// Takes a collector out of its place.
@@ -175,9 +229,12 @@ impl World {
         }
         self.proxy.resume();
         self.mailer.answer(Manner::Sent(Duration::ZERO));
+        for (oddity, times) in self.mailer.take_oddities() {
+            self.trial.history.note_times(oddity, times);
+        }
         self.trial.connect_again().await?;
         mailroom_tests::workload::unsuspend_all(&self.trial.client).await?;
-        let drained = self.trial.history.drained(&self.trial.client, PATIENCE).await;
+        let drained = self.trial.history.drained(&self.trial.client, self.patience).await;
         drained.with_context(|| self.logs())?;
         for place in 0..self.places.len() {
             self.take(place)?.stop(ENDS_WITHIN)?;
@@ -193,12 +250,7 @@ impl World {
                 let log = member.collector().log();
                 let start = log.len().saturating_sub(3_000);
                 let end = log.get(start..).unwrap_or(&log);
-                logs = format!(
-                    "{logs}the log of `{}` ends with
-{end}
-",
-                    place.name
-                );
+                logs = format!("{logs}the log of `{}` ends with\n{end}\n", place.name);
             }
         }
         logs
@@ -214,5 +266,14 @@ impl World {
             seen.handovers - seen.tokens.len(),
             self.trial.history.faults()
         )
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // The collectors are killed; a frozen sender would not hear of it.
+        for place in &self.places {
+            self.mailer.signal(place.name, Signal::CONT);
+        }
     }
 }

@@ -1,7 +1,7 @@
 -- The rights of docs/DATABASE.md. {prefix} and the passwords are filled in, and consist of letters, digits and underscores.
 CREATE ROLE {prefix}_collector LOGIN PASSWORD '{collector_password}';
 
-GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_tend, mailroom_prospect TO {prefix}_collector;
+GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_tend, mailroom_tidy, mailroom_prospect TO {prefix}_collector;
 
 CREATE ROLE {prefix}_application LOGIN PASSWORD '{application_password}';
 

@@ -1,0 +1,87 @@
+//! When to tidy up, and where to go on.
+//!
+//! Pure policy: the caller passes the times in.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::outage::Outage;
+
+/// How often a round begins, and the pause between its parts.
+const ROUND: Duration = Duration::from_secs(10);
+const PART: Duration = Duration::from_secs(2);
+
+/// A walk round all that is put aside, in parts.
+#[derive(Debug)]
+pub(super) struct Tidying {
+    place: Place,
+    next: Option<Instant>,
+    outage: Outage,
+}
+
+/// How far the walk came; nothing before its beginning and after its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The last of the parked tokens that was looked at.
+    pub(super) parked: Option<i64>,
+    /// When the last of the tokens is due that was looked at and is not due yet.
+    pub(super) later: Option<SystemTime>,
+}
+
+impl Tidying {
+    /// At the beginning, to be begun at once.
+    pub(super) fn new() -> Self {
+        Self { place: Place::default(), next: None, outage: Outage::of("tidying up the queue") }
+    }
+
+    /// Where to go on if it is time to. That counts as done, whatever becomes of it: what fails is not tried without a pause.
+    pub(super) fn begin(&mut self, now: Instant) -> Option<Place> {
+        if self.next.is_some_and(|next| now < next) {
+            return None;
+        }
+        self.next = Some(now + ROUND);
+        Some(self.place)
+    }
+
+    /// A part is done. Returns a sentence for the log if that is news.
+    pub(super) fn came_to(&mut self, place: Place, now: Instant) -> Option<String> {
+        self.place = place;
+        let is_over = place == Place::default();
+        self.next = Some(now + if is_over { ROUND } else { PART });
+        self.outage.over(now)
+    }
+
+    /// The server refused, and the session goes on. Returns a sentence for the log if that is news.
+    pub(super) fn failed(&mut self, cause: &str, now: Instant) -> Option<String> {
+        self.outage.failed(cause, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_is_walked_in_parts_and_begins_anew_after_a_longer_pause() {
+        let start = Instant::now();
+        let mut tidying = Tidying::new();
+        assert_eq!(tidying.begin(start), Some(Place::default()));
+        let place = Place { parked: Some(5), later: None };
+        assert_eq!(tidying.came_to(place, start), None);
+        assert_eq!(tidying.begin(start), None);
+        assert_eq!(tidying.begin(start + PART), Some(place));
+        tidying.came_to(Place::default(), start + PART);
+        assert_eq!(tidying.begin(start + PART + PART), None);
+        assert_eq!(tidying.begin(start + PART + ROUND), Some(Place::default()));
+    }
+
+    #[test]
+    fn what_fails_is_said_and_not_tried_again_at_once() {
+        let start = Instant::now();
+        let mut tidying = Tidying::new();
+        assert!(tidying.begin(start).is_some());
+        let said = tidying.failed("no", start);
+        assert_eq!(said.as_deref(), Some("not tidying up the queue: no; trying again"));
+        assert_eq!(tidying.begin(start + PART), None);
+        assert!(tidying.begin(start + ROUND).is_some());
+    }
+}

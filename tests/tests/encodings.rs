@@ -55,7 +55,7 @@ async fn bytes_that_are_not_utf8_are_passed_in_a_database_without_an_encoding() 
     let mut collector = Collector::start(&mut database.collector()?)?;
     let batch = collector.lines()?.next_batch()?;
     assert_eq!((batch.len(), batch[0].email.as_str()), (1, "ü@b.test"));
-    collector.wait_for_log("its login contains bytes that are not UTF-8 token=1", 1)?;
+    collector.wait_for_log("token 1: its login contains bytes that are not UTF-8", 1)?;
     collector.stop()?;
     assert_eq!(cursor(&database.client).await?, 2);
     database.drop().await
@@ -101,7 +101,7 @@ async fn characters_without_a_utf8_form_are_passed_in_a_database_of_single_bytes
             (151, "code"),
             (200, "login"),
         ] {
-            collector.wait_for_log(&format!("its {column} contains {contains} token={id}\n"), 1)?;
+            collector.wait_for_log(&format!("token {id}: its {column} contains {contains}"), 1)?;
         }
         let log = collector.stop()?;
         assert!(!log.contains("not collecting"), "{log}");

@@ -85,7 +85,8 @@ pub(crate) fn with_database(steps: &mut Steps, versions: &[Wanted]) {
 pub(crate) fn faults(steps: &mut Steps, versions: &[Wanted]) {
     let Some(wanted) = versions.first().filter(|_| build(steps)) else { return };
     let command = Installation::find(wanted).and_then(|installation| {
-        let mut command = tools::cargo(["test", "--package", "mailroom-tests", "--no-fail-fast"]);
+        // Of the whole workspace, as they were built: one package alone would choose other features.
+        let mut command = tools::cargo(["test", "--workspace", "--no-fail-fast"]);
         command.args(FAULTS.iter().flat_map(|name| ["--test", name]));
         command.args(["--", "--test-threads", FAULTS_AT_ONCE]);
         command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);

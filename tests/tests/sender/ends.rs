@@ -117,6 +117,8 @@ async fn a_row_that_ends_every_sender_is_tried_ever_later_and_the_others_go_out(
     let mut command = command(&database, &Puppet::new()?)?;
     let script = "while read -r line; do case $line in *user3@*) exit 9;; esac; \
         name=${line#*batch\\\":\\\"}; echo \"{\\\"batch\\\":\\\"${name:0:36}\\\",\\\"ok\\\":\\\"all\\\"}\"; done";
+    // Long enough that it does not come back among the last of the others, each of which would then wait for a sender of its own.
+    command.args(["--backoff", "30s"]);
     let collector = Collector::start(command.args(["--sender", &format!("bash -c '{script}'")]))?;
     let others: Vec<i64> = (1..=40).filter(|id| *id != 3).collect();
     wait_for_state(&client, &others, "sent").await?;

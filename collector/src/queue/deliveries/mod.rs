@@ -58,9 +58,6 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// How often leases are renewed and lapsed ones looked for, at least.
 const LONGEST_TEND_PAUSE: Duration = Duration::from_secs(10);
 
-/// The most rows that are looked at in one go to tidy up.
-const TIDIED: usize = 5_000;
-
 /// Every seventh place is an activation's; the functions know it too.
 const PLACES: usize = 7;
 
@@ -183,26 +180,6 @@ impl DeliveriesQueue {
         self.tended = Some(Instant::now());
         // Only now that all is renewed, and whatever becomes of it.
         self.tidy().await
-    }
-
-    async fn tidy(&mut self) -> Result<(), QueueError> {
-        let Some(place) = self.tidying.begin(Instant::now()) else { return Ok(()) };
-        let holder = self.holder;
-        let outcome = self.on_session(async |session| session.tidy(holder, place, TIDIED).await).await?;
-        let now = Instant::now();
-        match outcome {
-            Ok(place) => {
-                if let Some(sentence) = self.tidying.came_to(place, now) {
-                    tracing::info!("{sentence}");
-                }
-            }
-            Err(refusal) => {
-                if let Some(sentence) = self.tidying.failed(&refusal, now) {
-                    tracing::warn!("{sentence}");
-                }
-            }
-        }
-        Ok(())
     }
 
     async fn ask(&mut self, enough: usize) -> Result<session::Prospect, QueueError> {

@@ -1,16 +1,19 @@
 //! When to tidy up, and where to go on.
-//!
-//! Pure policy: the caller passes the times in.
 
 use std::time::{Duration, Instant, SystemTime};
 
+use super::DeliveriesQueue;
 use crate::outage::Outage;
+use crate::queue::QueueError;
 
 /// How often a round begins, and the pause between its parts.
 const ROUND: Duration = Duration::from_secs(10);
 const PART: Duration = Duration::from_secs(2);
 
-/// A walk round all that is put aside, in parts.
+/// The most rows that are looked at in one go.
+const MOST: usize = 5_000;
+
+/// A walk round all that is put aside, in parts. The caller passes the times in.
 #[derive(Debug)]
 pub(super) struct Tidying {
     place: Place,
@@ -53,6 +56,29 @@ impl Tidying {
     /// The server refused, and the session goes on. Returns a sentence for the log if that is news.
     pub(super) fn failed(&mut self, cause: &str, now: Instant) -> Option<String> {
         self.outage.failed(cause, now)
+    }
+}
+
+impl DeliveriesQueue {
+    /// Tidies up the next part if it is time to.
+    pub(super) async fn tidy(&mut self) -> Result<(), QueueError> {
+        let Some(place) = self.tidying.begin(Instant::now()) else { return Ok(()) };
+        let holder = self.holder;
+        let outcome = self.on_session(async |session| session.tidy(holder, place, MOST).await).await?;
+        let now = Instant::now();
+        match outcome {
+            Ok(place) => {
+                if let Some(sentence) = self.tidying.came_to(place, now) {
+                    tracing::info!("{sentence}");
+                }
+            }
+            Err(refusal) => {
+                if let Some(sentence) = self.tidying.failed(&refusal, now) {
+                    tracing::warn!("{sentence}");
+                }
+            }
+        }
+        Ok(())
     }
 }
 

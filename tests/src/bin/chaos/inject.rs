@@ -15,7 +15,7 @@ use tokio_postgres::Client;
 
 use crate::fault::Fault;
 use crate::load::SHORTEST_LIFE;
-use crate::world::{Frozen, LARGEST_JUMP, Mend, World};
+use crate::world::{Frozen, Mend, World};
 
 /// The longest stall, longer than a lease.
 const STALL: Duration = Duration::from_secs(12);
@@ -28,6 +28,9 @@ const FULL: Duration = Duration::from_secs(6);
 
 /// Longer than a lease.
 const SMALLEST_JUMP: Duration = Duration::from_secs(10);
+
+/// Longer than anything that has to be waited for otherwise, so that it would be noticed if that were made up for.
+const LARGEST_JUMP: Duration = Duration::from_secs(600);
 
 const HOUR: i64 = 3_600;
 

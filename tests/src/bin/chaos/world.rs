@@ -22,9 +22,6 @@ use crate::load::Load;
 /// Longer than the sender's timeout, after which what is on its way is given back.
 const ENDS_WITHIN: Duration = Duration::from_secs(12);
 
-/// How far the queue's clock jumps, at most.
-pub(crate) const LARGEST_JUMP: Duration = Duration::from_secs(120);
-
 /// How often a collector looks through the whole queue, because a clock may have been set back.
 const LOOK_BACK: Duration = Duration::from_secs(60);
 
@@ -166,10 +163,9 @@ impl World {
         Ok(command)
     }
 
-    /// What came back by a clock that was ahead waits until it is due, and what came by one that was behind, until somebody looks
-    /// back so far.
+    /// What came while the clock was behind waits until somebody looks back so far, and nothing for longer than that.
     pub(crate) fn clock_was_wrong(&mut self) {
-        self.patience = PATIENCE + LARGEST_JUMP + LOOK_BACK;
+        self.patience = PATIENCE + LOOK_BACK;
     }
 
     /// Takes a collector out of its place.

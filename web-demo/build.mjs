@@ -69,3 +69,14 @@ await buildPages({
     },
   },
 });
+
+// No module: it runs where it stands in the page, before what comes after it is even read.
+await bundle({
+  bundle: true,
+  format: "iife",
+  minify: true,
+  target: "es2023",
+  logLevel: "warning",
+  entryPoints: [join(root, "pages/src/address.ts")],
+  outdir: join(folder, "pages/assets"),
+});

@@ -3,8 +3,7 @@
 
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, symlinkSync } from "node:fs";
-import { createServer } from "node:http";
+import { existsSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
@@ -12,11 +11,13 @@ import { build } from "esbuild";
 
 import { files } from "../readme/document.mjs";
 import { install, write } from "../runtimes/consumer.mjs";
-import { deno } from "../runtimes/programs.mjs";
+import { deno, NODES } from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
 import { Checks } from "../web/checks.mjs";
+import { RecordingOrigin } from "../web/origin.mjs";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
+const FORM = "application/x-www-form-urlencoded";
 const FRAMEWORKS = ["@sveltejs", "hono", "next", "react", "svelte"];
 
 const [tarball, folder, compiler] = process.argv.slice(2);
@@ -29,33 +30,32 @@ for (const name of FRAMEWORKS) symlinkSync(join(HERE, "node_modules", name), joi
 symlinkSync(join(HERE, "../../web-demo/node_modules/@types"), join(folder, "node_modules/@types"));
 for (const [name, text] of Object.entries(shown)) write(folder, name, text);
 
-// The origin that the handlers ask: says yes, and counts.
-let calls = 0;
-const origin = createServer((request, response) => {
-  calls += 1;
-  request.resume();
-  response.setHeader("Content-Type", "application/json").end('{"verdict":"ok"}');
-});
-origin.listen(0, "127.0.0.1");
-await once(origin, "listening");
+const origin = await RecordingOrigin.start();
 process.env.MAILROOM_SECRET_KEY = key;
-process.env.ORIGIN = `http://127.0.0.1:${origin.address().port}`;
+process.env.ORIGIN = `http://${origin.address}`;
+process.env.ORIGIN_PASSWORD = origin.password;
 
 const report = new Report();
 await report.run("wrangler.jsonc", () => [bound()]);
+await report.run("wrangler deploy --dry-run", async () => [await deployable()]);
 await report.run("handlers, the compiler's verdict", () => [compiled()]);
 await report.run("handler of Hono", async () => {
   const { default: app } = await bundled("hono.ts");
   return judged((request) => app.request(request));
 });
 await report.run("handler of Next.js", async () => {
-  const { POST } = await bundled("route.ts");
+  const handlers = await bundled("route.ts");
   const { NextRequest } = await import(pathToFileURL(join(HERE, "node_modules/next/server.js")));
-  return judged((request) => POST(new NextRequest(request)));
+  return judged((request) => {
+    // As Next.js itself answers to methods that a route does not export.
+    const handler = handlers[request.method];
+    if (handler === undefined) return new Response(null, { status: 405, headers: { Allow: "GET, HEAD, POST" } });
+    return handler(new NextRequest(request));
+  });
 });
 await report.run("handler of SvelteKit", async () => {
-  const { POST } = await bundled("+server.ts");
-  return judged((request) => POST({ request }));
+  const { fallback } = await bundled("+server.ts");
+  return judged((request) => fallback({ request }));
 });
 if (deno() === undefined) {
   report.missing("handler of Deno", "npm has no deno for this machine; run `npm ci` in tests/");
@@ -63,7 +63,7 @@ if (deno() === undefined) {
   await report.run("handler of Deno", () => onDeno());
 }
 report.end();
-origin.close();
+origin.end();
 
 /** Whatever the Worker is bound to is in the configuration or among the secrets of the document; the stage is not. */
 function bound() {
@@ -78,6 +78,40 @@ function bound() {
   const given = [assets.binding, ...objects, ...services, ...secrets].toSorted();
   const name = "it binds what the Worker needs";
   return { name, error: given.join() === wanted.join() ? undefined : `${given} instead of ${wanted}` };
+}
+
+/**
+ * Cloudflare's own tool reads the configuration, bundles the Worker and finds what it is bound to. Of its companions for
+ * this machine, the bundler and workerd, those of the other tests do; it needs a newer Node than this one may be.
+ */
+async function deployable() {
+  const name = "Cloudflare's tool takes the edge function";
+  const tests = join(HERE, "../node_modules");
+  const newest = NODES.at(-1).path();
+  const machine = `workerd-${process.platform}-${process.arch === "x64" ? "64" : process.arch}`;
+  const companion = join(HERE, "node_modules/@cloudflare", machine);
+  if (!existsSync(companion)) symlinkSync(join(tests, "@cloudflare", machine), companion);
+  const home = join(folder, "home");
+  const { status, stdout, stderr } = spawnSync(
+    newest,
+    [
+      join(HERE, "node_modules/wrangler/bin/wrangler.js"),
+      ...["deploy", "--dry-run", "--config", "edge/wrangler.jsonc", "--outdir", join(folder, "deployed")],
+    ],
+    {
+      cwd: join(HERE, "../../web-demo"),
+      encoding: "utf8",
+      env: {
+        ...{ PATH: process.env.PATH, HOME: home, CI: "true", WRANGLER_SEND_METRICS: "false", NO_COLOR: "1" },
+        ESBUILD_BINARY_PATH: join(tests, "@esbuild", `${process.platform}-${process.arch}`, "bin/esbuild"),
+      },
+    },
+  );
+  const bound = ["USED_TOKENS (UsedToken)", "CODE_TRIES (CodeTries)", "env.ORIGIN ", "env.ASSETS"];
+  const missing = bound.filter((binding) => !stdout?.includes(binding));
+  const built = readdirSync(join(folder, "deployed")).filter((file) => file.endsWith(".wasm")).length === 2;
+  const well = status === 0 && missing.length === 0 && built;
+  return { name, error: well ? undefined : `status ${status}, missing ${missing}: ${stdout}${stderr}` };
 }
 
 /** The compiler of TypeScript, strict, over all of them at once; Deno brings its own types. */
@@ -116,19 +150,84 @@ async function bundled(name) {
   return import(pathToFileURL(outfile));
 }
 
-/** What a person can meet, in order; each handler begins with a store of its own. */
+/** What a person, a scanner and an origin can do; each handler begins with a store of its own. */
 async function judged(answer) {
   const checks = new Checks();
-  const press = async (token) => (await answer(form(token))).status;
-  const before = calls;
-  checks.same("a forged link is refused", await press(tokens.forged), 403);
-  checks.same("what is no link is refused", await press("x"), 403);
-  checks.same("the origin was not asked", calls - before, 0);
-  checks.same("a genuine link is used", await press(tokens.genuine), 200);
-  checks.same("the origin was asked once", calls - before, 1);
-  checks.same("the same link is refused", await press(tokens.genuine), 403);
-  checks.same("and the origin was not asked again", calls - before, 1);
+  const before = origin.requests.length;
+  const asked = () => origin.requests.length - before;
+  const forged = `${tokens[0].slice(0, 60)}${tokens[0].at(60) === "A" ? "B" : "A"}${tokens[0].slice(61)}`;
+  const open = async (token, method = "GET") =>
+    read(await answer(new Request(`http://127.0.0.1/activate?${new URLSearchParams({ token })}`, { method })));
+  const press = async (token, type = FORM) => read(await answer(form(token, type)));
+  const [used, elsewhere, suspended] = tokens;
+
+  origin.now("ok");
+  const opened = await open(used);
+  checks.same("a genuine link is shown", opened.status, 200);
+  checks.same(
+    "with a button and the token in a form",
+    opened.text,
+    new RegExp(`name="token" value="${used}".*<button>`),
+  );
+  const [, nonce] = /script-src 'nonce-([^']+)'/.exec(opened.headers.get("Content-Security-Policy")) ?? [];
+  checks.same("its script is the one that the policy allows", opened.text.includes(`<script nonce="${nonce}">`), true);
+  checks.same("another page has another one", (await open(used)).text.includes(nonce), false);
+  checks.same("a scanner that only looks at it uses nothing", (await open(used, "HEAD")).status, 200);
+  checks.same("a forged link is not shown", (await open(forged)).status, 403);
+  checks.same("nor is no link", (await open("")).status, 403);
+  checks.same("nor what is none", (await open('"><script>')).text.includes("><script>"), false);
+  const put = await answer(new Request("http://127.0.0.1/activate", { method: "PUT", body: "" }));
+  checks.same("another method is refused", `${put.status} ${put.headers.get("Allow")}`, "405 GET, HEAD, POST");
+  for (const type of ["application/json", "text/plain", "multipart/form-data; boundary=x"]) {
+    checks.same(`${type} is refused`, (await press(used, type)).status, 415);
+  }
+  checks.same("a megabyte is refused", (await press("a".repeat(1_000_000))).status, 413);
+  checks.same("a forged link is refused", (await press(forged)).status, 403);
+  checks.same("what is no link is refused", (await press("x")).status, 403);
+  checks.same("the origin was not asked", asked(), 0);
+
+  for (const [name, text] of [
+    ["away", /Nothing was done/],
+    ["silent", /not known whether this worked/],
+    ["failing", /not known whether this worked/],
+    ["nonsense", /not known whether this worked/],
+  ]) {
+    origin.now(name);
+    const page = await press(used);
+    checks.same(`an origin that is ${name} is told`, page.status, 503);
+    checks.same(`with what is known, ${name}`, page.text, text);
+  }
+  origin.now("not_eligible");
+  checks.same("an account that cannot use it is told", (await press(suspended)).text, /cannot be activated now/);
+  origin.now("used");
+  const questions = asked();
+  checks.same("a link that was used elsewhere is told", (await press(elsewhere)).status, 409);
+  checks.same("and stays used", (await press(elsewhere)).status, 409);
+  checks.same("without another question", asked() - questions, 1);
+  origin.now("ok");
+  const calls = asked();
+  const activated = await press(used);
+  checks.same("after the outage the link works", activated.status, 200);
+  checks.same("and says so", activated.text, /Your account is active/);
+  checks.same("the same link is refused", (await press(used)).text, /already used/);
+  checks.same("and the origin was asked once for both", asked() - calls, 1);
+  checks.same("the link of whoever could not use it works", (await press(suspended)).status, 200);
+  for (const { headers } of [opened, activated]) {
+    checks.same("an answer is kept nowhere", headers.get("Cache-Control"), "no-store");
+    checks.same("and tells no other site", headers.get("Referrer-Policy"), "no-referrer");
+    checks.same(
+      "nothing but its script runs",
+      headers.get("Content-Security-Policy"),
+      /^default-src 'none'; script-src 'nonce-/,
+    );
+    checks.same("it is a page", headers.get("Content-Type"), "text/html; charset=utf-8");
+  }
+  checks.none("the origin was asked as it wants to be", origin.complaints);
   return checks.results;
+}
+
+async function read(response) {
+  return { status: response.status, headers: response.headers, text: await response.text() };
 }
 
 async function onDeno() {
@@ -150,30 +249,35 @@ async function onDeno() {
       }
       ended.then(() => reject(new Error(`deno has ended: ${said}`)));
     });
-    return await judged(async (request) =>
-      fetch(`${address}/activate`, { method: "POST", body: await request.formData() }),
-    );
+    return await judged(async (request) => {
+      const { method, url, headers } = request;
+      const body = method === "POST" ? await request.text() : undefined;
+      return fetch(url.replace("http://127.0.0.1", address), { method, headers, body });
+    });
   } finally {
     server.kill();
     await ended;
   }
 }
 
-function form(token) {
-  return new Request("http://127.0.0.1/activate", { method: "POST", body: new URLSearchParams({ token }) });
+function form(token, type) {
+  const body = new URLSearchParams({ token }).toString();
+  const headers = { "Content-Type": type, "Content-Length": String(body.length) };
+  return new Request("http://127.0.0.1/activate", { method: "POST", headers, body });
 }
 
-/** A v2 activation of the vectors that is valid for long. */
+/** Three v2 activations of the vectors that are valid for long, and their key. */
 function someTokens() {
   const { groups } = JSON.parse(readFileSync(join(HERE, "../vectors/v2.json"), "utf8"));
+  const inAYear = BigInt(Math.floor(Date.now() / 1000) + 31_536_000);
   for (const group of groups.filter(({ action }) => action === "activate")) {
-    for (const { result, token } of group.tests) {
-      const expiry = Buffer.from(token, "base64url").readBigUInt64BE(6);
-      if (result === "valid" && expiry > BigInt(Math.floor(Date.now() / 1000) + 31_536_000)) {
-        const other = token.at(60) === "A" ? "B" : "A";
-        return { key: group.key, tokens: { genuine: token, forged: token.slice(0, 60) + other + token.slice(61) } };
-      }
-    }
+    const valid = group.tests
+      .filter(({ result }) => result === "valid")
+      .map(({ token }) => Buffer.from(token, "base64url"));
+    const lasting = valid.filter((bytes) => bytes.readBigUInt64BE(6) > inAYear);
+    // By the secret, which is what is used.
+    const bySecret = new Map(lasting.map((bytes) => [bytes.toString("hex", 14, 46), bytes.toString("base64url")]));
+    if (bySecret.size >= 3) return { key: group.key, tokens: [...bySecret.values()] };
   }
-  throw new Error("no vector is valid now");
+  throw new Error("no vectors are valid now");
 }

@@ -15,14 +15,15 @@ const ANSWER_TIMEOUT = 120_000;
 /**
  * Serves `main` of `folder` while `use` asks it, then stops.
  *
- * @param {{ program: string, folder: string, main: string, date: string, flags?: string[], aliases?: object, bindings?: object, objects?: object }} worker
+ * @param {{ program: string, folder: string, main: string, date: string, flags?: string[], aliases?: object, bindings?: object, objects?: object, log?: (text: string) => void }} worker
  *   aliases: names under which files can be imported, such as `{ "mailroom-verifier": "node_modules/…/index.js" }`;
  *   bindings: what the Worker finds in its environment: `texts`, and `servers` by their address;
- *   objects: classes of Durable Objects that `main` exports, kept in files, by the names that they are bound to
+ *   objects: classes of Durable Objects that `main` exports, kept in files, by the names that they are bound to;
+ *   log: gets what workerd has printed, once it has ended
  * @param {(url: string) => Promise<T>} use
  * @returns {Promise<T>}
  */
-export async function withWorker({ program, folder, ...worker }, use) {
+export async function withWorker({ program, folder, log, ...worker }, use) {
   write(folder, "workerd.capnp", configuration(folder, worker));
   const server = spawn(
     "/bin/sh",
@@ -44,6 +45,7 @@ export async function withWorker({ program, folder, ...worker }, use) {
   } finally {
     server.stdin.end();
     await ended;
+    log?.(output);
   }
 }
 

@@ -11,7 +11,7 @@ const WIDTHS = [360, 1200];
 const SCHEMES = ["light", "dark"];
 
 /** Looks at every page in both schemes and widths, and leaves a picture of each. */
-export async function everyPage({ visitor, pictures }) {
+export async function everyPage({ visitor, demo, pictures }) {
   const checks = new Checks();
   mkdirSync(pictures, { recursive: true });
   const walk = await visitor.register("looked-at");
@@ -21,7 +21,12 @@ export async function everyPage({ visitor, pictures }) {
   await visitor.press(used);
   pages.push(["activated", used]);
   await walk.waitForSelector("#status.badge-active");
-  await visitor.recover(walk);
+  const code = await visitor.recover(walk);
+  const outage = await visitor.follow(walk, "recover");
+  visitor.outage = true;
+  await demo.withoutDatabase(() => visitor.press(outage, code));
+  visitor.outage = false;
+  pages.push(["outage", outage]);
   pages.push(["recover", await visitor.follow(walk, "recover")], ["walk-through", walk]);
   const inspector = await visitor.open("/inspector");
   await inspector.waitForSelector("#verdict.verdict-good");

@@ -4,6 +4,7 @@ import { request } from "node:http";
 
 import { Checks } from "./checks.mjs";
 import { until } from "./demo.mjs";
+import { refusesPages } from "./services.mjs";
 
 const FORM = "application/x-www-form-urlencoded";
 const RTL = "\u0645\u0631\u062d\u0628\u0627";
@@ -134,12 +135,19 @@ export async function badLinks({ demo }) {
     ["a list where an object belongs", "/api/request", "application/json", "[]", 400],
     ["a megabyte of JSON", "/api/register", "application/json", JSON.stringify({ email: megabyte }), 413],
     ["an action that is none", "/api/request", "application/json", '{"name":"x","action":"y"}', 422],
+    ["what every object has", "/api/request", "application/json", '{"name":"x","action":"constructor"}', 422],
+    ["an action that is an object", "/api/request", "application/json", '{"name":"x","action":{"toString":1}}', 422],
+    ["a file of a type that every object has", "/x.constructor", "application/json", "{}", 405],
     ["a count without measure", "/demo/flood", "application/json", '{"count":1e12}', 422],
     ["the origin's own path", "/redeem", "application/json", "{}", 405],
   ]) {
     const response = await post(`${demo.address}${path}`, type, body);
     checks.same(`${name} is refused`, response.status, status);
   }
+  checks.same("the same file, asked for", (await fetch(`${demo.address}/x.constructor`)).status, 404);
+  await refusesPages(checks, "stage", demo.stage, "/demo/rotate", "{}");
+  const events = await fetch(`${demo.stage}/demo/mails`, { headers: { Origin: demo.address } });
+  checks.same("the stage shows no page anything, whosever it is", events.status, 403);
   return checks.results;
 }
 

@@ -61,8 +61,32 @@ export class Demo {
     return found[0][0];
   }
 
+  /** Whether any process of it is like this. */
+  has(pattern) {
+    return [...descendants(this.#child.pid).values()].some((command) => pattern.test(command));
+  }
+
+  /** Where the stage listens, which no page is told. */
+  get stage() {
+    const configuration = readFileSync(join(this.folder, "edge.capnp"), "utf8");
+    return `http://${/name = "STAGE", external = \(address = "([^"]+)"/.exec(configuration)[1]}`;
+  }
+
   async query(text, values) {
     return (await this.database.pool.query(text, values)).rows;
+  }
+
+  /** Keeps the locks of a statement while `use` runs. */
+  async holding(statement, use) {
+    const { name, server } = this.database;
+    const holder = new pg.Client({ ...server, database: name });
+    await holder.connect();
+    try {
+      await holder.query(`BEGIN; ${statement}`);
+      await use();
+    } finally {
+      await holder.end();
+    }
   }
 
   /** Has the database refuse everybody while `use` runs, as a server does that goes down. */

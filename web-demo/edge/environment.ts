@@ -9,6 +9,8 @@ export interface Environment {
   readonly ORIGIN_PASSWORD: string;
   readonly ORIGIN: Fetcher;
   readonly USED_TOKENS: DurableObjectNamespace;
+  /** Of the class `CodeTries`, see tries.ts. */
+  readonly CODE_TRIES: DurableObjectNamespace;
   /** The pages that Vite built. */
   readonly ASSETS: Fetcher;
   /** The demonstration itself: mails, counters and buttons. A real edge has no such thing, and does not answer there. */

@@ -4,6 +4,9 @@ import { isOfType, readBody } from "./body.ts";
 
 const MOST = 8 * 1024;
 
+/** How long an answer may take to begin, in milliseconds; a change of the format restarts the collector meanwhile. */
+const PATIENCE = 30_000;
+
 /**
  * @param part what the service is called if it does not answer
  * @param headers what is added for it
@@ -14,7 +17,9 @@ export async function forward(
   part: string,
   headers: Record<string, string> = {},
 ): Promise<Response> {
-  const { pathname, search } = new URL(request.url);
+  const { pathname, search, origin } = new URL(request.url);
+  const page = request.headers.get("Origin");
+  if (page !== null && page !== origin) return problem(403, "Only pages of this site may ask for that.");
   const init: RequestInit = { method: request.method, headers };
   if (request.method === "POST") {
     // Other sites can have a visitor's browser post forms and texts, not JSON.
@@ -25,10 +30,16 @@ export async function forward(
   } else if (request.method !== "GET") {
     return problem(405, "Only GET and POST are answered here.", { Allow: "GET, POST" });
   }
+  const waiting = new AbortController();
+  const timer = setTimeout(() => waiting.abort(), PATIENCE);
   try {
-    return await service.fetch(`http://${part}${pathname}${search}`, init);
+    return await service.fetch(`http://${part}${pathname}${search}`, { ...init, signal: waiting.signal });
   } catch {
-    return problem(503, `The ${part} does not answer. Try again in a moment; nothing was changed.`);
+    const text = `The ${part} does not answer. It is not known whether this was done; try again in a moment.`;
+    return problem(503, text);
+  } finally {
+    // The answer has begun; a stream of events goes on for as long as it likes.
+    clearTimeout(timer);
   }
 }
 

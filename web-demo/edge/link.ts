@@ -2,10 +2,10 @@
 
 import { isOfType, readBody } from "./body.ts";
 import type { Environment } from "./environment.ts";
-import { OriginAway } from "./origin.ts";
 import { type Check, donePage, errorPage, type Form, formPage, refusalPage } from "./page.ts";
 import { type Outcome, redeem } from "./redeeming.ts";
-import { ORIGIN_AWAY, refusalByEdge, refusalByOrigin } from "./refusals.ts";
+import { type Refusal, refusalByEdge, refusalOf } from "./refusals.ts";
+import { settingsOf } from "./settings.ts";
 import { countRefusal, tally } from "./tally.ts";
 import { type Action, judgeLink, verifiersOf } from "./verifiers.ts";
 
@@ -57,50 +57,52 @@ function show(env: Environment, action: Action, parameters: URLSearchParams): Re
 async function use(env: Environment, action: Action, fields: URLSearchParams): Promise<Response> {
   const token = onlyToken(fields);
   if (token instanceof Response) return token;
-  try {
-    const outcome = await redeem(env, token, action, fields.get("code") ?? undefined);
-    return answer(env, action, token, outcome);
-  } catch (error) {
-    if (!(error instanceof OriginAway)) throw error;
-    return again(env, action, token, ORIGIN_AWAY, [
-      { by: "edge", passed: true, text: "The edge has checked the link, and given it back." },
-      { by: "origin", passed: undefined, text: "The origin or its database did not answer." },
-    ]);
-  }
-}
-
-function answer(env: Environment, action: Action, token: string, { by, reason }: Outcome): Response {
-  if (reason === "ok") {
+  const outcome = await redeem(env, token, action, fields.get("code") ?? undefined);
+  if (outcome.reason === "ok") {
     tally.verified += 1;
     return donePage(action, [
       { by: "edge", passed: true, text: "The edge has let the link through, once." },
       { by: "origin", passed: true, text: "The database has used it, in one transaction with its effect." },
     ]);
   }
-  if (by === "edge") countRefusal(reason);
-  const refusal = by === "edge" ? refusalByEdge(reason) : refusalByOrigin(reason);
-  const text =
-    by === "edge" ? "The edge has stopped this; the origin was not asked." : "The database said no.";
-  const checks: Check[] = [{ by, passed: false, text }];
+  if (outcome.by === "edge") countRefusal(outcome.reason);
+  const refusal = refusalOf(outcome, action);
   // Here another code, or another moment, can still help.
-  const helps = refusal.status === 422 || refusal.status === 503 || reason === "not_eligible";
-  return helps ? again(env, action, token, refusal, checks) : refusalPage(refusal, reason, checks);
+  const helps = refusal.status === 422 || refusal.status === 503 || outcome.reason === "not_eligible";
+  return helps
+    ? again(env, action, token, refusal, checksOf(outcome))
+    : refusalPage(refusal, outcome.reason, checksOf(outcome));
 }
 
-function again(
-  env: Environment,
-  action: Action,
-  token: string,
-  refusal: Parameters<typeof refusalPage>[0],
-  checks: Check[],
-): Response {
+function checksOf({ by, reason, stuck, judged }: Outcome): Check[] {
+  if (by === "edge") {
+    return [{ by, passed: false, text: "The edge has stopped this; the origin was not asked." }];
+  }
+  const edge: Check =
+    judged === false
+      ? { by: "edge", passed: undefined, text: "The edge has passed this on, since it cannot judge it." }
+      : stuck
+        ? {
+            by: "edge",
+            passed: undefined,
+            text: "The edge has let the link through, and could not take it back.",
+          }
+        : { by: "edge", passed: true, text: "The edge has checked the link." };
+  if (reason === "away") return [edge, { by, passed: false, text: "The origin or its database is away." }];
+  if (reason === "silent") {
+    return [edge, { by, passed: undefined, text: "The origin or its database did not answer in time." }];
+  }
+  return [edge, { by, passed: false, text: "The database said no." }];
+}
+
+function again(env: Environment, action: Action, token: string, refusal: Refusal, checks: Check[]): Response {
   const judged = judgeLink(verifiersOf(env), token, action);
   if (!judged.ok) return refusalPage(refusalByEdge(judged.code), judged.code, checks);
   return formPage(form(env, action, token, judged), checks, refusal);
 }
 
 function form(env: Environment, action: Action, token: string, { version, expiresAt }: Judged): Form {
-  return { action, token, version, expiresAt, publicKeys: env.MAILROOM_PUBLIC_KEYS };
+  return { action, token, version, expiresAt, publicKeys: settingsOf(env).publicKeys.join(" ") };
 }
 
 type Judged = Extract<ReturnType<typeof judgeLink>, { ok: true }>;

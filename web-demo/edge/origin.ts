@@ -24,13 +24,22 @@ const VERDICTS: readonly string[] = [
   "wrong_code",
 ] satisfies Verdict[];
 
+/** Above all that the origin waits for (origin/main.ts), so that whatever it has begun is over when this is. */
 const TIMEOUT = 5_000;
 
-/** The origin or its database does not answer: nothing was decided. */
+/** The origin or its database does not answer. */
 export class OriginAway extends Error {
   override readonly name = "OriginAway";
+  /** Whether it is certain that nothing was changed; otherwise only the answer may be lost. */
+  readonly nothingDone: boolean;
+
+  constructor(message: string, nothingDone: boolean, options?: ErrorOptions) {
+    super(message, options);
+    this.nothingDone = nothingDone;
+  }
 }
 
+/** @throws OriginAway */
 export async function askOrigin(
   env: Environment,
   secret: Uint8Array,
@@ -45,12 +54,11 @@ export async function askOrigin(
       body: JSON.stringify({ secret: hexadecimal(secret), action, code }),
       signal: AbortSignal.timeout(TIMEOUT),
     });
-    if (!response.ok) throw new OriginAway(`status ${response.status}`);
-    const { verdict } = await response.json<{ verdict: Verdict }>();
-    if (!VERDICTS.includes(verdict)) throw new OriginAway("no verdict");
-    return verdict;
+    const { verdict, changed } = await response.json<{ verdict?: Verdict; changed?: false }>();
+    if (response.ok && verdict !== undefined && VERDICTS.includes(verdict)) return verdict;
+    throw new OriginAway(`status ${response.status}`, changed === false);
   } catch (error) {
-    throw error instanceof OriginAway ? error : new OriginAway("no answer", { cause: error });
+    throw error instanceof OriginAway ? error : new OriginAway("no answer", false, { cause: error });
   }
 }
 

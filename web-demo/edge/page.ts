@@ -1,5 +1,5 @@
-// The pages that a link leads to. Each works without its script, which only takes the token out of the address and
-// checks it a second time.
+// The pages that a link leads to. Each works without its scripts: the first takes the token out of the address, before
+// anything else is loaded, the second checks it once more.
 
 import { type Html, html } from "./html.ts";
 import type { Refusal } from "./refusals.ts";
@@ -112,6 +112,7 @@ function page(status: number, title: string, body: Html, headers = {}): Response
   <meta name="viewport" content="width=device-width">
   <meta name="color-scheme" content="light dark">
   <meta name="robots" content="noindex">
+  <script src="/assets/address.js"></script>
   <title>${title} · Mailroom</title>
   <link rel="icon" href="/icon.svg" type="image/svg+xml">
   <link rel="stylesheet" href="/style.css">

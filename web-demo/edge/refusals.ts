@@ -1,7 +1,7 @@
 // What a person reads when a link is not let through, for every reason that the edge and the origin have.
 
-import type { RedemptionErrorCode, VerificationErrorCode } from "mailroom-verifier/errors";
-import type { Verdict } from "./origin.ts";
+import type { EdgeReason, OriginReason, Outcome } from "./redeeming.ts";
+import type { Action } from "./verifiers.ts";
 
 export interface Refusal {
   readonly status: number;
@@ -10,7 +10,6 @@ export interface Refusal {
 }
 
 const ANOTHER = "Ask for another link, and use the newest mail.";
-const RETRY = "Your link still works: try again in a moment.";
 
 const USED = {
   status: 409,
@@ -28,9 +27,8 @@ const TOO_MANY = {
   title: "Too many codes were tried",
   text: `After five tries a link is locked, and the right code does not open it any more. ${ANOTHER}`,
 };
-const UNAVAILABLE = { status: 503, title: "This cannot be decided just now", text: RETRY };
 
-const BY_EDGE: Record<VerificationErrorCode | RedemptionErrorCode, Refusal> = {
+const BY_EDGE: Record<EdgeReason, Refusal> = {
   ERR_TOKEN_MALFORMED: {
     status: 400,
     title: "This link is not complete",
@@ -39,7 +37,7 @@ const BY_EDGE: Record<VerificationErrorCode | RedemptionErrorCode, Refusal> = {
   ERR_TOKEN_SIGNATURE: {
     status: 403,
     title: "This link is not genuine",
-    text: `Nobody who may sign links has signed this one. Copy all of it from the mail, or ask for another.`,
+    text: "Nobody who may sign links has signed this one for this page. Copy all of it from the mail, or ask for another.",
   },
   ERR_TOKEN_ACTION: {
     status: 403,
@@ -50,7 +48,7 @@ const BY_EDGE: Record<VerificationErrorCode | RedemptionErrorCode, Refusal> = {
   ERR_CODE_UNCHECKABLE: {
     status: 400,
     title: "No code belongs here",
-    text: "This link is used without a code.",
+    text: "This link is used without a code. Open it from the mail again and press its button.",
   },
   ERR_CODE_REQUIRED: {
     status: 422,
@@ -63,41 +61,83 @@ const BY_EDGE: Record<VerificationErrorCode | RedemptionErrorCode, Refusal> = {
     text: "Type the five digits that were sent to you apart from the mail. This was not counted as a try.",
   },
   ERR_CODE_MISMATCH: WRONG_CODE,
-  ERR_LINK_UNCHECKABLE: UNAVAILABLE,
+  ERR_LINK_UNCHECKABLE: {
+    status: 400,
+    title: "This link cannot be judged here",
+    text: `It is of a kind of which the edge can prove nothing. Nothing was done with it. ${ANOTHER}`,
+  },
   ERR_TOKEN_USED: USED,
   ERR_TOO_MANY_ATTEMPTS: TOO_MANY,
-  ERR_STORE_FULL: UNAVAILABLE,
-  ERR_STORE_UNAVAILABLE: UNAVAILABLE,
-  ERR_GUARD_UNSUPPORTED: UNAVAILABLE,
+  ERR_STORE_FULL: {
+    status: 503,
+    title: "The edge can remember no more links",
+    text: "It lets no link through that it could not remember. Nothing was done, and your link still works: try again in some minutes.",
+  },
+  ERR_STORE_UNAVAILABLE: {
+    status: 503,
+    title: "The edge cannot look up this link",
+    text: "Where it remembers used links nothing answers, so the application was not asked. Try again in a moment. If it then says that the link was used, ask for another one.",
+  },
+  ERR_GUARD_UNSUPPORTED: {
+    status: 500,
+    title: "This site is not set up for this link",
+    text: "Nothing was done with it, and trying again does not help. Tell those who run this site.",
+  },
 };
 
-const BY_ORIGIN: Record<Exclude<Verdict, "ok">, Refusal> = {
+const NOT_ELIGIBLE: Record<Action, string> = {
+  activate:
+    "Only an account that waits for its activation can use it. This one is active already, or is suspended, of which those who run this site know more. The link stays as it is.",
+  recover:
+    "Only an active account is recovered. This one was not activated yet, or is suspended, of which those who run this site know more. The link stays as it is.",
+};
+
+const BY_ORIGIN: Record<Exclude<OriginReason, "ok" | "not_eligible">, Refusal> = {
   unknown: {
     status: 403,
     title: "This link belongs to nobody",
-    text: `The database knows no such link. ${ANOTHER}`,
+    text: `The database knows no such link for this page. ${ANOTHER}`,
   },
   used: USED,
   expired: EXPIRED,
-  not_eligible: {
-    status: 409,
-    title: "This account cannot use the link now",
-    text: "Its status does not allow it. The link stays as it is.",
-  },
   too_many_attempts: TOO_MANY,
   wrong_code: WRONG_CODE,
+  away: {
+    status: 503,
+    title: "The application does not answer",
+    text: "It or its database is away, and nothing was done. Your link still works: try again in a moment.",
+  },
+  silent: {
+    status: 503,
+    title: "The application does not answer",
+    text: "It is not known whether this worked. Try again in a moment: if it then says that the link was used, it has worked.",
+  },
 };
 
-export const ORIGIN_AWAY: Refusal = {
-  status: 503,
-  title: "The application does not answer",
-  text: `Your link was checked and is fine, but what it is for could not be done. ${RETRY}`,
+const COUNTED = {
+  no: "The code was not counted as a try.",
+  perhaps: "The code may have been counted as a try.",
 };
 
-export function refusalByEdge(reason: VerificationErrorCode | RedemptionErrorCode): Refusal {
+const STUCK =
+  "The edge could not note that the link was not used. If it says so at the next try, ask for another one.";
+
+/** All that is to be said of an outcome that is not "ok". */
+export function refusalOf(outcome: Outcome, action: Action): Refusal {
+  const { status, title, text } =
+    outcome.by === "edge" ? BY_EDGE[outcome.reason] : refusalByOrigin(outcome.reason, action);
+  // Of interest to whoever is to try again.
+  const counted = status === 503 && outcome.counted !== undefined ? COUNTED[outcome.counted] : undefined;
+  const sentences = [text, counted, outcome.stuck ? STUCK : undefined];
+  return { status, title, text: sentences.filter((sentence) => sentence !== undefined).join(" ") };
+}
+
+export function refusalByEdge(reason: EdgeReason): Refusal {
   return BY_EDGE[reason];
 }
 
-export function refusalByOrigin(reason: Exclude<Verdict, "ok">): Refusal {
-  return BY_ORIGIN[reason];
+function refusalByOrigin(reason: OriginReason, action: Action): Refusal {
+  if (reason === "ok") throw new TypeError("that is no refusal");
+  if (reason !== "not_eligible") return BY_ORIGIN[reason];
+  return { status: 409, title: "This account cannot use the link now", text: NOT_ELIGIBLE[action] };
 }

@@ -4,6 +4,7 @@ import { createVerifier, inspect, type Verifier } from "mailroom-verifier";
 import { TokenMalformedError, type VerificationErrorCode } from "mailroom-verifier/errors";
 import { createVerifier as createPublicVerifier, type PublicVerifier } from "mailroom-verifier/public";
 import type { Environment } from "./environment.ts";
+import { type Settings, settingsOf } from "./settings.ts";
 
 export type Action = "activate" | "recover";
 
@@ -23,15 +24,15 @@ export type Judgement =
     }
   | { readonly ok: false; readonly code: VerificationErrorCode };
 
-let made: { readonly from: string; readonly verifiers: Verifiers } | undefined;
+let made: { readonly from: Settings; readonly verifiers: Verifiers } | undefined;
 
 /** Made once for the keys of the environment: public keys take some arithmetic to load. */
 export function verifiersOf(env: Environment): Verifiers {
-  const from = `${env.MAILROOM_SECRET_KEYS}\n${env.MAILROOM_PUBLIC_KEYS}`;
+  const from = settingsOf(env);
   if (made?.from !== from) {
     const verifiers = {
-      shared: createVerifier({ keys: env.MAILROOM_SECRET_KEYS.split(" ") }),
-      public: createPublicVerifier({ keys: env.MAILROOM_PUBLIC_KEYS.split(" ") }),
+      shared: createVerifier({ keys: from.secretKeys }),
+      public: createPublicVerifier({ keys: from.publicKeys }),
     };
     made = { from, verifiers };
   }

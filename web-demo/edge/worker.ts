@@ -6,9 +6,11 @@ import { forward, problem } from "./forward.ts";
 import { link } from "./link.ts";
 import { errorPage } from "./page.ts";
 import { guarded } from "./policy.ts";
+import { Misconfigured, settingsOf } from "./settings.ts";
 import { tally } from "./tally.ts";
 
 export { UsedToken } from "mailroom-verifier/stores/durable-object";
+export { CodeTries } from "./tries.ts";
 
 const LOCAL = ["127.0.0.1", "localhost"];
 
@@ -17,25 +19,34 @@ export default {
     try {
       return guarded(await route(request, env));
     } catch (error) {
-      // Neither the message nor the address, which may hold a token.
-      console.error("a request failed:", error instanceof Error ? error.name : typeof error);
-      return guarded(
-        errorPage(500, "Something went wrong here", "Nothing was changed. Try again in a moment."),
-      );
+      return guarded(failure(error));
     }
   },
 } satisfies ExportedHandler<Environment>;
+
+function failure(error: unknown): Response {
+  if (error instanceof Misconfigured) {
+    console.error(`this edge function is not set up: ${error.message}`);
+    const text = "Nothing was done. Those who run this site find the reason in its log.";
+    return errorPage(500, "This site is not set up", text);
+  }
+  // Neither the message nor the address, which may hold a token.
+  console.error("a request failed:", error instanceof Error ? error.name : typeof error);
+  const text = "It is not known whether this worked. Try again in a moment: a link that was used says so.";
+  return errorPage(500, "Something went wrong here", text);
+}
 
 async function route(request: Request, env: Environment): Promise<Response> {
   const { hostname, pathname } = new URL(request.url);
   if (pathname === "/activate") return link(request, env, "activate");
   if (pathname === "/recover") return link(request, env, "recover");
   if (pathname.startsWith("/api/")) {
+    settingsOf(env);
     return forward(request, env.ORIGIN, "origin", { Authorization: `Bearer ${env.ORIGIN_PASSWORD}` });
   }
   if (pathname === "/keys.json") {
     // Public keys may be known to everybody; this is how the pages get them.
-    return Response.json({ publicKeys: env.MAILROOM_PUBLIC_KEYS.split(" ") });
+    return Response.json({ publicKeys: settingsOf(env).publicKeys });
   }
   // By another name than this machine's, somebody else's page could have a browser press the buttons.
   if (env.STAGE !== undefined && LOCAL.includes(hostname) && pathname.startsWith("/demo/")) {

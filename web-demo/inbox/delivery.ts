@@ -3,6 +3,8 @@
 import type { Item } from "./mail.ts";
 
 export interface Batch {
+  /** Of the protocol. */
+  readonly v: number;
   readonly batch: string;
   readonly items: readonly Item[];
 }
@@ -16,11 +18,17 @@ export type Settlement =
       readonly retry: readonly { readonly id: number; readonly after_ms: number; readonly reason: string }[];
     };
 
-const TIMEOUT = 10_000;
+/** The version of docs/OPERATIONS.md that is understood here. */
+const VERSION = 1;
+
+/** Below MAILROOM_SENDER_TIMEOUT (stage/parts.ts), so that the collector gets an answer and has no hung sender to end. */
+const TIMEOUT = 2_000;
 const AFTER = 2_000;
 
 /** Never throws: what the inbox did not take is to be tried again. */
-export async function deliver({ batch, items }: Batch, inbox: string): Promise<Settlement> {
+export async function deliver({ v, batch, items }: Batch, inbox: string): Promise<Settlement> {
+  // Whoever runs a newer collector will put a newer sender beside it; until then the mails wait.
+  if (v !== VERSION) return refused(batch, items, `this sender knows version ${VERSION} of the lines`);
   try {
     const response = await fetch(`${inbox}/mails`, {
       method: "POST",

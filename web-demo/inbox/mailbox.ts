@@ -1,5 +1,7 @@
 // What was delivered, in memory, each token's row once.
 
+import { randomUUID } from "node:crypto";
+
 import { type Item, type Mail, mailOf } from "./mail.ts";
 
 /** The oldest go first. */
@@ -8,6 +10,8 @@ const MOST = 20_000;
 export class Mailbox {
   readonly #mails = new Map<number, Mail>();
   readonly #listeners = new Set<(mail: Mail) => void>();
+  /** A mailbox that was started again is empty, and counts from the beginning. */
+  readonly #run = randomUUID();
   #received = 0;
   #repeated = 0;
 
@@ -30,6 +34,18 @@ export class Mailbox {
   /** The newest first. */
   newest(most: number): Mail[] {
     return [...this.#mails.values()].slice(-most).reverse();
+  }
+
+  /** Where the mails end by now, for {@link since}. */
+  get mark(): string {
+    return `${this.#run} ${this.#received}`;
+  }
+
+  /** What has arrived after that mark, or all if it is of another run; the oldest first. */
+  since(mark: string): Mail[] {
+    const [run, received] = mark.split(" ");
+    const missed = run === this.#run ? this.#received - Number(received) : this.#mails.size;
+    return missed > 0 ? [...this.#mails.values()].slice(-missed) : [];
   }
 
   /** All to one address, the oldest first. */

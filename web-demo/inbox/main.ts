@@ -22,9 +22,15 @@ await run({
 
   "GET /counts": async () => ({ body: mailbox.counts }),
 
-  "GET /events": async (_request, response) => {
+  // A reader that was away says what it got last, and misses nothing; one that never read begins now.
+  "GET /events": async (request, response) => {
     const stream: EventStream = new EventStream(response, () => stop());
-    const stop = mailbox.listen((mail) => stream.send("mail", mail));
+    const last = request.headers["last-event-id"];
+    if (typeof last === "string") {
+      for (const mail of mailbox.since(last)) stream.send("mail", mail);
+    }
+    stream.mark(mailbox.mark);
+    const stop = mailbox.listen((mail) => stream.send("mail", mail, mailbox.mark));
     return undefined;
   },
 });

@@ -4,6 +4,7 @@ import type { Pool } from "pg";
 
 import { Unavailable } from "../service/server.ts";
 import type { Registration } from "./registration.ts";
+import { troubleOf, unreachable } from "./trouble.ts";
 
 export type TokenAction = "activation" | "password_recovery";
 
@@ -11,7 +12,8 @@ export type TokenAction = "activation" | "password_recovery";
 export const COOLDOWN = "5 seconds";
 const AT_MOST = 30;
 
-const AWAY = "The database does not answer. Try again in a moment; nothing was changed.";
+/** Whether whoever asked still waits for the answer. */
+export type StillWanted = () => boolean;
 
 export class Accounts {
   readonly #pool: Pool;
@@ -47,28 +49,37 @@ export class Accounts {
     ]);
   }
 
-  /** Each call is a transaction of its own and is committed whatever the verdict: a rollback would take back a try. */
-  async redeem(secret: Buffer, action: TokenAction, code: string | null): Promise<string> {
-    const { rows } = await this.#query("SELECT verdict FROM mailroom_redeem($1, $2::token_action, $3)", [
-      secret,
-      action,
-      code,
-    ]);
+  /**
+   * Each call is a transaction of its own and is committed whatever the verdict: a rollback would take back a try. What
+   * nobody waits for any more is not begun: the edge has told the person that it may not have worked.
+   */
+  async redeem(
+    secret: Buffer,
+    action: TokenAction,
+    code: string | null,
+    stillWanted: StillWanted,
+  ): Promise<string> {
+    const { rows } = await this.#query(
+      "SELECT verdict FROM mailroom_redeem($1, $2::token_action, $3)",
+      [secret, action, code],
+      stillWanted,
+    );
     return rows[0].verdict;
   }
 
-  async #query(text: string, values: readonly unknown[]) {
+  async #query(text: string, values: readonly unknown[], stillWanted: StillWanted = () => true) {
     const client = await this.#pool.connect().catch(() => {
-      throw new Unavailable(AWAY);
+      throw unreachable();
     });
     let broken = false;
     try {
+      if (!stillWanted()) throw unreachable();
       return await client.query(text, [...values]);
     } catch (error) {
-      // A server that goes away says so in class 57P, or nothing; any other code is an answer.
-      const { code = "" } = error as { code?: string };
-      broken = !/^[0-9A-Z]{5}$/.test(code) || code.startsWith("57P");
-      throw broken ? new Unavailable(AWAY) : error;
+      if (error instanceof Unavailable) throw error;
+      const trouble = troubleOf(error);
+      broken = trouble?.broken ?? false;
+      throw trouble?.told ?? error;
     } finally {
       client.release(broken);
     }

@@ -21,8 +21,22 @@ export class EventStream {
     });
   }
 
-  send(event: string, data: unknown): void {
+  /** @param mark where the reader is after it; a reader that comes again sends that as `Last-Event-ID` */
+  send(event: string, data: unknown, mark?: string): void {
     // JSON has no line breaks of its own.
-    if (!this.#response.destroyed) this.#response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+    this.#write(`${idOf(mark)}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
   }
+
+  /** Says where the reader is, and nothing else. */
+  mark(mark: string): void {
+    this.#write(`${idOf(mark)}\n`);
+  }
+
+  #write(text: string): void {
+    if (!this.#response.destroyed) this.#response.write(text);
+  }
+}
+
+function idOf(mark: string | undefined): string {
+  return mark === undefined ? "" : `id: ${mark}\n`;
 }

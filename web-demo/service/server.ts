@@ -19,23 +19,39 @@ export type Handler = (
 /** A request that cannot be answered as it is; the message is for whoever sent it. */
 export class BadRequest extends Error {
   readonly status: number;
+  /** Sent beside the message. */
+  readonly facts: Readonly<Record<string, unknown>>;
 
-  constructor(message: string, status = 400) {
+  constructor(message: string, status = 400, facts = {}) {
     super(message);
     this.status = status;
+    this.facts = facts;
   }
 }
 
 /** Something that is needed to answer is away for the moment. */
 export class Unavailable extends BadRequest {
-  constructor(message: string) {
-    super(message, 503);
+  /** @param facts `changed: false` if it is certain that nothing was changed */
+  constructor(message: string, facts: { readonly changed?: false } = {}) {
+    super(message, 503, facts);
   }
 }
 
+/** Who may call a service. */
+export interface Callers {
+  /** Whether it is only for callers on this machine, by one of its names. False where a password says who may. */
+  readonly local: boolean;
+}
+
+const ANYBODY_HERE: Callers = { local: true };
+
 /** Listens on 127.0.0.1, on any free port unless one is given, and returns the port. */
-export async function listen(routes: Record<string, Handler>, port = 0): Promise<number> {
-  const server = createServer((request, response) => void answer(routes, request, response));
+export async function listen(
+  routes: Record<string, Handler>,
+  port = 0,
+  callers = ANYBODY_HERE,
+): Promise<number> {
+  const server = createServer((request, response) => void answer(routes, callers, request, response));
   // A stream of events has no end.
   server.requestTimeout = 0;
   server.listen(port, "127.0.0.1");
@@ -44,17 +60,19 @@ export async function listen(routes: Record<string, Handler>, port = 0): Promise
 }
 
 /** For a program of its own: says on which port it listens, as workerd does, and ends when its input does. */
-export async function run(routes: Record<string, Handler>): Promise<void> {
-  const port = await listen(routes, Number(process.env.PORT ?? 0));
+export async function run(routes: Record<string, Handler>, callers = ANYBODY_HERE): Promise<void> {
+  const port = await listen(routes, Number(process.env.PORT ?? 0), callers);
   process.stdout.write(`${JSON.stringify({ event: "listen", port })}\n`);
 }
 
 async function answer(
   routes: Record<string, Handler>,
+  callers: Callers,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   try {
+    refusePages(request, callers);
     const url = new URL(request.url ?? "/", "http://127.0.0.1");
     const handler = routes[`${request.method} ${url.pathname}`];
     if (handler === undefined) throw new BadRequest("There is nothing here.", 404);
@@ -62,12 +80,30 @@ async function answer(
     if (given !== undefined) send(response, given.status ?? 200, given.body);
   } catch (error) {
     if (error instanceof BadRequest) {
-      send(response, error.status, { message: error.message });
+      send(response, error.status, { message: error.message, ...error.facts });
     } else {
       // A stack of this program; what was sent is in no error of its own.
       console.error(error instanceof Error ? (error.stack ?? error.name) : String(error));
-      send(response, 500, { message: "Something went wrong here. Nothing was changed." });
+      send(response, 500, { message: "Something went wrong here. It is not known whether this was done." });
     }
+  }
+}
+
+/** What the edge calls the services behind it, and this machine. */
+const NAMES = /^(127\.0\.0\.1|localhost|demonstration)(:\d+)?$/;
+
+/**
+ * Programs ask here, never pages: a browser would lend any page that is open in it this machine's address. It names the
+ * page's origin with whatever that posts; a page that has its own name lead here asks for that name; and what a page can
+ * post without asking first is no JSON.
+ */
+function refusePages(request: IncomingMessage, { local }: Callers): void {
+  const { host = "", origin, "content-type": type = "" } = request.headers;
+  if (origin !== undefined) throw new BadRequest("No page may call this.", 403);
+  if (local && !NAMES.test(host)) throw new BadRequest("Nothing of this name is here.", 421);
+  const [said = ""] = type.split(";");
+  if (request.method === "POST" && said.trim().toLowerCase() !== "application/json") {
+    throw new BadRequest("Send application/json.", 415);
   }
 }
 

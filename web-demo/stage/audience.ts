@@ -11,6 +11,8 @@ interface Listener {
   readonly email: string | undefined;
   /** What was last said of the account. */
   said: string;
+  /** Mails that arrive while the earlier ones are still being asked for; nothing afterwards. */
+  waiting: Mail[] | undefined;
 }
 
 export class Audience {
@@ -22,15 +24,22 @@ export class Audience {
     return this.#listeners.size;
   }
 
-  join(response: ServerResponse, email: string | undefined, mails: readonly Mail[]): void {
+  /** @param earlier what has arrived before, which takes a moment to ask for; whoever joins hears of everything after */
+  join(response: ServerResponse, email: string | undefined, earlier: Promise<readonly Mail[]>): void {
     const listener: Listener = {
       stream: new EventStream(response, () => this.#listeners.delete(listener)),
       email,
       said: "",
+      waiting: [],
     };
-    for (const [event, data] of this.#newest) listener.stream.send(event, data);
-    for (const mail of mails) listener.stream.send("mail", mail);
     this.#listeners.add(listener);
+    for (const [event, data] of this.#newest) listener.stream.send(event, data);
+    void earlier.then((mails) => {
+      const known = new Set(mails.map(({ id }) => id));
+      const later = listener.waiting?.filter(({ id }) => !known.has(id)) ?? [];
+      for (const mail of [...mails, ...later]) listener.stream.send("mail", mail);
+      listener.waiting = undefined;
+    });
   }
 
   tell(event: string, data: unknown): void {
@@ -39,7 +48,11 @@ export class Audience {
   }
 
   tellMail(mail: Mail): void {
-    for (const { stream, email } of this.#listeners) if (email === mail.to) stream.send("mail", mail);
+    for (const { stream, email, waiting } of this.#listeners) {
+      if (email !== mail.to) continue;
+      if (waiting === undefined) stream.send("mail", mail);
+      else waiting.push(mail);
+    }
   }
 
   /** The accounts that somebody watches. */

@@ -11,6 +11,9 @@ import type { Parts, Signing } from "./parts.ts";
 const FORMATS: readonly unknown[] = ["v1", "v2", "v3"] satisfies Format[];
 const MOST_REQUESTS = 20_000;
 
+/** How long the inbox is waited for, in milliseconds. */
+const TIMEOUT = 2_000;
+
 export interface Stage {
   readonly parts: Parts;
   readonly keys: Keys;
@@ -25,11 +28,10 @@ export function controls(stage: () => Stage): Record<string, Handler> {
     "GET /demo/events": async (_request, response, url) => {
       const { audience, parts } = stage();
       const email = url.searchParams.get("email") ?? undefined;
-      audience.join(
-        response,
-        email,
-        email === undefined ? [] : await mails(parts, `?to=${encodeURIComponent(email)}`),
-      );
+      // Joined before the mailbox is asked: what arrives in between is told by one of the two.
+      const earlier =
+        email === undefined ? Promise.resolve([]) : mails(parts, `?to=${encodeURIComponent(email)}`);
+      audience.join(response, email, earlier);
       return undefined;
     },
 
@@ -104,7 +106,7 @@ function readCount(count: unknown): number {
 
 async function mails({ inbox }: Parts, query: string): Promise<Mail[]> {
   try {
-    const response = await fetch(`${inbox.url}/mails${query}`);
+    const response = await fetch(`${inbox.url}/mails${query}`, { signal: AbortSignal.timeout(TIMEOUT) });
     return (await response.json()) as Mail[];
   } catch {
     // Its part says that it is away.

@@ -12,6 +12,9 @@ export interface EdgeBindings {
 /** As old as the pinned workerd allows and as new as the package needs. */
 const COMPATIBILITY_DATE = "2026-10-01";
 
+/** The classes of the Worker's Durable Objects, by the name of their binding. */
+const OBJECTS = { USED_TOKENS: "UsedToken", CODE_TRIES: "CodeTries" };
+
 /** Writes the configuration of the Worker in `site/edge`, which listens on `port`, or any if that is 0. */
 export function writeEdgeConfiguration(
   folder: string,
@@ -42,8 +45,13 @@ export function writeEdgeConfiguration(
   const bindings = [
     ...Object.entries(texts).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`),
     ...["ASSETS", ...Object.keys(servers)].map((name) => `(name = ${text(name)}, service = ${text(name)})`),
-    '(name = "USED_TOKENS", durableObjectNamespace = "UsedToken")',
+    ...Object.entries(OBJECTS).map(
+      ([name, kept]) => `(name = ${text(name)}, durableObjectNamespace = ${text(kept)})`,
+    ),
   ];
+  const classes = Object.values(OBJECTS).map(
+    (name) => `(className = ${text(name)}, uniqueKey = ${text(name)}, enableSql = true)`,
+  );
   const file = join(folder, "edge.capnp");
   const configuration = `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
@@ -60,7 +68,9 @@ const worker :Workerd.Worker = (
   bindings = [
     ${bindings.join(",\n    ")},
   ],
-  durableObjectNamespaces = [(className = "UsedToken", uniqueKey = "UsedToken", enableSql = true)],
+  durableObjectNamespaces = [
+    ${classes.join(",\n    ")},
+  ],
   durableObjectStorage = (localDisk = "objects"),
 );
 `;

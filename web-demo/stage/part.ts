@@ -114,6 +114,7 @@ export class Part {
   /** Ends it as a crash does; it stays down until it is started. */
   async kill(): Promise<void> {
     this.#wanted = false;
+    clearTimeout(this.#restart);
     const child = this.#child;
     if (child !== undefined) {
       this.#signalGroup(child, "SIGKILL");

@@ -1,13 +1,10 @@
-// The script of the pages to which a link leads. It takes the token out of the address and judges it once more, with
-// nothing but public keys; the page works without it.
+// The script of the pages to which a link leads. It judges the token once more, with nothing but public keys; the page
+// works without it.
 
 import { createVerifier } from "mailroom-verifier/public";
 
 import { element } from "./element.ts";
 import { left } from "./time.ts";
-
-// Before anything else: an address is seen, copied and kept in histories.
-if (location.search !== "") history.replaceState(null, "", location.pathname);
 
 const form = document.querySelector<HTMLFormElement>("#redeem");
 if (form !== null) {

@@ -21,28 +21,34 @@ pub(crate) async fn run(stop: &mut Stop) -> Result<bool> {
     let database = Database::create()?.migrate()?;
     let client = database.connect().await?;
     let roles = Roles::create(&database, &client).await?;
+    drop(client);
+    let ran = on_stage(&roles, stop).await;
+    drop(database);
+    // However it went: the server may be one that stays, and its roles are those of all its databases.
+    let dropped = roles.drop_all().await;
+    let well = ran?;
+    dropped?;
+    Ok(well)
+}
+
+async fn on_stage(roles: &Roles, stop: &mut Stop) -> Result<bool> {
     println!("  starting the collector, the inbox, the origin and the edge ...");
     let folder = Folder::create()?;
-    let mut stage = Stage::start(&folder, &roles).await?;
+    let mut stage = Stage::start(&folder, roles).await?;
     let ended: Option<bool> = tokio::select! {
         () = stop.asked() => None,
         ended = stage.wait() => Some(ended?),
     };
-    let well = if ended.is_some() {
+    if ended.is_some() {
         eprintln!("error: the demonstration ended by itself");
-        false
-    } else {
-        println!("\n  ending every part ...");
-        tokio::select! {
-            // Whatever the stage has started ends with it.
-            () = stop.asked() => false,
-            ended = stage.end() => ended?,
-        }
-    };
-    drop(client);
-    drop(database);
-    roles.drop_all().await?;
-    Ok(well)
+        return Ok(false);
+    }
+    println!("\n  ending every part ...");
+    tokio::select! {
+        // Whatever the stage has started ends with it.
+        () = stop.asked() => Ok(false),
+        ended = stage.end() => ended,
+    }
 }
 
 /// A path that `cargo xtask demo` passes on.

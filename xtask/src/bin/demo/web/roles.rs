@@ -14,7 +14,8 @@ pub(crate) struct Roles {
     config: Config,
     /// Begins the names of the roles, which all databases of a server share.
     prefix: String,
-    password: String,
+    collector: String,
+    application: String,
 }
 
 impl Roles {
@@ -22,10 +23,18 @@ impl Roles {
     pub(crate) async fn create(database: &Database, client: &Client) -> Result<Self> {
         let config: Config =
             database.url().parse().context("the URL of the database has a form of no use")?;
-        let (prefix, password) = (database.name().to_owned(), random_hex()?);
-        let sql = include_str!("roles.sql").replace("{prefix}", &prefix).replace("{password}", &password);
-        client.batch_execute(&sql).await.context("cannot make the roles of the demonstration")?;
-        Ok(Self { config, prefix, password })
+        let prefix = database.name().to_owned();
+        let roles = Self { config, prefix, collector: random_hex()?, application: random_hex()? };
+        // All of it or, if a statement fails, nothing: the statements of one batch are one transaction.
+        client.batch_execute(&roles.sql()).await.context("cannot make the roles of the demonstration")?;
+        Ok(roles)
+    }
+
+    fn sql(&self) -> String {
+        include_str!("roles.sql")
+            .replace("{prefix}", &self.prefix)
+            .replace("{collector_password}", &self.collector)
+            .replace("{application_password}", &self.application)
     }
 
     /// What the stage is told of the database and of who connects to it.
@@ -39,13 +48,12 @@ impl Roles {
         let name = self.config.get_dbname().context("the URL of the database names none")?;
         let owner = self.config.get_user().context("the URL of the database names no user")?;
         let owners_password = String::from_utf8_lossy(self.config.get_password().unwrap_or_default());
-        let role =
-            |kind: &str| json!({ "user": format!("{}_{kind}", self.prefix), "password": self.password });
+        let role = |kind: &str, password: &str| json!({ "user": format!("{}_{kind}", self.prefix), "password": password });
         Ok(json!({
             "database": { "host": host, "port": port, "name": name },
             "owner": { "user": owner, "password": owners_password },
-            "collector": role("collector"),
-            "application": role("application"),
+            "collector": role("collector", &self.collector),
+            "application": role("application", &self.application),
         }))
     }
 

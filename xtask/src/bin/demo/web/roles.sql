@@ -1,9 +1,9 @@
--- The rights of docs/DATABASE.md. {prefix} and {password} are filled in, and consist of letters, digits and underscores.
-CREATE ROLE {prefix}_collector LOGIN PASSWORD '{password}';
+-- The rights of docs/DATABASE.md. {prefix} and the passwords are filled in, and consist of letters, digits and underscores.
+CREATE ROLE {prefix}_collector LOGIN PASSWORD '{collector_password}';
 
 GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_tend, mailroom_tidy, mailroom_prospect TO {prefix}_collector;
 
-CREATE ROLE {prefix}_application LOGIN PASSWORD '{password}';
+CREATE ROLE {prefix}_application LOGIN PASSWORD '{application_password}';
 
 GRANT SELECT, DELETE ON accounts TO {prefix}_application;
 GRANT INSERT (email, login, status), UPDATE (email, login, status) ON accounts TO {prefix}_application;

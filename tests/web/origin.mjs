@@ -1,0 +1,89 @@
+// An origin that keeps to the interface of the real one, says what the test wants said, and refuses whatever is not asked as
+// web-demo/origin/main.ts wants to be asked.
+
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+
+export class RecordingOrigin {
+  password = randomBytes(16).toString("hex");
+  /** Every call that was asked rightly. */
+  requests = [];
+  /** What was wrong with each of the others. */
+  complaints = [];
+  #server;
+  #answer = "ok";
+  #faults = [];
+
+  static async start() {
+    const origin = new RecordingOrigin();
+    origin.#server = createServer((request, response) => void origin.#serve(request, response));
+    origin.#server.listen(0, "127.0.0.1");
+    await once(origin.#server, "listening");
+    return origin;
+  }
+
+  get address() {
+    return `127.0.0.1:${this.#server.address().port}`;
+  }
+
+  /**
+   * What comes next: a verdict; `away`, an origin whose database is; `silent`, one that hangs up; `failing`, status 500; `nonsense`.
+   *
+   * @param faults what else shall fail, for those who ask at /faults
+   */
+  now(answer, ...faults) {
+    this.#answer = answer;
+    this.#faults = faults;
+  }
+
+  end() {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+
+  async #serve(request, response) {
+    if (request.url === "/faults") {
+      response.end(JSON.stringify(this.#faults));
+      return;
+    }
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const { method, url, headers } = request;
+    const text = Buffer.concat(chunks).toString();
+    const body = url === "/redeem" ? this.#judge(method, headers, text) : {};
+    if (body === undefined) {
+      send(response, 422, { message: "That is not how to ask." });
+      return;
+    }
+    this.requests.push({ url, body });
+    if (this.#answer === "silent") request.socket.destroy();
+    else if (this.#answer === "away") send(response, 503, { message: "The database is away.", changed: false });
+    else if (this.#answer === "failing") send(response, 500, { message: "Something went wrong here." });
+    else if (this.#answer === "nonsense") send(response, 200, { verdict: "constructor" });
+    else send(response, 200, { verdict: this.#answer });
+  }
+
+  /** The body of a call as it should be, and nothing of any other. */
+  #judge(method, headers, text) {
+    const { secret, action, code, ...others } = JSON.parse(text);
+    const faults = {
+      method: method !== "POST",
+      type: headers["content-type"] !== "application/json",
+      password: headers.authorization !== `Bearer ${this.password}`,
+      secret: !/^[0-9a-f]{64}$/.test(secret),
+      action: !["activate", "recover"].includes(action),
+      code: action === "recover" ? !/^[0-9]{5}$/.test(code) : code !== undefined,
+      others: Object.keys(others).length > 0,
+    };
+    const found = Object.keys(faults).filter((name) => faults[name]);
+    if (found.length === 0) return { secret, action, code };
+    this.complaints.push(found.join());
+    return undefined;
+  }
+}
+
+function send(response, status, body) {
+  response.writeHead(status, { "Content-Type": "application/json" });
+  response.end(JSON.stringify(body));
+}

@@ -1,0 +1,263 @@
+// The services behind the edge, each alone: whom they refuse, what they do when what they need does not answer, and that no
+// mail is missed between two streams of events.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { request } from "node:http";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+import { Checks } from "./checks.mjs";
+import { until } from "./demo.mjs";
+
+const PASSWORD = "a password of the edge";
+const JSON_TYPE = "application/json";
+
+export async function services({ site }) {
+  const checks = new Checks();
+  await withService(site, "inbox", {}, async (url) => {
+    await refusesPages(checks, "inbox", url, "/mails", '{"items":[]}');
+    await missesNoMail(checks, url);
+  });
+  await senders(checks, site);
+  await origins(checks, site);
+  return checks.results;
+}
+
+/** Any page that is open in a browser on this machine can post to its ports. */
+export async function refusesPages(checks, name, url, path, body) {
+  const post = (headers) => ask(`${url}${path}`, { method: "POST", headers, body });
+  const own = { "Content-Type": JSON_TYPE };
+  const page = { ...own, Origin: "https://elsewhere.example" };
+  checks.same(`the ${name} refuses a page`, (await post(page)).status, 403);
+  checks.same(`the ${name} refuses a page of no origin`, (await post({ ...own, Origin: "null" })).status, 403);
+  for (const type of ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonp"]) {
+    checks.same(`the ${name} refuses ${type || "no type"}`, (await post({ "Content-Type": type })).status, 415);
+  }
+  for (const host of ["elsewhere.example", "127.0.0.1.elsewhere.example", "localhost.elsewhere.example:80"]) {
+    checks.same(`the ${name} is not ${host}`, (await post({ ...own, Host: host })).status, 421);
+    const looked = await ask(`${url}${path}`, { headers: { Host: host } });
+    checks.same(`and as ${host} shows nothing`, looked.status, 421);
+  }
+}
+
+async function missesNoMail(checks, url) {
+  const deliver = (...ids) =>
+    ask(`${url}/mails`, {
+      method: "POST",
+      headers: { "Content-Type": `${JSON_TYPE}; charset=utf-8` },
+      body: JSON.stringify({ items: ids.map((id) => ({ id, action: "activate", path: "/activate", email: "a@b" })) }),
+    });
+  const first = await Stream.open(url);
+  await deliver(1);
+  await until("the first mail", 5_000, () => first.ids.length === 1);
+  first.close();
+  checks.same("a program of this machine is let in", (await deliver(2, 3)).status, 200);
+  const second = await Stream.open(url, first.mark);
+  await deliver(4);
+  await until("the last mail", 5_000, () => second.ids.includes(4));
+  checks.same("a reader that comes again has missed nothing", second.ids.join(), "2,3,4");
+  second.close();
+  const third = await Stream.open(url, second.mark);
+  const fresh = await Stream.open(url);
+  const restarted = await Stream.open(url, "another-run 17");
+  await deliver(5);
+  await until("the news", 5_000, () => [third, fresh, restarted].every(({ ids }) => ids.includes(5)));
+  checks.same("and gets nothing twice", third.ids.join(), "5");
+  checks.same("one that never read begins with what is new", fresh.ids.join(), "5");
+  checks.same("after a restart of the inbox it gets everything", restarted.ids.join(), "1,2,3,4,5");
+  for (const stream of [third, fresh, restarted]) stream.close();
+}
+
+async function senders(checks, site) {
+  const held = createServer(() => undefined).listen(0, "127.0.0.1");
+  await once(held, "listening");
+  const line = (more) => JSON.stringify({ v: 1, batch: "b", items: [{ id: 7 }, { id: 8 }], ...more });
+  const inbox = `http://127.0.0.1:${held.address().port}`;
+  const [newer, hung] = await answersOf(site, inbox, [line({ v: 2 }), line({})]);
+  checks.same("a line of another version is not delivered", newer.answer.ok.length, 0);
+  checks.same("and all of it is tried again", newer.answer.retry.map(({ id }) => id).join(), "7,8");
+  checks.same("with the reason", newer.answer.retry[0].reason, /version 1 of the lines/);
+  checks.same("an inbox that says nothing is told", hung.answer.retry[0].reason, "the inbox does not answer");
+  // MAILROOM_SENDER_TIMEOUT in web-demo/stage/parts.ts.
+  checks.same("before the collector takes the sender for hung", hung.after < 3_000, true);
+  held.close();
+}
+
+async function origins(checks, site) {
+  const held = createServer(() => undefined).listen(0, "127.0.0.1");
+  await once(held, "listening");
+  const database = (port) => ({
+    PGHOST: "127.0.0.1",
+    PGPORT: String(port),
+    PGUSER: "a",
+    PGPASSWORD: "b",
+    PGDATABASE: "c",
+  });
+  await withService(site, "origin", { ORIGIN_PASSWORD: PASSWORD, ...database(held.address().port) }, async (url) => {
+    const own = { "Content-Type": JSON_TYPE, Authorization: `Bearer ${PASSWORD}` };
+    const post = async (path, body, headers = own) => {
+      const started = performance.now();
+      const answer = await ask(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+      return { ...answer, after: performance.now() - started };
+    };
+    const secret = "ab".repeat(32);
+    checks.same(
+      "without the password nothing goes",
+      (await post("/redeem", {}, { "Content-Type": JSON_TYPE })).status,
+      401,
+    );
+    checks.same("nor with another", (await post("/redeem", {}, { ...own, Authorization: "Bearer b" })).status, 401);
+    checks.same("a page is refused", (await post("/redeem", {}, { ...own, Origin: url })).status, 403);
+    checks.same(
+      "and what is no JSON",
+      (await post("/redeem", {}, { ...own, "Content-Type": "text/plain" })).status,
+      415,
+    );
+    for (const action of ["constructor", "__proto__", "toString", { toString: 1 }, ["activate"], null, 1]) {
+      const shown = JSON.stringify(action);
+      const redeemed = await post("/redeem", { secret, action });
+      checks.same(`the action ${shown} is refused`, redeemed.status, 422);
+      checks.same(`with a reason for ${shown}`, redeemed.body.message, "Send a secret and an action.");
+      checks.same(`also of a request, ${shown}`, (await post("/api/request", { name: "a", action })).status, 422);
+    }
+    const away = await post("/redeem", { secret, action: "activate" });
+    checks.same("a database that does not answer is told", away.status, 503);
+    checks.same("and that nothing was changed", away.body.changed, false);
+    checks.same("well before the edge gives up", away.after < 4_500, true);
+  });
+  held.close();
+  await questionsOfTheOrigin(checks, site, database);
+  for (const password of ["", "short"]) {
+    const { status, said } = await ending(site, "origin", { ORIGIN_PASSWORD: password });
+    checks.same(`the origin does not start with the password '${password}'`, status, 2);
+    checks.same(`and says why, '${password}'`, said, /ORIGIN_PASSWORD has to be at least 16 characters/);
+  }
+}
+
+/** What gets to a database that is slow to greet and never answers. */
+async function questionsOfTheOrigin(checks, site, database) {
+  let asked = "";
+  const slow = createServer((socket) => {
+    socket.on("error", () => undefined);
+    socket.once("data", () => {
+      // AuthenticationOk and ReadyForQuery.
+      setTimeout(() => socket.write(Buffer.from("520000000800000000" + "5a0000000549", "hex")), 700);
+      socket.on("data", (bytes) => (asked += bytes.toString("latin1")));
+    });
+  }).listen(0, "127.0.0.1");
+  await once(slow, "listening");
+  await withService(site, "origin", { ORIGIN_PASSWORD: PASSWORD, ...database(slow.address().port) }, async (url) => {
+    const init = {
+      method: "POST",
+      headers: { "Content-Type": JSON_TYPE, Authorization: `Bearer ${PASSWORD}` },
+      body: JSON.stringify({ secret: "ab".repeat(32), action: "activate" }),
+    };
+    await fetch(`${url}/redeem`, { ...init, signal: AbortSignal.timeout(200) }).catch(() => undefined);
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    checks.same("what nobody waits for is not asked", asked.includes("mailroom_redeem"), false);
+    const started = performance.now();
+    const { status, body } = await ask(`${url}/redeem`, init);
+    checks.same("what somebody waits for is", asked.includes("mailroom_redeem"), true);
+    checks.same(
+      "an answer that does not come is told",
+      `${status} ${body.message}`,
+      /^503 .*not known whether this was done/,
+    );
+    checks.same("as what nobody knows", "changed" in body, false);
+    checks.same("before the edge gives up", performance.now() - started < 4_500, true);
+  });
+  slow.close();
+}
+
+/** Runs a service of the site until `use` is over. */
+async function withService(site, name, variables, use) {
+  const service = spawn(process.execPath, [join(site, "node", `${name}.js`)], {
+    env: { PATH: process.env.PATH, ...variables },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  // It would outlive a test that fails in a way of its own.
+  process.once("exit", () => service.kill());
+  try {
+    const [line] = await once(createInterface({ input: service.stdout }), "line");
+    await use(`http://127.0.0.1:${JSON.parse(line).port}`);
+  } finally {
+    service.kill();
+  }
+}
+
+async function ending(site, name, variables) {
+  const service = spawn(process.execPath, [join(site, "node", `${name}.js`)], {
+    env: { PATH: process.env.PATH, ...variables },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let said = "";
+  service.stderr.on("data", (chunk) => (said += chunk));
+  const timer = setTimeout(() => service.kill(), 10_000);
+  const [status] = await once(service, "close");
+  clearTimeout(timer);
+  return { status, said };
+}
+
+/** What the sender says to each line, and after how many milliseconds. */
+async function answersOf(site, inbox, lines) {
+  const sender = spawn(process.execPath, [join(site, "node/sender.js")], {
+    env: { PATH: process.env.PATH, DEMO_INBOX: inbox },
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  const output = createInterface({ input: sender.stdout })[Symbol.asyncIterator]();
+  const answers = [];
+  for (const line of lines) {
+    const started = performance.now();
+    sender.stdin.write(`${line}\n`);
+    const { value } = await output.next();
+    answers.push({ answer: JSON.parse(value), after: performance.now() - started });
+  }
+  sender.stdin.end();
+  await once(sender, "exit");
+  return answers;
+}
+
+/** Unlike `fetch` it lets the names of host and origin be those of somebody else. */
+function ask(url, { method = "GET", headers = {}, body }) {
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method, headers }, async (response) => {
+      let text = "";
+      for await (const chunk of response.setEncoding("utf8")) text += chunk;
+      resolve({ status: response.statusCode, body: JSON.parse(text) });
+    });
+    sent.on("error", reject);
+    sent.end(body);
+  });
+}
+
+/** A reader of the inbox's events. */
+class Stream {
+  ids = [];
+  mark;
+  #asked;
+
+  static async open(url, last) {
+    const stream = new Stream();
+    stream.#asked = request(`${url}/events`, { headers: last === undefined ? {} : { "Last-Event-ID": last } });
+    stream.#asked.on("error", () => undefined);
+    stream.#asked.end();
+    const [response] = await once(stream.#asked, "response");
+    createInterface({ input: response })
+      .on("line", (line) => stream.#read(line))
+      .on("error", () => undefined);
+    // The first thing that it says is where it begins.
+    await until("the beginning of the stream", 5_000, () => stream.mark);
+    return stream;
+  }
+
+  #read(line) {
+    if (line.startsWith("id: ")) this.mark = line.slice("id: ".length);
+    if (line.startsWith("data: ")) this.ids.push(JSON.parse(line.slice("data: ".length)).id);
+  }
+
+  close() {
+    this.#asked.destroy();
+  }
+}

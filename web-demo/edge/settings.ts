@@ -1,0 +1,50 @@
+// What the Worker was given, read once: keys are told apart strictly, so that a broken list is no shorter list.
+
+import type { Environment } from "./environment.ts";
+
+export interface Settings {
+  readonly secretKeys: readonly string[];
+  readonly publicKeys: readonly string[];
+}
+
+/** The Worker cannot work as it was set up. The message is for the log, and holds no key. */
+export class Misconfigured extends Error {
+  override readonly name = "Misconfigured";
+}
+
+/** Shorter passwords can be guessed. */
+const LEAST = 16;
+
+let read: { readonly from: string; readonly settings: Settings } | undefined;
+
+/** @throws Misconfigured */
+export function settingsOf(env: Environment): Settings {
+  const from = [env.MAILROOM_SECRET_KEYS, env.MAILROOM_PUBLIC_KEYS, env.ORIGIN_PASSWORD].join("\n");
+  if (read?.from !== from) read = { from, settings: readSettings(env) };
+  return read.settings;
+}
+
+function readSettings(env: Environment): Settings {
+  if ((env.ORIGIN_PASSWORD ?? "").length < LEAST) {
+    throw new Misconfigured(`ORIGIN_PASSWORD has to be at least ${LEAST} characters`);
+  }
+  return {
+    secretKeys: readKeys(env, "MAILROOM_SECRET_KEYS", /^[0-9a-f]{64}$/i, "64 hexadecimal characters"),
+    publicKeys: readKeys(env, "MAILROOM_PUBLIC_KEYS", /^mrpk_[\w-]{43}$/, "mrpk_ and 43 characters"),
+  };
+}
+
+/** Between keys any blanks will do, line breaks included: lists are pasted and piped. */
+function readKeys(
+  env: Environment,
+  variable: "MAILROOM_SECRET_KEYS" | "MAILROOM_PUBLIC_KEYS",
+  form: RegExp,
+  words: string,
+): readonly string[] {
+  const text = (env[variable] ?? "").trim();
+  if (text === "") throw new Misconfigured(`${variable} holds no key`);
+  const keys = text.split(/\s+/);
+  const unfit = keys.findIndex((key) => !form.test(key));
+  if (unfit >= 0) throw new Misconfigured(`key ${unfit + 1} of ${variable} is not ${words}`);
+  return keys;
+}

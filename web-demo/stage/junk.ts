@@ -19,14 +19,14 @@ export class Junk {
   }
 
   /** As long as a genuine one, names the right key, and is signed by nobody. */
-  forged(): string {
+  forged(format: Exclude<Format, "v1">, action: "activate" | "recover"): string {
     const header = Buffer.alloc(14);
-    header.set([3, 1]);
-    header.set(this.#keys.publicKeyId, 2);
+    header.set([format === "v3" ? 3 : 2, action === "recover" ? 2 : 1]);
+    header.set(format === "v3" ? this.#keys.publicKeyId : this.#keys.sharedKeyId, 2);
     header.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 1000) + 900), 6);
-    const signature = randomBytes(64);
+    const signature = randomBytes(format === "v3" ? 64 : action === "recover" ? 47 : 32);
     // Below the order of the curve, so that it is refused for being wrong and not for how it is written.
-    signature[63] = (signature[63] ?? 0) & 0x0f;
+    if (format === "v3") signature[63] = (signature[63] ?? 0) & 0x0f;
     return Buffer.concat([header, randomBytes(32), signature]).toString("base64url");
   }
 

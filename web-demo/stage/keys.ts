@@ -1,7 +1,7 @@
 // The keys of one run. Verifiers know all of them from the beginning, current and upcoming, so that the signer can move
 // on at any moment and no link is lost: the order of docs/OPERATIONS.md, "Changing the key".
 
-import { createHash, generateKeyPairSync, randomBytes } from "node:crypto";
+import { createHash, generateKeyPairSync, hkdfSync, randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -46,6 +46,12 @@ export class Keys {
   get publicKeyId(): Buffer {
     const key = Buffer.from(this.#pairs[this.#current]?.public.slice("mrpk_".length) ?? "", "base64url");
     return createHash("sha256").update("mailroom/v3 key id\0").update(key).digest().subarray(0, 4);
+  }
+
+  /** Likewise of v2. */
+  get sharedKeyId(): Buffer {
+    const key = Buffer.from(this.#shared[this.#current] ?? "", "hex");
+    return Buffer.from(hkdfSync("sha256", key, "", "mailroom/v2 key id", 4));
   }
 
   /** Lets the next key sign, if there is one; whoever reads the files has to be told. */

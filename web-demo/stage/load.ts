@@ -36,20 +36,28 @@ export class Load {
     );
   }
 
-  /** Starts to throw so many links at the edge: a third forged, a third expired, a third used before. */
+  /**
+   * Starts to throw so many links at the edge: a third forged, for both pages, a third expired, a third used before. None
+   * of the forged recoveries has the length of a v1 token, since such a one the edge cannot judge.
+   */
   flood(count: number): void {
     void this.#once("flood", async () => {
       const used = await this.#usedLink();
       const expired = await Promise.all([this.#junk.expired("v3"), this.#junk.expired("v2")]);
+      const half = () => Math.random() < 0.5;
       const kinds = [
-        () => (Math.random() < 0.5 ? this.#junk.forged() : this.#junk.malformed()),
-        () => expired[Math.random() < 0.5 ? 0 : 1] ?? "",
-        () => used,
+        () =>
+          this.#press(half() ? this.#junk.forged(half() ? "v3" : "v2", "activate") : this.#junk.malformed()),
+        () => this.#press(expired[half() ? 0 : 1] ?? ""),
+        () => this.#press(used),
+        () => this.#tryCode(this.#junk.forged(half() ? "v3" : "v2", "recover")),
+        () => this.#press(expired[half() ? 0 : 1] ?? ""),
+        () => this.#press(used),
       ];
       return send(
         "flood",
         count,
-        (number) => this.#press(kinds[number % kinds.length]?.() ?? ""),
+        (number) => (kinds[number % kinds.length] as () => Promise<Response>)(),
         this.#tell,
       );
     });
@@ -77,10 +85,18 @@ export class Load {
   }
 
   #press(token: string): Promise<Response> {
-    return fetch(`${this.#parts.edge.url}/activate`, {
+    return this.#post("/activate", { token });
+  }
+
+  #tryCode(token: string): Promise<Response> {
+    return this.#post("/recover", { token, code: "12345" });
+  }
+
+  #post(path: string, fields: Record<string, string>): Promise<Response> {
+    return fetch(`${this.#parts.edge.url}${path}`, {
       method: "POST",
       headers: { "Content-Type": FORM },
-      body: new URLSearchParams({ token }).toString(),
+      body: new URLSearchParams(fields).toString(),
     });
   }
 

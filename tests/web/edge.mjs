@@ -1,7 +1,9 @@
 // The edge function alone, as it was built, in workerd: with an origin that does what the test says, and Durable Objects that
 // fail when they are told to.
 
+import { randomBytes } from "node:crypto";
 import { copyFileSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { request } from "node:http";
 import { join } from "node:path";
 
 import { write } from "../runtimes/consumer.mjs";
@@ -12,8 +14,15 @@ import { RecordingOrigin } from "./origin.mjs";
 import { Signer } from "./signer.mjs";
 
 const FORM = "application/x-www-form-urlencoded";
+const TYPE = { "Content-Type": FORM };
 const RIGHT = "01234";
 const WRONG = ["00000", "11111", "22222", "33333", "44444", "55555", "66666"];
+
+const TOO_MANY = "Too many codes were tried";
+const UNCHECKABLE = "400 This link cannot be judged here";
+
+/** No point of the curve has this ordinate, 2. */
+const NO_POINT = Buffer.concat([Buffer.of(2), Buffer.alloc(31)]);
 
 /** The built Worker, its objects asking the origin whether to fail. */
 const MAIN = `
@@ -21,12 +30,18 @@ import { CodeTries as Tries, UsedToken as Used } from "./worker.js";
 export { default } from "./worker.js";
 
 const faulty = (Real) => class extends Real {
-  constructor(state, env) { super(state, env); this.origin = env.ORIGIN; }
+  constructor(state, env) { super(state, env); this.origin = env.ORIGIN; this.storage = state.storage; }
   async fetch(request) {
     const { pathname } = new URL(request.url);
     const faults = await (await this.origin.fetch("http://origin/faults")).json();
     if (faults.includes(pathname)) throw new Error("the object is broken");
+    if (faults.includes("slow " + pathname)) await scheduler.wait(7_000);
     const answer = await super.fetch(request);
+    if (pathname === "/give-back") {
+      const { size } = await this.storage.list();
+      const what = size + " entries, alarm " + (await this.storage.getAlarm() !== null);
+      await this.origin.fetch("http://origin/kept?" + new URLSearchParams({ what }));
+    }
     if (faults.includes("late " + pathname)) throw new Error("the answer of the object is lost");
     return answer;
   }
@@ -44,6 +59,8 @@ export async function edgeAlone({ folder, site, mailroom }) {
     await withEdge({ folder, site, origin, texts: textsOf(signer, origin) }, async (edge) => {
       const scene = { checks, signer, origin, edge };
       await triesOfAnOutage(scene);
+      await oneRowInAnotherFormat(scene);
+      await visitorsWhoLeave(scene);
       await guessesAtOnce(scene);
       await storesThatFail(scene);
       await linksForSomethingElse(scene);
@@ -107,6 +124,77 @@ async function triesOfAnOutage({ checks, signer, origin, edge }) {
   checks.same("an account that cannot be recovered now locks nothing", statuses.join(), "409,409,409,409,409,409");
 }
 
+/** The secret stands in clear in a token, and fits into one of v1, which only the database can judge. */
+async function oneRowInAnotherFormat({ checks, signer, origin, edge }) {
+  for (const format of ["v2", "v3"]) {
+    const locked = signer.token(format, "recover", RIGHT);
+    origin.now("wrong_code");
+    for (const code of WRONG.slice(0, 5)) await edge.press("recover", locked, code);
+    origin.now("ok");
+    const before = origin.requests.length;
+    const again = await edge.press("recover", asV1(locked), RIGHT);
+    checks.same(`${format}: five wrong codes lock the link as one of v1, too`, again.status, 429);
+    checks.same(`${format}: and the origin is not asked`, origin.requests.length, before);
+
+    const other = signer.token(format, "recover", RIGHT);
+    origin.now("wrong_code");
+    const verdicts = [];
+    for (const code of WRONG.slice(0, 6)) verdicts.push((await edge.press("recover", asV1(other), code)).status);
+    checks.same(`as one of v1 a ${format} link gets five verdicts`, verdicts.join(), "422,422,422,422,422,429");
+    origin.now("ok");
+    checks.same(`${format}: then the link itself is locked`, (await edge.press("recover", other, RIGHT)).status, 429);
+  }
+  for (const answer of ["unknown", "not_eligible", "away", "silent"]) {
+    const token = asV1(signer.token("v3", "recover", RIGHT));
+    origin.now(answer);
+    origin.kept = undefined;
+    const statuses = [];
+    for (let press = 0; press < 6; press += 1) statuses.push((await edge.press("recover", token, RIGHT)).status);
+    checks.none(
+      `v1: '${answer}' counts no try`,
+      statuses.filter((status) => status === 429),
+    );
+    checks.same(`v1: after '${answer}' the edge keeps nothing`, origin.kept, "0 entries, alarm false");
+  }
+  origin.now("ok", "/take");
+  const before = origin.requests.length;
+  const uncounted = await edge.press("recover", asV1(signer.token("v3", "recover", RIGHT)), RIGHT);
+  checks.same("v1: what cannot be counted is not asked", uncounted.title, "The edge cannot look up this link");
+  checks.same("v1: not at all", origin.requests.length, before);
+
+  // Locked by the database, which may have counted what the edge has not.
+  const locked = signer.token("v3", "recover", RIGHT);
+  origin.now("too_many_attempts");
+  const titles = [];
+  for (let press = 0; press < 3; press += 1) titles.push((await edge.press("recover", locked, RIGHT)).title);
+  checks.same("a link that the database has locked is never called used", [...new Set(titles)].join(), TOO_MANY);
+}
+
+/** Whoever closes the page, or loads it anew, while the origin is asked. */
+async function visitorsWhoLeave({ checks, signer, origin, edge }) {
+  const leave = async (page, token, code) => {
+    origin.now("held");
+    await edge.pressAndLeave(page, token, code);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    checks.same("whoever leaves has had the origin asked", origin.held, 1);
+    origin.answerHeld("away");
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    origin.now("ok");
+  };
+  for (const format of ["v2", "v3", "v1"]) {
+    const token = signer.token(format, "activate");
+    await leave("activate", token);
+    const { title } = await edge.press("activate", token);
+    checks.same(`${format}: a link works after somebody has left in an outage`, title, "Your account is active");
+  }
+  for (const format of ["v2", "v3", "v1"]) {
+    const token = signer.token(format, "recover", RIGHT);
+    for (let press = 0; press < 6; press += 1) await leave("recover", token, RIGHT);
+    const { title } = await edge.press("recover", token, RIGHT);
+    checks.same(`${format}: and so does a code, after six times`, title, "Your account is recovered");
+  }
+}
+
 /** However many ask at once, and whatever is given back meanwhile, five learn that they are wrong. */
 async function guessesAtOnce({ checks, signer, origin, edge }) {
   const token = signer.token("v2", "recover", RIGHT);
@@ -156,6 +244,11 @@ async function storesThatFail({ checks, signer, origin, edge }) {
     (await edge.press("recover", counted, RIGHT)).text,
     /may have been counted/,
   );
+  origin.now("away", "slow /give-back");
+  const began = performance.now();
+  const slow = await edge.press("recover", counted, RIGHT);
+  checks.same("so may one of which nothing is heard", slow.text, /may have been counted/);
+  checks.same("and nobody waits long for that", performance.now() - began < 5_000, true);
   origin.now("ok");
   checks.same("then all works", (await edge.press("recover", counted, RIGHT)).title, "Your account is recovered");
 }
@@ -199,6 +292,32 @@ async function linksForSomethingElse({ checks, signer, origin, edge }) {
   checks.same("an outage is told", (await edge.press("recover", junk, RIGHT)).text, /was not counted as a try/);
 }
 
+/** With v1 recoveries refused, as they are unless somebody allows them, nothing on this page gets past the edge unproven. */
+async function junkOnRecoveries({ checks, signer, origin, edge }) {
+  origin.now("ok");
+  const before = origin.requests.length;
+  const genuine = signer.token("v1", "recover", RIGHT);
+  const shown = await edge.open("recover", genuine);
+  checks.same("a v1 recovery is refused when it is opened", `${shown.status} ${shown.title}`, UNCHECKABLE);
+  for (const token of [genuine, randomBytes(64).toString("base64url"), asV1(signer.token("v2", "recover", RIGHT))]) {
+    const pressed = await edge.press("recover", token, RIGHT);
+    checks.same("and when it is pressed", `${pressed.status} ${pressed.title}`, UNCHECKABLE);
+  }
+  const statuses = new Set();
+  for (const format of ["v2", "v3"]) {
+    const bytes = Buffer.from(signer.token(format, "recover", RIGHT), "base64url");
+    for (let number = 0; number < 200; number += 1) {
+      // Another secret under the genuine header and signature.
+      randomBytes(32).copy(bytes, 14);
+      statuses.add((await edge.press("recover", bytes.toString("base64url"), RIGHT)).status);
+    }
+  }
+  checks.same("forged recoveries of v2 and v3 are refused", [...statuses].join(), "403");
+  checks.same("the origin was asked about none of all these", origin.requests.length, before);
+  const activation = await edge.press("activate", signer.token("v1", "activate"));
+  checks.same("a v1 activation, which is proven, still works", activation.title, "Your account is active");
+}
+
 async function callers({ checks, origin, edge }) {
   origin.now("ok");
   const before = origin.requests.length;
@@ -222,7 +341,20 @@ async function settings({ checks, folder, site, signer, origin }) {
     const { title } = await edge.press("activate", signer.token("v2", "activate"));
     checks.same("keys may stand apart by any blanks", title, "Your account is active");
   });
+  const { V1_RECOVERIES: _, ...silent } = whole;
+  await withEdge({ folder, site, origin, texts: silent }, (edge) => junkOnRecoveries({ checks, signer, origin, edge }));
+  const refusing = { ...whole, V1_RECOVERIES: "refuse" };
+  await withEdge({ folder, site, origin, texts: refusing }, async (edge) => {
+    const { status, title } = await edge.press("recover", signer.token("v1", "recover", RIGHT), RIGHT);
+    checks.same("what is refused by default can be refused by word", `${status} ${title}`, UNCHECKABLE);
+  });
   for (const [name, wrong, reason] of [
+    ["a switch that is neither", { V1_RECOVERIES: "yes" }, "V1_RECOVERIES is neither refuse nor allow"],
+    [
+      "a public key that is no point",
+      { MAILROOM_PUBLIC_KEYS: `${whole.MAILROOM_PUBLIC_KEYS} mrpk_${NO_POINT.toString("base64url")}` },
+      "key 2 of MAILROOM_PUBLIC_KEYS is no Ed25519 public key",
+    ],
     ["no shared key", { MAILROOM_SECRET_KEYS: " " }, "MAILROOM_SECRET_KEYS holds no key"],
     ["no public key", { MAILROOM_PUBLIC_KEYS: "" }, "MAILROOM_PUBLIC_KEYS holds no key"],
     [
@@ -260,7 +392,13 @@ function textsOf(signer, origin) {
     MAILROOM_SECRET_KEYS: secretKeys.join(" "),
     MAILROOM_PUBLIC_KEYS: publicKeys.join(" "),
     ORIGIN_PASSWORD: origin.password,
+    V1_RECOVERIES: "allow",
   };
+}
+
+/** The secret of a v2 or v3 token with 32 bytes behind it, as long as a token of v1. */
+function asV1(token) {
+  return Buffer.concat([Buffer.from(token, "base64url").subarray(14, 46), randomBytes(32)]).toString("base64url");
 }
 
 async function withEdge({ folder, site, origin, texts, log }, use) {
@@ -289,15 +427,21 @@ class Edge {
   }
 
   async press(page, token, code) {
-    const fields = new URLSearchParams(code === undefined ? { token } : { token, code });
-    return read(
-      await fetch(`${this.url}/${page}`, {
-        method: "POST",
-        headers: { "Content-Type": FORM },
-        body: fields.toString(),
-      }),
-    );
+    return read(await fetch(`${this.url}/${page}`, { method: "POST", headers: TYPE, body: fieldsOf(token, code) }));
   }
+
+  /** Ends the connection after 200 ms, by a reset, which is what workerd takes for a visitor who has gone. */
+  async pressAndLeave(page, token, code) {
+    const sent = request(`${this.url}/${page}`, { method: "POST", headers: TYPE });
+    sent.on("error", () => undefined);
+    sent.end(fieldsOf(token, code));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    sent.socket.resetAndDestroy();
+  }
+}
+
+function fieldsOf(token, code) {
+  return new URLSearchParams(code === undefined ? { token } : { token, code }).toString();
 }
 
 async function read(response) {

@@ -11,6 +11,9 @@ export class RecordingOrigin {
   requests = [];
   /** What was wrong with each of the others. */
   complaints = [];
+  /** What the last object kept from which a try was taken back, as it says itself. */
+  kept;
+  #held = [];
   #server;
   #answer = "ok";
   #faults = [];
@@ -28,7 +31,8 @@ export class RecordingOrigin {
   }
 
   /**
-   * What comes next: a verdict; `away`, an origin whose database is; `silent`, one that hangs up; `failing`, status 500; `nonsense`.
+   * What comes next: a verdict; `away`, an origin whose database is; `silent`, one that hangs up; `failing`, status 500; `nonsense`;
+   * `held`, one that answers when it is told what.
    *
    * @param faults what else shall fail, for those who ask at /faults
    */
@@ -37,13 +41,25 @@ export class RecordingOrigin {
     this.#faults = faults;
   }
 
+  /** How many wait for an answer. */
+  get held() {
+    return this.#held.length;
+  }
+
+  /** Answers all who wait. */
+  answerHeld(answer) {
+    for (const [request, response] of this.#held.splice(0)) say(answer, request, response);
+  }
+
   end() {
     this.#server.close();
     this.#server.closeAllConnections();
   }
 
   async #serve(request, response) {
-    if (request.url === "/faults") {
+    const { pathname, searchParams } = new URL(request.url, "http://origin");
+    if (pathname === "/kept") this.kept = searchParams.get("what");
+    if (pathname === "/faults" || pathname === "/kept") {
       response.end(JSON.stringify(this.#faults));
       return;
     }
@@ -57,11 +73,8 @@ export class RecordingOrigin {
       return;
     }
     this.requests.push({ url, body });
-    if (this.#answer === "silent") request.socket.destroy();
-    else if (this.#answer === "away") send(response, 503, { message: "The database is away.", changed: false });
-    else if (this.#answer === "failing") send(response, 500, { message: "Something went wrong here." });
-    else if (this.#answer === "nonsense") send(response, 200, { verdict: "constructor" });
-    else send(response, 200, { verdict: this.#answer });
+    if (this.#answer === "held") this.#held.push([request, response]);
+    else say(this.#answer, request, response);
   }
 
   /** The body of a call as it should be, and nothing of any other. */
@@ -81,6 +94,14 @@ export class RecordingOrigin {
     this.complaints.push(found.join());
     return undefined;
   }
+}
+
+function say(answer, request, response) {
+  if (answer === "silent") request.socket.destroy();
+  else if (answer === "away") send(response, 503, { message: "The database is away.", changed: false });
+  else if (answer === "failing") send(response, 500, { message: "Something went wrong here." });
+  else if (answer === "nonsense") send(response, 200, { verdict: "constructor" });
+  else send(response, 200, { verdict: answer });
 }
 
 function send(response, status, body) {

@@ -7,6 +7,8 @@ export interface Environment {
   readonly MAILROOM_PUBLIC_KEYS: string;
   /** By which the origin knows that a call comes from here. */
   readonly ORIGIN_PASSWORD: string;
+  /** `allow` or, by default, `refuse`: anything of the length of a v1 recovery goes on to the database. */
+  readonly V1_RECOVERIES: string | undefined;
   readonly ORIGIN: Fetcher;
   readonly USED_TOKENS: DurableObjectNamespace;
   /** Of the class `CodeTries`, see tries.ts. */

@@ -7,14 +7,20 @@ import { type Outcome, redeem } from "./redeeming.ts";
 import { type Refusal, refusalByEdge, refusalOf } from "./refusals.ts";
 import { settingsOf } from "./settings.ts";
 import { countRefusal, tally } from "./tally.ts";
-import { type Action, judgeLink, verifiersOf } from "./verifiers.ts";
+import type { KeepAlive } from "./tries.ts";
+import { type Action, judgeLink } from "./verifiers.ts";
 
 /** More than a form with a token and a code can have. */
 const MOST = 4 * 1024;
 
 const FORM = "application/x-www-form-urlencoded";
 
-export async function link(request: Request, env: Environment, action: Action): Promise<Response> {
+export async function link(
+  request: Request,
+  env: Environment,
+  keepAlive: KeepAlive,
+  action: Action,
+): Promise<Response> {
   if (request.method === "GET" || request.method === "HEAD") {
     return show(env, action, new URL(request.url).searchParams);
   }
@@ -36,14 +42,14 @@ export async function link(request: Request, env: Environment, action: Action): 
     countRefusal("too long");
     return errorPage(413, "That is no link", "It is far longer than any link. Copy it from the mail again.");
   }
-  return use(env, action, new URLSearchParams(body));
+  return use(env, keepAlive, action, new URLSearchParams(body));
 }
 
 /** Opening a link changes nothing: mail scanners open every one. */
 function show(env: Environment, action: Action, parameters: URLSearchParams): Response {
   const token = onlyToken(parameters);
   if (token instanceof Response) return token;
-  const judged = judgeLink(verifiersOf(env), token, action);
+  const judged = judgeLink(env, token, action);
   if (!judged.ok) {
     countRefusal(judged.code);
     return refusalPage(refusalByEdge(judged.code), judged.code, [
@@ -54,10 +60,15 @@ function show(env: Environment, action: Action, parameters: URLSearchParams): Re
   return formPage(form(env, action, token, judged), found(action, judged));
 }
 
-async function use(env: Environment, action: Action, fields: URLSearchParams): Promise<Response> {
+async function use(
+  env: Environment,
+  keepAlive: KeepAlive,
+  action: Action,
+  fields: URLSearchParams,
+): Promise<Response> {
   const token = onlyToken(fields);
   if (token instanceof Response) return token;
-  const outcome = await redeem(env, token, action, fields.get("code") ?? undefined);
+  const outcome = await redeem(env, keepAlive, token, action, fields.get("code") ?? undefined);
   if (outcome.reason === "ok") {
     tally.verified += 1;
     return donePage(action, [
@@ -96,7 +107,7 @@ function checksOf({ by, reason, stuck, judged }: Outcome): Check[] {
 }
 
 function again(env: Environment, action: Action, token: string, refusal: Refusal, checks: Check[]): Response {
-  const judged = judgeLink(verifiersOf(env), token, action);
+  const judged = judgeLink(env, token, action);
   if (!judged.ok) return refusalPage(refusalByEdge(judged.code), judged.code, checks);
   return formPage(form(env, action, token, judged), checks, refusal);
 }
@@ -127,7 +138,7 @@ function found(action: Action, { version, proven }: Judged): Check[] {
     const text =
       version === 2
         ? "The edge will check the code and count the tries."
-        : "Only the database can check the code; it counts the tries.";
+        : "Only the database can check the code; it counts the tries, as the edge does.";
     checks.push({ by: version === 2 ? "edge" : "origin", passed: undefined, text });
   }
   checks.push({

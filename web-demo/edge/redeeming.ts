@@ -4,15 +4,18 @@ import { createGuard, type Guard, inspect } from "mailroom-verifier";
 import {
   CodeMalformedError,
   CodeRequiredError,
+  LinkUncheckableError,
   type RedemptionErrorCode,
   StoreUnavailableError,
   TokenMalformedError,
+  TooManyAttemptsError,
   type VerificationErrorCode,
 } from "mailroom-verifier/errors";
 import { createDurableObjectStore } from "mailroom-verifier/stores/durable-object";
 import type { Environment } from "./environment.ts";
 import { askOrigin, OriginAway, type Verdict } from "./origin.ts";
-import { Tries } from "./tries.ts";
+import { settingsOf } from "./settings.ts";
+import { type KeepAlive, Tries } from "./tries.ts";
 import { type Action, verifiersOf, versionOf } from "./verifiers.ts";
 
 /** `away`: nothing was done. `silent`: nobody knows whether it was. */
@@ -40,11 +43,24 @@ const V1_REMEMBER_FOR = 15 * 60;
 
 const NAMESPACE = "web-demo";
 
-/** After these the link is as good as before, so the guard must give it back. */
-const GIVEN_BACK: readonly OriginReason[] = ["wrong_code", "not_eligible", "away", "silent"];
+/** Of a v1 recovery nobody but the database knows the expiry; by then it says so. Five minutes as the guard adds them. */
+const V1_TRIES_FOR = V1_REMEMBER_FOR + 5 * 60;
+
+/** How many codes may be tried on one link, as in the database. */
+const MOST_TRIES = 5;
+
+/** After these the link was not used, so the guard must give it back. */
+const GIVEN_BACK: readonly OriginReason[] = [
+  "wrong_code",
+  "too_many_attempts",
+  "not_eligible",
+  "away",
+  "silent",
+];
 
 /** Whoever reads one of these has not learnt that a code is wrong, so its try is taken back; a wrong code always counts. */
 const NOT_WRONG: readonly (OriginReason | EdgeReason)[] = [
+  "unknown",
   "not_eligible",
   "away",
   "silent",
@@ -64,17 +80,36 @@ class GiveBack extends Error {
   }
 }
 
-export async function redeem(
+/**
+ * @param keepAlive a visitor who leaves ends the request, and without this all that it has begun: the link would be given
+ *   back by nobody
+ */
+export function redeem(
   env: Environment,
+  keepAlive: KeepAlive,
+  token: string,
+  action: Action,
+  code: string | undefined,
+): Promise<Outcome> {
+  const outcome = redeemOnce(env, keepAlive, token, action, code);
+  keepAlive(outcome.catch(() => undefined));
+  return outcome;
+}
+
+async function redeemOnce(
+  env: Environment,
+  keepAlive: KeepAlive,
   token: string,
   action: Action,
   code: string | undefined,
 ): Promise<Outcome> {
   const version = versionOf(token);
   if (version === undefined) return { by: "edge", reason: TokenMalformedError.code };
-  if (version === 1 && action === "recover") return redeemUnjudged(env, token, code);
-  const tries = new Tries(env.CODE_TRIES, NAMESPACE);
-  const outcome = await redeemJudged(guardOf(env, version, tries), env, token, action, code);
+  const tries = new Tries(env.CODE_TRIES, NAMESPACE, keepAlive);
+  const outcome =
+    version === 1 && action === "recover"
+      ? await redeemUnjudged(env, tries, token, code)
+      : await redeemJudged(guardOf(env, version, tries), env, token, action, code);
   if (action === "activate" || !NOT_WRONG.includes(outcome.reason)) return outcome;
   const takenBack = await tries.giveBack();
   return { ...outcome, counted: takenBack && !databaseMayCount(version, outcome) ? "no" : "perhaps" };
@@ -103,14 +138,29 @@ async function redeemJudged(
   }
 }
 
-/** A v1 recovery cannot be judged apart from its code, and its code only by the database, which counts the tries. */
-async function redeemUnjudged(env: Environment, token: string, code: string | undefined): Promise<Outcome> {
+/**
+ * A v1 recovery cannot be judged apart from its code, and its code only by the database.
+ *
+ * Its tries are counted here as well, with those of every other token of the same row: the secret stands in clear in a v2
+ * or v3 token, and as one of v1 it would be good for five verdicts more. Whether the link was used is not looked up: the
+ * store of the package has no question that leaves nothing behind, and who wants to cost the database a call needs no
+ * used link for that, any 64 bytes will do.
+ */
+async function redeemUnjudged(
+  env: Environment,
+  tries: Tries,
+  token: string,
+  code: string | undefined,
+): Promise<Outcome> {
+  if (!settingsOf(env).v1Recoveries) return { by: "edge", reason: LinkUncheckableError.code };
   if (code === undefined) return { by: "edge", reason: CodeRequiredError.code };
   if (!/^[0-9]{5}$/.test(code)) return { by: "edge", reason: CodeMalformedError.code };
-  const reason = await reasonOf(env, inspect(token).unverifiedSecret, "recover", code);
-  const outcome = { by: "origin", reason, judged: false } as const;
-  if (reason === "away") return { ...outcome, counted: "no" };
-  return reason === "silent" ? { ...outcome, counted: "perhaps" } : outcome;
+  const { unverifiedId, unverifiedSecret } = inspect(token);
+  const until = Math.floor(Date.now() / 1000) + V1_TRIES_FOR;
+  const number = await tries.attempt(unverifiedId, until).catch(() => undefined);
+  if (number === undefined) return { by: "edge", reason: StoreUnavailableError.code };
+  if (!(number <= MOST_TRIES)) return { by: "edge", reason: TooManyAttemptsError.code };
+  return { by: "origin", reason: await reasonOf(env, unverifiedSecret, "recover", code), judged: false };
 }
 
 /** An origin that is away is an answer, too: in an effect it has to be told from what is wrong with this program. */
@@ -128,9 +178,9 @@ async function reasonOf(
   }
 }
 
-/** Of v2 it gets right codes alone; of v3 every one, and it counts also if its answer was lost. */
+/** Of v2 it gets right codes alone; of the others every one, and it counts also if its answer was lost. */
 function databaseMayCount(version: 1 | 2 | 3, { reason }: Outcome): boolean {
-  return version === 3 && reason === "silent";
+  return version !== 2 && reason === "silent";
 }
 
 function causesOf({ cause }: Error): readonly unknown[] {
@@ -143,6 +193,7 @@ function guardOf(env: Environment, version: 1 | 2 | 3, tries: Tries): Guard {
   return createGuard({
     verifier: version === 3 ? verifiers.public : verifiers.shared,
     store: { consume, release, attempt: (id, rememberUntil) => tries.attempt(id, rememberUntil) },
+    maxCodeAttempts: MOST_TRIES,
     v1RememberFor: V1_REMEMBER_FOR,
     // Nothing that the edge may know covers the code of a v3 recovery. The guard has counted the try; the database
     // counts and compares when the effect asks it, in the one statement that also uses the link.

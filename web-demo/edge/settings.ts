@@ -5,6 +5,8 @@ import type { Environment } from "./environment.ts";
 export interface Settings {
   readonly secretKeys: readonly string[];
   readonly publicKeys: readonly string[];
+  /** Whether v1 recoveries, of which the edge can prove nothing, go on to the database. */
+  readonly v1Recoveries: boolean;
 }
 
 /** The Worker cannot work as it was set up. The message is for the log, and holds no key. */
@@ -19,7 +21,8 @@ let read: { readonly from: string; readonly settings: Settings } | undefined;
 
 /** @throws Misconfigured */
 export function settingsOf(env: Environment): Settings {
-  const from = [env.MAILROOM_SECRET_KEYS, env.MAILROOM_PUBLIC_KEYS, env.ORIGIN_PASSWORD].join("\n");
+  const { MAILROOM_SECRET_KEYS, MAILROOM_PUBLIC_KEYS, ORIGIN_PASSWORD, V1_RECOVERIES } = env;
+  const from = JSON.stringify([MAILROOM_SECRET_KEYS, MAILROOM_PUBLIC_KEYS, ORIGIN_PASSWORD, V1_RECOVERIES]);
   if (read?.from !== from) read = { from, settings: readSettings(env) };
   return read.settings;
 }
@@ -31,7 +34,15 @@ function readSettings(env: Environment): Settings {
   return {
     secretKeys: readKeys(env, "MAILROOM_SECRET_KEYS", /^[0-9a-f]{64}$/i, "64 hexadecimal characters"),
     publicKeys: readKeys(env, "MAILROOM_PUBLIC_KEYS", /^mrpk_[\w-]{43}$/, "mrpk_ and 43 characters"),
+    v1Recoveries: readV1Recoveries(env),
   };
+}
+
+/** Off, unless somebody wants it. */
+function readV1Recoveries({ V1_RECOVERIES: said = "refuse" }: Environment): boolean {
+  if (said !== "refuse" && said !== "allow")
+    throw new Misconfigured("V1_RECOVERIES is neither refuse nor allow");
+  return said === "allow";
 }
 
 /** Between keys any blanks will do, line breaks included: lists are pasted and piped. */

@@ -11,6 +11,12 @@
 /** More stand only while that many ask at once, and none of those gets a verdict. */
 const MOST = 100;
 
+/** How long an object is waited for, in milliseconds: for a number as long as the guard waits for its store. */
+const TIMEOUTS = { take: 5_000, giveBack: 2_000 };
+
+/** Keeps what was begun going after whoever asked has hung up, or the answer was sent. */
+export type KeepAlive = (work: Promise<unknown>) => void;
+
 interface Entry {
   readonly tickets: readonly string[];
   /** Seconds since the Unix epoch. */
@@ -54,11 +60,13 @@ export class CodeTries {
 
   async #giveBack(ticket: string): Promise<Response> {
     const entry = await this.#entry();
-    if (entry !== undefined) {
-      await this.#storage.put("entry", {
-        ...entry,
-        tickets: entry.tickets.filter((other) => other !== ticket),
-      });
+    if (entry === undefined) return new Response("given back");
+    const tickets = entry.tickets.filter((other) => other !== ticket);
+    if (tickets.length > 0) await this.#storage.put("entry", { ...entry, tickets });
+    else {
+      // Nothing is left to remember: what only looks like a link leaves no object behind.
+      await this.#storage.deleteAlarm();
+      await this.#storage.deleteAll();
     }
     return new Response("given back");
   }
@@ -72,11 +80,13 @@ export class CodeTries {
 export class Tries {
   readonly #binding: DurableObjectNamespace;
   readonly #namespace: string;
+  readonly #keepAlive: KeepAlive;
   #taken: { readonly object: DurableObjectStub; readonly ticket: string } | undefined;
 
-  constructor(binding: DurableObjectNamespace, namespace: string) {
+  constructor(binding: DurableObjectNamespace, namespace: string, keepAlive: KeepAlive) {
     this.#binding = binding;
     this.#namespace = namespace;
+    this.#keepAlive = keepAlive;
   }
 
   /** As the method of a store: takes the next number for a try. */
@@ -86,19 +96,32 @@ export class Tries {
     const ticket = crypto.randomUUID();
     // Noted first: one whose answer is lost can be given back all the same.
     this.#taken = { object, ticket };
-    return Number(await ask(object, `take?ticket=${ticket}&until=${rememberUntil}`));
+    return Number(await within(TIMEOUTS.take, ask(object, `take?ticket=${ticket}&until=${rememberUntil}`)));
   }
 
-  /** Takes the try back. Returns whether it does not count; one that cannot be taken back does. */
+  /** Takes the try back. Returns whether it does not count; one of which that is not known in time may. */
   async giveBack(): Promise<boolean> {
     if (this.#taken === undefined) return true;
     const { object, ticket } = this.#taken;
-    try {
-      await ask(object, `give-back?ticket=${ticket}`);
-      return true;
-    } catch {
-      return false;
-    }
+    const givenBack = ask(object, `give-back?ticket=${ticket}`).then(
+      () => true,
+      () => false,
+    );
+    // Whoever pressed waits no longer than this; the try is taken back all the same, if the object answers in the end.
+    this.#keepAlive(givenBack);
+    return within(TIMEOUTS.giveBack, givenBack).catch(() => false);
+  }
+}
+
+async function within<Value>(timeout: number, answer: Promise<Value>): Promise<Value> {
+  let timer: ReturnType<typeof setTimeout> | null = null;
+  const tooLate = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error("the tries of a link did not answer in time")), timeout);
+  });
+  try {
+    return await Promise.race([answer, tooLate]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

@@ -1,10 +1,15 @@
 // One verifier for each kind of key, and what each can say of a link before anybody presses a button.
 
 import { createVerifier, inspect, type Verifier } from "mailroom-verifier";
-import { TokenMalformedError, type VerificationErrorCode } from "mailroom-verifier/errors";
+import {
+  KeyInvalidError,
+  LinkUncheckableError,
+  TokenMalformedError,
+  type VerificationErrorCode,
+} from "mailroom-verifier/errors";
 import { createVerifier as createPublicVerifier, type PublicVerifier } from "mailroom-verifier/public";
 import type { Environment } from "./environment.ts";
-import { type Settings, settingsOf } from "./settings.ts";
+import { Misconfigured, type Settings, settingsOf } from "./settings.ts";
 
 export type Action = "activate" | "recover";
 
@@ -26,17 +31,41 @@ export type Judgement =
 
 let made: { readonly from: Settings; readonly verifiers: Verifiers } | undefined;
 
-/** Made once for the keys of the environment: public keys take some arithmetic to load. */
+/**
+ * Made once for the keys of the environment: public keys take some arithmetic to load.
+ *
+ * @throws Misconfigured
+ */
 export function verifiersOf(env: Environment): Verifiers {
   const from = settingsOf(env);
   if (made?.from !== from) {
     const verifiers = {
       shared: createVerifier({ keys: from.secretKeys }),
-      public: createPublicVerifier({ keys: from.publicKeys }),
+      public: publicVerifier(from.publicKeys),
     };
     made = { from, verifiers };
   }
   return made.verifiers;
+}
+
+/** Of the right length, a key can still be no point of the curve. */
+function publicVerifier(keys: readonly string[]): PublicVerifier {
+  try {
+    return createPublicVerifier({ keys });
+  } catch (error) {
+    if (!(error instanceof KeyInvalidError)) throw error;
+    const unfit = keys.findIndex((key) => !isPublicKey(key));
+    throw new Misconfigured(`key ${unfit + 1} of MAILROOM_PUBLIC_KEYS is no Ed25519 public key`);
+  }
+}
+
+function isPublicKey(key: string): boolean {
+  try {
+    createPublicVerifier({ keys: key });
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The version, which the length alone tells, or nothing if the text is no token. */
@@ -49,12 +78,17 @@ export function versionOf(token: string): 1 | 2 | 3 | undefined {
   }
 }
 
-export function judgeLink({ shared, public: open }: Verifiers, token: string, action: Action): Judgement {
+export function judgeLink(env: Environment, token: string, action: Action): Judgement {
+  const { shared, public: open } = verifiersOf(env);
   const version = versionOf(token);
   if (version === undefined) return { ok: false, code: TokenMalformedError.code };
   if (version === 1) {
     // Whoever answers v1 codes on a public route is an oracle, so of a recovery only the shape is looked at.
-    if (action === "recover") return { ok: true, version, expiresAt: undefined, proven: false };
+    if (action === "recover") {
+      return settingsOf(env).v1Recoveries
+        ? { ok: true, version, expiresAt: undefined, proven: false }
+        : { ok: false, code: LinkUncheckableError.code };
+    }
     const verified = shared.tryVerify(token, { action });
     return verified.ok ? { ok: true, version, expiresAt: undefined, proven: true } : verified;
   }

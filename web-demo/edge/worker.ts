@@ -8,6 +8,8 @@ import { errorPage } from "./page.ts";
 import { guarded } from "./policy.ts";
 import { Misconfigured, settingsOf } from "./settings.ts";
 import { tally } from "./tally.ts";
+import type { KeepAlive } from "./tries.ts";
+import { verifiersOf } from "./verifiers.ts";
 
 export { UsedToken } from "mailroom-verifier/stores/durable-object";
 export { CodeTries } from "./tries.ts";
@@ -15,9 +17,9 @@ export { CodeTries } from "./tries.ts";
 const LOCAL = ["127.0.0.1", "localhost"];
 
 export default {
-  async fetch(request, env) {
+  async fetch(request, env, context) {
     try {
-      return guarded(await route(request, env));
+      return guarded(await route(request, env, (work) => context.waitUntil(work)));
     } catch (error) {
       return guarded(failure(error));
     }
@@ -36,12 +38,13 @@ function failure(error: unknown): Response {
   return errorPage(500, "Something went wrong here", text);
 }
 
-async function route(request: Request, env: Environment): Promise<Response> {
+async function route(request: Request, env: Environment, keepAlive: KeepAlive): Promise<Response> {
   const { hostname, pathname } = new URL(request.url);
-  if (pathname === "/activate") return link(request, env, "activate");
-  if (pathname === "/recover") return link(request, env, "recover");
+  if (pathname === "/activate") return link(request, env, keepAlive, "activate");
+  if (pathname === "/recover") return link(request, env, keepAlive, "recover");
   if (pathname.startsWith("/api/")) {
-    settingsOf(env);
+    // Where links are refused for broken keys, nobody shall be sent one.
+    verifiersOf(env);
     return forward(request, env.ORIGIN, "origin", { Authorization: `Bearer ${env.ORIGIN_PASSWORD}` });
   }
   if (pathname === "/keys.json") {

@@ -45,7 +45,13 @@ export function makeParts(
   const edge = part("edge", true, () => {
     const { shared, public: open } = keys.ofEdge;
     const file = writeEdgeConfiguration(setting.folder, setting.site, edge.port ?? 0, {
-      texts: { MAILROOM_SECRET_KEYS: shared, MAILROOM_PUBLIC_KEYS: open, ORIGIN_PASSWORD: password },
+      texts: {
+        MAILROOM_SECRET_KEYS: shared,
+        MAILROOM_PUBLIC_KEYS: open,
+        ORIGIN_PASSWORD: password,
+        // Always: links outlive the switch of the format by which they were made.
+        V1_RECOVERIES: "allow",
+      },
       servers: { ORIGIN: `127.0.0.1:${origin.port}`, STAGE: `127.0.0.1:${stage}` },
     });
     return { program: setting.workerd, arguments: ["serve", file, "--control-fd=3"], variables: {} };

@@ -1,34 +1,35 @@
-// The handlers that web-demo/README.md shows, compiled against the real frameworks and run: `node main.mjs TARBALL FOLDER
-// COMPILER`. FOLDER is made anew; the packed package is installed into it, and every block of the document pasted.
+// The handlers that web-demo/README.md shows, built by the real frameworks and run: `node main.mjs TARBALL FOLDER`. FOLDER is
+// made anew; the packed package is installed into it, and every block of the document pasted.
 
-import { spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
+import { spawnSync } from "node:child_process";
+import { createHmac, randomBytes } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { fileURLToPath } from "node:url";
 
-import { build } from "esbuild";
-
+import { withChromium } from "../browser/chromium.mjs";
 import { files } from "../readme/document.mjs";
-import { install, write } from "../runtimes/consumer.mjs";
-import { deno, NODES } from "../runtimes/programs.mjs";
+import { install } from "../runtimes/consumer.mjs";
+import { chromium, deno, NODES } from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
 import { Checks } from "../web/checks.mjs";
 import { RecordingOrigin } from "../web/origin.mjs";
+import { onDeno, onHono, onNext, onSvelteKit } from "./sites.mjs";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const FORM = "application/x-www-form-urlencoded";
-const FRAMEWORKS = ["@sveltejs", "hono", "next", "react", "svelte"];
+/** As a browser says it of a page of the same site. */
+const SAME_SITE = { Origin: "http://127.0.0.1" };
 
-const [tarball, folder, compiler] = process.argv.slice(2);
+const [tarball, folder] = process.argv.slice(2);
 const document = readFileSync(join(HERE, "../../web-demo/README.md"), "utf8");
 const shown = files(document);
 const { key, tokens } = someTokens();
 
 install(folder, tarball);
-for (const name of FRAMEWORKS) symlinkSync(join(HERE, "node_modules", name), join(folder, "node_modules", name));
-symlinkSync(join(HERE, "../../web-demo/node_modules/@types"), join(folder, "node_modules/@types"));
-for (const [name, text] of Object.entries(shown)) write(folder, name, text);
+for (const name of readdirSync(join(HERE, "node_modules")).filter((found) => !found.startsWith("."))) {
+  symlinkSync(join(HERE, "node_modules", name), join(folder, "node_modules", name));
+}
 
 const origin = await RecordingOrigin.start();
 process.env.MAILROOM_SECRET_KEY = key;
@@ -38,29 +39,21 @@ process.env.ORIGIN_PASSWORD = origin.password;
 const report = new Report();
 await report.run("wrangler.jsonc", () => [bound()]);
 await report.run("wrangler deploy --dry-run", async () => [await deployable()]);
-await report.run("handlers, the compiler's verdict", () => [compiled()]);
-await report.run("handler of Hono", async () => {
-  const { default: app } = await bundled("hono.ts");
-  return judged((request) => app.request(request));
-});
-await report.run("handler of Next.js", async () => {
-  const handlers = await bundled("route.ts");
-  const { NextRequest } = await import(pathToFileURL(join(HERE, "node_modules/next/server.js")));
-  return judged((request) => {
-    // As Next.js itself answers to methods that a route does not export.
-    const handler = handlers[request.method];
-    if (handler === undefined) return new Response(null, { status: 405, headers: { Allow: "GET, HEAD, POST" } });
-    return handler(new NextRequest(request));
-  });
-});
-await report.run("handler of SvelteKit", async () => {
-  const { fallback } = await bundled("+server.ts");
-  return judged((request) => fallback({ request }));
-});
+await report.run("handler of Hono", () => onHono(folder, shown, (answer) => judged(answer)));
+await report.run("handler of Next.js", () =>
+  // It says 405 by itself, and no more.
+  onNext(folder, shown, (answer) => judged(answer, "405 null")),
+);
+await report.run("handler of SvelteKit", () =>
+  onSvelteKit(folder, shown, async (answer, address, asked) => [
+    ...(await judged(answer)),
+    ...(await inBrowser(address, asked)),
+  ]),
+);
 if (deno() === undefined) {
   report.missing("handler of Deno", "npm has no deno for this machine; run `npm ci` in tests/");
 } else {
-  await report.run("handler of Deno", () => onDeno());
+  await report.run("handler of Deno", () => onDeno(folder, shown, (answer) => judged(answer)));
 }
 report.end();
 origin.end();
@@ -71,11 +64,11 @@ function bound() {
   const environment = readFileSync(join(edge, "environment.ts"), "utf8");
   const wanted = [...environment.matchAll(/^ {2}readonly (\w+): /gm)].map(([, name]) => name).toSorted();
   const text = readFileSync(join(edge, "wrangler.jsonc"), "utf8").replace(/^\s*\/\/.*$/gm, "");
-  const { assets, durable_objects, vpc_services } = JSON.parse(text);
+  const { assets, durable_objects, vars, vpc_services } = JSON.parse(text);
   const secrets = [...document.matchAll(/wrangler secret put (\w+)/g)].map(([, name]) => name);
   const objects = durable_objects.bindings.map(({ name }) => name);
   const services = vpc_services.map(({ binding }) => binding);
-  const given = [assets.binding, ...objects, ...services, ...secrets].toSorted();
+  const given = [assets.binding, ...Object.keys(vars), ...objects, ...services, ...secrets].toSorted();
   const name = "it binds what the Worker needs";
   return { name, error: given.join() === wanted.join() ? undefined : `${given} instead of ${wanted}` };
 }
@@ -114,44 +107,8 @@ async function deployable() {
   return { name, error: well ? undefined : `status ${status}, missing ${missing}: ${stdout}${stderr}` };
 }
 
-/** The compiler of TypeScript, strict, over all of them at once; Deno brings its own types. */
-function compiled() {
-  const names = Object.keys(shown).filter((name) => name.endsWith(".ts") && name !== "deno.ts");
-  const options = ["--noEmit", "--strict", "--module", "esnext", "--moduleResolution", "bundler", "--target", "es2022"];
-  const more = [
-    "--lib",
-    "es2023,dom,dom.iterable",
-    "--types",
-    "node",
-    "--skipLibCheck",
-    "--allowImportingTsExtensions",
-  ];
-  const { status, stdout } = spawnSync(process.execPath, [compiler, ...options, ...more, ...names], {
-    cwd: folder,
-    encoding: "utf8",
-  });
-  return { name: names.join(", "), error: status === 0 && names.length === 4 ? undefined : `${names}: ${stdout}` };
-}
-
-async function bundled(name) {
-  // As its own bundler finds it.
-  const alias = { "next/server": "next/server.js" };
-  const outfile = join(folder, `${name.replace(".ts", "")}.built.mjs`);
-  const external = ["hono", "next/server.js", "@sveltejs/kit", "mailroom-verifier", "mailroom-verifier/*"];
-  await build({
-    entryPoints: [join(folder, name)],
-    outfile,
-    bundle: true,
-    format: "esm",
-    platform: "node",
-    external,
-    alias,
-  });
-  return import(pathToFileURL(outfile));
-}
-
 /** What a person, a scanner and an origin can do; each handler begins with a store of its own. */
-async function judged(answer) {
+async function judged(answer, otherMethods = "405 GET, HEAD, POST") {
   const checks = new Checks();
   const before = origin.requests.length;
   const asked = () => origin.requests.length - before;
@@ -176,8 +133,8 @@ async function judged(answer) {
   checks.same("a forged link is not shown", (await open(forged)).status, 403);
   checks.same("nor is no link", (await open("")).status, 403);
   checks.same("nor what is none", (await open('"><script>')).text.includes("><script>"), false);
-  const put = await answer(new Request("http://127.0.0.1/activate", { method: "PUT", body: "" }));
-  checks.same("another method is refused", `${put.status} ${put.headers.get("Allow")}`, "405 GET, HEAD, POST");
+  const put = await answer(new Request("http://127.0.0.1/activate", { method: "PUT", headers: SAME_SITE, body: "" }));
+  checks.same("another method is refused", `${put.status} ${put.headers.get("Allow")}`, otherMethods);
   for (const type of ["application/json", "text/plain", "multipart/form-data; boundary=x"]) {
     checks.same(`${type} is refused`, (await press(used, type)).status, 415);
   }
@@ -212,9 +169,13 @@ async function judged(answer) {
   checks.same("the same link is refused", (await press(used)).text, /already used/);
   checks.same("and the origin was asked once for both", asked() - calls, 1);
   checks.same("the link of whoever could not use it works", (await press(suspended)).status, 200);
+  const former = v1Activation();
+  checks.same("a v1 link is shown", (await open(former)).status, 200);
+  checks.same("and works", (await press(former)).text, /Your account is active/);
+  checks.same("once", (await press(former)).text, /already used/);
   for (const { headers } of [opened, activated]) {
     checks.same("an answer is kept nowhere", headers.get("Cache-Control"), "no-store");
-    checks.same("and tells no other site", headers.get("Referrer-Policy"), "no-referrer");
+    checks.same("and tells no other site", headers.get("Referrer-Policy"), "strict-origin");
     checks.same(
       "nothing but its script runs",
       headers.get("Content-Security-Policy"),
@@ -230,40 +191,42 @@ async function read(response) {
   return { status: response.status, headers: response.headers, text: await response.text() };
 }
 
-async function onDeno() {
-  const server = spawn(
-    deno(),
-    ["run", "--allow-net=127.0.0.1", "--allow-env", "--node-modules-dir=manual", "--no-lock", "--check", "deno.ts"],
-    { cwd: folder, env: { ...process.env, PORT: "0", NO_COLOR: "1" }, stdio: ["ignore", "pipe", "pipe"] },
+/** Frameworks judge a form by the origin that a browser names, which a page's policy can take away. */
+async function inBrowser(address, asked) {
+  const checks = new Checks();
+  const browser = chromium();
+  if (browser === undefined) return [{ name: "in Chromium", error: "neither chromium nor google-chrome is in PATH" }];
+  const token = v1Activation();
+  origin.now("ok");
+  asked.length = 0;
+  await withChromium(browser, join(folder, "browser"), async (context) => {
+    const page = await context.newPage();
+    await page.goto(`${address}/activate?token=${token}`);
+    checks.same("the page takes the token out of the address", page.url(), `${address}/activate`);
+    await Promise.all([page.waitForEvent("load"), page.click("button")]);
+    checks.same("the button activates in Chromium", await page.textContent("body"), /^\s*Your account is active\./);
+  });
+  const [posted] = asked.filter(({ method }) => method === "POST");
+  checks.same("Chromium says where the form is from", posted?.headers.origin, address);
+  const referrers = asked.map(({ headers }) => headers.referer ?? "");
+  checks.none(
+    "and no referrer says more",
+    referrers.filter((referrer) => !["", `${address}/`].includes(referrer)),
   );
-  let said = "";
-  const ended = once(server, "exit");
-  try {
-    const address = await new Promise((resolve, reject) => {
-      for (const stream of [server.stdout, server.stderr]) {
-        stream.on("data", (chunk) => {
-          said += chunk;
-          const found = /http:\/\/[^/\s]+/.exec(said)?.[0];
-          if (found !== undefined && /Listening/.test(said)) resolve(found.replace("0.0.0.0", "127.0.0.1"));
-        });
-      }
-      ended.then(() => reject(new Error(`deno has ended: ${said}`)));
-    });
-    return await judged(async (request) => {
-      const { method, url, headers } = request;
-      const body = method === "POST" ? await request.text() : undefined;
-      return fetch(url.replace("http://127.0.0.1", address), { method, headers, body });
-    });
-  } finally {
-    server.kill();
-    await ended;
-  }
+  return checks.results;
 }
 
 function form(token, type) {
   const body = new URLSearchParams({ token }).toString();
-  const headers = { "Content-Type": type, "Content-Length": String(body.length) };
+  const headers = { "Content-Type": type, "Content-Length": String(body.length), ...SAME_SITE };
   return new Request("http://127.0.0.1/activate", { method: "POST", headers, body });
+}
+
+/** A v1 activation by the same key, which carries no expiry. */
+function v1Activation() {
+  const secret = randomBytes(32);
+  const tag = createHmac("sha256", Buffer.from(key, "hex")).update("/activate").update(secret).digest();
+  return Buffer.concat([secret, tag]).toString("base64url");
 }
 
 /** Three v2 activations of the vectors that are valid for long, and their key. */

@@ -19,7 +19,8 @@ export function guarded(response: Response): Response {
   headers.set("Cross-Origin-Opener-Policy", "same-origin");
   headers.set("Cross-Origin-Resource-Policy", "same-origin");
   headers.set("Permissions-Policy", "camera=(), geolocation=(), microphone=()");
-  // A token is in the address for as long as its page loads.
+  // A token is in the address for as long as its page loads. By this a form comes from the origin `null`, and so forms are
+  // not judged by their origin; what pages fetch names it whatever the policy.
   headers.set("Referrer-Policy", "no-referrer");
   headers.set("X-Content-Type-Options", "nosniff");
   if (!headers.has("Cache-Control")) headers.set("Cache-Control", "no-store");

@@ -77,10 +77,8 @@ fn handlers() -> Result<Command> {
     let folder = workspace().join("tests/handlers");
     node::install_test_tools()?;
     node::install(&folder)?;
-    node::install(&source())?;
     let mut command = node::command()?;
     command.arg(folder.join("main.mjs")).arg(npm::tarball()?).arg(target_folder().join("consumers/handlers"));
-    command.arg(source().join("node_modules/typescript/bin/tsc"));
     Ok(command)
 }
 

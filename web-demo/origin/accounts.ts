@@ -22,22 +22,21 @@ export class Accounts {
     this.#pool = pool;
   }
 
-  /** Whether the login was free; whether the email was is not told, because that would tell who has an account. */
+  /**
+   * Whether the login was free. Whether the email was is not told, because that would tell who has an account; nor is
+   * somebody told apart who knows both, because that would tell whose login it is.
+   */
   async register({ email, login }: Registration): Promise<boolean> {
     const inserted = await this.#query(
       "INSERT INTO accounts (email, login) VALUES ($1, $2) ON CONFLICT DO NOTHING",
       [email, login],
     );
     if (inserted.rowCount === 1) return true;
-    const taken = await this.#query("SELECT 1 FROM accounts WHERE login = $1 AND email <> $2", [
-      login,
-      email,
-    ]);
-    if (taken.rowCount !== 0) return false;
+    const taken = await this.#query("SELECT 1 FROM accounts WHERE login = $1", [login]);
     // What somebody who registers a second time probably wants; at most one of the two makes a token.
     await this.request(email, "activation");
     await this.request(email, "password_recovery");
-    return true;
+    return taken.rowCount === 0;
   }
 
   async request(emailOrLogin: string, action: TokenAction): Promise<void> {

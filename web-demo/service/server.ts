@@ -1,4 +1,4 @@
-// A service of the demonstration: answers JSON on a port of this machine, tells the port, and ends with its parent.
+// A service of the demonstration: answers JSON on a port of this machine, and tells the port.
 
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -59,7 +59,7 @@ export async function listen(
   return (server.address() as AddressInfo).port;
 }
 
-/** For a program of its own: says on which port it listens, as workerd does, and ends when its input does. */
+/** For a program of its own: says on which port it listens, as workerd does. The stage's `supervise.sh` ends it. */
 export async function run(routes: Record<string, Handler>, callers = ANYBODY_HERE): Promise<void> {
   const port = await listen(routes, Number(process.env.PORT ?? 0), callers);
   process.stdout.write(`${JSON.stringify({ event: "listen", port })}\n`);

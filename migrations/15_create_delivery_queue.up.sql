@@ -672,6 +672,7 @@ COMMENT ON FUNCTION mailroom_exchange(
     ' min_lifetime, in seconds.';
 
 -- What a collector does every few seconds: says that it lives and what it holds, and gives back what nobody holds any more.
+-- A call that comes late, when its collector has long had another connection, changes nothing of what that claimed since.
 -- Leases lapse if it takes too long, so nothing in it grows with the number of tokens that wait or are parked.
 CREATE FUNCTION mailroom_tend(collector bigint, name text, held uuid[], lease bigint, since timestamptz)
 RETURNS TABLE (batch uuid)
@@ -695,24 +696,11 @@ BEGIN
     )
     SELECT pg_catalog.array_agg(batch) INTO kept FROM renewed;
 
-    -- A claim whose answer never came: nothing of it was sent, so that was no hand-over.
-    WITH
-    gone AS (
-        DELETE FROM leases
-        WHERE ends_at >= horizon AND holder = collector AND NOT batch = ANY (held)
-        RETURNING *
-    )
-    INSERT INTO pending (token, due_at, attempts, failures, priority)
-    SELECT item.token, least(gone.due_at, mailroom_clock()), item.attempt - 1, item.failures, item.priority
-    FROM gone
-    CROSS JOIN LATERAL ROWS FROM (
-        pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
-        pg_catalog.unnest(gone.priorities)
-    ) AS item (token, attempt, failures, priority)
-    ON CONFLICT DO NOTHING;
-
     -- Leases that were renewed in the future: the clock was set back. Who lives renews them within their time, which begins
-    -- now; what nobody renews lapses.
+    -- now; what nobody renews lapses. By a clock that was read after whatever this call has waited for: others have renewed
+    -- theirs meanwhile.
+    epoch := mailroom_clock();
+
     UPDATE leases
     SET renewed_at = epoch, ends_at = epoch + (ends_at - renewed_at)
     WHERE batch = ANY (ARRAY(
@@ -729,8 +717,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom_tend(bigint, text, uuid[], bigint, timestamptz) IS
-    'For collectors: renews the leases held, answers which of them still are, and returns to the queue what others or lost'
-    ' answers left behind. The span is milliseconds.';
+    'For collectors: renews the leases held, answers which of them still are, and returns to the queue what others left behind.'
+    ' The span is milliseconds.';
 
 -- What a collector does now and then when it is otherwise fine. Nobody needs it soon, so it goes round in small parts: it looks
 -- at some thousand rows, and stops after a tenth of a second.
@@ -843,8 +831,10 @@ BEGIN
         )
     ) AS bound;
 
+    epoch := mailroom_clock();
+
     UPDATE pending
-    SET due_at = mailroom_clock()
+    SET due_at = epoch
     WHERE priority IN (0::smallint, 1::smallint)
         AND due_at > later
         AND due_at <= coalesce(later_through, 'infinity'::timestamptz)
@@ -889,7 +879,8 @@ BEGIN
             sum(place.tokens) FILTER (WHERE place.claimable_at <= asked_at AND place.is_leased), 0::numeric
         )::bigint,
         min(place.claimable_at) FILTER (WHERE place.claimable_at > asked_at),
-        min(place.due_at),
+        -- A lease lies where it lapses if that is earlier, as after a clock that was set back.
+        min(least(place.due_at, place.claimable_at)),
         pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
         pg_snapshot_xmax(pg_current_snapshot())::text::bigint
     INTO due, lapsed, next_at, oldest_place, unfinished, unborn

@@ -60,7 +60,8 @@ impl Prefetch {
 
     /// A batch was taken this long after it was sent.
     pub fn taken(&mut self, after: Duration) {
-        self.held_back_to = None;
+        // Not all at once: a reader that goes on slowly would have most of it recalled.
+        self.held_back_to = self.held_back_to.map(|most| most + 1).filter(|most| *most < self.batches);
         self.unaffected = self.unaffected.saturating_sub(1);
         if after <= FAST {
             self.batches = (self.batches + 1).min(self.most);
@@ -153,18 +154,36 @@ mod tests {
     }
 
     #[test]
-    fn a_number_in_the_settings_comes_back_as_soon_as_the_reader_goes_on() {
+    fn a_number_in_the_settings_comes_back_as_the_reader_goes_on() {
         let mut prefetch = Prefetch::new(config::Prefetch::Batches(50), 10);
         prefetch.recalled(20);
         // Nothing that would only have to be recalled again.
         assert_eq!(prefetch.wanted(20), 0);
-        prefetch.taken(SLOW * 2);
-        assert_eq!(prefetch.wanted(19), 31);
+        (0..20).for_each(|_| prefetch.taken(FAST));
+        assert_eq!(prefetch.wanted(0), 40);
+        (0..40).for_each(|_| prefetch.taken(FAST));
+        assert_eq!(prefetch.wanted(0), 50);
         // A reader that has begun nothing yet is offered a line, or it could never go on.
         prefetch.recalled(0);
         assert_eq!(prefetch.wanted(0), 1);
-        prefetch.taken(FAST);
-        assert_eq!(prefetch.wanted(0), 50);
+    }
+
+    #[test]
+    fn a_reader_slower_than_the_number_in_the_settings_has_little_recalled() {
+        let mut prefetch = Prefetch::new(config::Prefetch::Batches(200), 10);
+        let (mut in_flight, mut recalled) = (200, 0);
+        // It holds 28 and takes one in a tenth of a second; what waits for a second is recalled.
+        for tenth in 0..1_000 {
+            in_flight -= 1;
+            prefetch.taken(SLOW * 2);
+            in_flight += prefetch.wanted(in_flight);
+            if tenth % 10 == 9 && in_flight > 28 {
+                recalled += in_flight - 28;
+                in_flight = 28;
+                prefetch.recalled(in_flight);
+            }
+        }
+        assert!(recalled < 172 + 1_000, "{recalled} batches were recalled for 1000 that were taken");
     }
 
     #[test]

@@ -74,12 +74,44 @@ function requests(url, token, origin) {
     "another method is refused": async () =>
       answered(405, await fetch(`${url}/activate?token=${token}`, { method: "DELETE" })),
     "an application that cannot answer is asked again when the button is pressed again": async () => {
-      origin.isAway = true;
+      origin.status = 502;
       const away = await post(`token=${token}`);
-      origin.isAway = false;
+      origin.status = 200;
       return (away.status === 503 && asked.length === 1) || `${away.status}, ${asked.length} asked`;
     },
+    "what the application refuses is what the visitor reads, and uses nothing": async () => {
+      origin.status = 409;
+      const refusal = await post(`token=${token}`);
+      origin.status = 200;
+      const said = `${refusal.status} ${await refusal.text()}, ${asked.length} asked`;
+      return said === `409 ${ACTIVATED}, 1 asked` || said;
+    },
+    "a visitor who does not wait for an application that fails can use the link again": async () => {
+      let resolve;
+      origin.hold = new Promise((resume) => {
+        resolve = resume;
+      });
+      origin.status = 502;
+      const left = await fetch(`${url}/activate`, {
+        method: "POST",
+        body: new URLSearchParams({ token }),
+        signal: AbortSignal.timeout(300),
+      }).catch(() => "left");
+      origin.hold = undefined;
+      resolve();
+      // The link is given back a moment after the application has answered.
+      for (let turn = 0; turn < 50 && left === "left"; turn += 1) {
+        const response = await post(`token=${token}`);
+        if (response.status === 503) {
+          return true;
+        }
+        await response.arrayBuffer();
+        await new Promise((resume) => setTimeout(resume, 100));
+      }
+      return `${left}, and the link stayed used`;
+    },
     "redeeming a genuine link asks the application once": async () => {
+      origin.status = 200;
       const response = await post(`token=${token}`);
       const said = `${response.status} ${await response.text()} ${asked.join("; ")}`;
       return said === `200 ${ACTIVATED} POST /activate token=${token}` || said;
@@ -108,16 +140,17 @@ function visits(browser, url, token, { asked }) {
   };
 }
 
-/** An application that remembers what it was asked, and is away when it is told to be. */
+/** An application that remembers what it was asked, and answers as it is told to, and when. */
 async function withOrigin(use) {
-  const origin = { asked: [], isAway: false };
+  const origin = { asked: [], status: 200, hold: undefined };
   const server = createServer(async (request, response) => {
     let body = "";
     for await (const chunk of request) {
       body += chunk;
     }
     origin.asked.push(`${request.method} ${request.url} ${body}`);
-    response.writeHead(origin.isAway ? 502 : 200, { "Content-Type": "text/html" }).end(ACTIVATED);
+    await origin.hold;
+    response.writeHead(origin.status, { "Content-Type": "text/html" }).end(ACTIVATED);
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -14,6 +14,9 @@ use super::QueueError;
 /// The longest that any answer is waited for.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
 
+/// The longest that a statement may take by the server's clock. Shorter, so that the server can say so and the session goes on.
+pub(super) const STATEMENT: Duration = Duration::from_secs(8);
+
 /// The longest that the answer to a question is waited for which costs the server nothing. A connection that died without a
 /// word is found by it.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);

@@ -161,3 +161,18 @@ async fn a_claim_that_was_broken_off_leaves_nothing_behind() -> Result<()> {
     assert_eq!(ids(&queue.exchange(Vec::new(), all(10)).await?.batches), [id]);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_renewal_that_reaches_the_server_late_takes_nothing_from_the_connection_after_it() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let id = token(&client, "activation").await?;
+    let mut queue = queue(&database).await?;
+    let batch = queue.exchange(Vec::new(), all(10)).await?.batches.remove(0);
+    // As it was sent before the claim, by a connection that was given up.
+    let late = "SELECT mailroom_tend(holder, 'test', '{}', 90000, NULL) FROM leases";
+    client.execute(late, &[]).await?;
+    queue.exchange(vec![Settlement::sent(batch.id)], None).await?;
+    assert_eq!(state(&client, id).await?, at("sent", 1));
+    Ok(())
+}

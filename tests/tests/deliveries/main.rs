@@ -38,11 +38,12 @@ fn all(limit: usize) -> Option<Want> {
     Some(Want { batches: 100, limit, partial: true, again: true })
 }
 
-/// A queue as a new process opens it.
+/// A queue as a new process opens it, and tends it before anything else.
 async fn queue(database: &Database) -> Result<DeliveriesQueue> {
     let connection = ConnectionSettings::resolve(database.url(), &ProcessEnvironment)?;
     let mut queue = DeliveriesQueue::new(connection, SETTINGS, LEASE)?;
     queue.open().await?;
+    assert_eq!(queue.tend().await?, []);
     Ok(queue)
 }
 

@@ -114,3 +114,20 @@ async fn a_token_that_expires_while_it_waits_for_another_try_is_counted_when_it_
     assert_eq!(state(&client, id).await?, at("expired", 1));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_lease_that_lapses_before_its_place_in_the_queue_holds_the_horizon() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    clock::stop(&client).await?;
+    token(&client, "activation").await?;
+    let mut gone = queue(&database).await?;
+    assert_eq!(claim(&mut gone).await?.len(), 1);
+    drop(gone);
+    clock::turn(&client, -HOUR).await?;
+    queue(&database).await?;
+    let is_held = "SELECT prospect.oldest_place <= leases.ends_at AND leases.ends_at < leases.due_at
+        FROM leases, mailroom_prospect(NULL, 1) AS prospect";
+    assert!(client.query_one(is_held, &[]).await?.get::<_, bool>(0));
+    Ok(())
+}

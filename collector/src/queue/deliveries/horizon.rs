@@ -66,6 +66,11 @@ impl Horizon {
         if self.since.is_some_and(|since| view.oldest.is_some_and(|oldest| oldest < since)) {
             self.since = view.oldest;
         }
+        if view.unborn < candidate.unborn {
+            // Another cluster, whose transactions are numbered from elsewhere.
+            self.candidate = Some(view);
+            return;
+        }
         if view.unfinished < candidate.unborn {
             return;
         }
@@ -139,6 +144,13 @@ mod tests {
     #[test]
     fn it_is_forgotten_when_the_clock_is_set_back() {
         assert_eq!(after(&[view(10, None, 7, 8), view(20, None, 8, 9), view(19, None, 9, 9)]), None);
+    }
+
+    #[test]
+    fn it_goes_on_in_another_cluster_whose_transactions_have_lower_numbers() {
+        let views =
+            [view(10, None, 700, 800), view(20, None, 800, 900), view(30, None, 7, 8), view(40, None, 8, 9)];
+        assert_eq!(after(&views), Some(at(30)));
     }
 
     #[test]

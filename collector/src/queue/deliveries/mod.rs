@@ -6,7 +6,8 @@
 //! # What may have been lost on the way
 //! - The name of a batch is chosen here and is known before the statement that claims it is sent. If the answer does not
 //!   come, the batch is given back by the next statement: nothing of it was sent. If the connection is gone too, the
-//!   first statement of the next one gives back all leases of this process that it does not hold.
+//!   statement may reach the server later than the next connection, so the name is given back for a while longer. By its
+//!   name, never as one of those that this process does not hold: to a statement that comes late, those are the live ones.
 //! - A settlement is repeated until it was answered. A lease can be settled once, so a repeated one changes nothing, and
 //!   neither does one of a batch that somebody else has taken over.
 //! - After kill -9 the leases lapse, and another process takes them over.
@@ -58,6 +59,9 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// How often leases are renewed and lapsed ones looked for, at least.
 const LONGEST_TEND_PAUSE: Duration = Duration::from_secs(10);
 
+/// How long a statement whose answer was given up may still reach the server: longer than the operating system sends it again.
+const LATEST: Duration = Duration::from_secs(30);
+
 /// Every seventh place is an activation's; the functions know it too.
 const PLACES: usize = 7;
 
@@ -79,6 +83,8 @@ pub struct DeliveriesQueue {
     releasing: Vec<BatchName>,
     /// Claimed by a statement whose answer has not come.
     unanswered: Vec<BatchName>,
+    /// Claimed by statements whose answers were given up then, which may still be on their way to the server.
+    doubtful: Vec<(BatchName, Instant)>,
     /// Claimed by a call that goes on, so that nobody has been told yet.
     untold: Vec<BatchName>,
     /// Taken over by others, and not reported yet.
@@ -121,6 +127,7 @@ impl DeliveriesQueue {
             settling: Vec::new(),
             releasing: Vec::new(),
             unanswered: Vec::new(),
+            doubtful: Vec::new(),
             untold: Vec::new(),
             lost: Vec::new(),
             turn: usize::from(turn) % PLACES,
@@ -166,10 +173,6 @@ impl DeliveriesQueue {
         let settling = self.settling.iter().map(|(name, _)| *name);
         let known: Vec<_> = self.held.values().copied().chain(settling).collect();
         let kept = self.on_session(async |session| session.tend(holder, &known, lease, since).await).await?;
-        // All that was this process's and unknown is given back.
-        self.unanswered.clear();
-        self.untold.clear();
-        self.releasing.clear();
         let lost: Vec<_> =
             self.held.iter().filter(|(_, name)| !kept.contains(name)).map(|(id, _)| *id).collect();
         for id in &lost {
@@ -178,8 +181,16 @@ impl DeliveriesQueue {
         self.settling.retain(|(name, _)| kept.contains(name));
         self.lost.extend(lost);
         self.tended = Some(Instant::now());
-        // Only now that all is renewed, and whatever becomes of it.
-        Box::pin(self.tidy()).await
+        Ok(())
+    }
+
+    /// Tells the database what it has not heard yet, if there is anything.
+    async fn tell(&mut self) -> Result<(), QueueError> {
+        self.releasing.append(&mut self.untold);
+        let is_told = [&self.releasing, &self.unanswered].iter().all(|names| names.is_empty())
+            && self.settling.is_empty()
+            && self.doubtful.is_empty();
+        if is_told { Ok(()) } else { self.trade(None).await.map(drop) }
     }
 
     async fn ask(&mut self, enough: usize) -> Result<session::Prospect, QueueError> {
@@ -209,7 +220,10 @@ impl DeliveriesQueue {
     /// One statement: settles and gives back whatever there is, and claims.
     async fn trade(&mut self, want: Option<Want>) -> Result<Found, QueueError> {
         let claims = want.map_or(0, |want| want.batches);
-        self.releasing.append(&mut self.unanswered);
+        let now = Instant::now();
+        self.doubtful.extend(self.unanswered.drain(..).map(|name| (name, now)));
+        let releasing: Vec<_> =
+            self.releasing.iter().copied().chain(self.doubtful.iter().map(|(name, _)| *name)).collect();
         for _ in 0..claims {
             self.unanswered.push(BatchName::random().map_err(|_| no_random_bytes())?);
         }
@@ -219,7 +233,7 @@ impl DeliveriesQueue {
             settings: &self.settings,
             lease: self.lease,
             settling: &self.settling,
-            releasing: &self.releasing,
+            releasing: &releasing,
             names: &self.unanswered,
             limit,
             partial,
@@ -245,6 +259,7 @@ impl DeliveriesQueue {
         self.settling.clear();
         self.releasing.clear();
         self.unanswered.clear();
+        self.doubtful.retain(|(_, since)| since.elapsed() < LATEST);
         Ok(found)
     }
 
@@ -309,9 +324,7 @@ impl Queue for DeliveriesQueue {
         self.since = [self.horizon.since(); 2];
         (self.horizon_asked, self.looked_back) = (None, None);
         self.keep_alive().await?;
-        if !self.settling.is_empty() {
-            self.trade(None).await?;
-        }
+        self.tell().await?;
         let again = if was_open { " again" } else { "" };
         tracing::info!("this collector has the queue `deliveries`{again}, as holder {}", self.holder);
         Ok(())
@@ -353,15 +366,19 @@ impl Queue for DeliveriesQueue {
         if !self.lost.is_empty() {
             return Some(tended);
         }
-        Some((tended + self.tend_pause()).min(self.asked + QUESTION_PAUSE))
+        let tidy = self.tidying.next().unwrap_or(tended);
+        Some((tended + self.tend_pause()).min(self.asked + QUESTION_PAUSE).min(tidy))
     }
 
     async fn tend(&mut self) -> Result<Vec<BatchId>, QueueError> {
         if self.tended.is_none_or(|tended| tended.elapsed() >= self.tend_pause()) {
             self.keep_alive().await?;
-        } else if self.lost.is_empty() {
+            self.tell().await?;
+        } else if self.asked.elapsed() >= QUESTION_PAUSE {
             self.on_session(Session::question).await?;
         }
+        // Only when all else is done, and whatever becomes of it.
+        Box::pin(self.tidy()).await?;
         let lost = std::mem::take(&mut self.lost);
         if !lost.is_empty() {
             tracing::warn!(

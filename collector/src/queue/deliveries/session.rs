@@ -14,7 +14,7 @@ use super::tidying::Place;
 use super::wire::{BatchName, Exceptions};
 use crate::config::DeliverySettings;
 use crate::postgres::{self, ConnectionSettings, SessionOptions};
-use crate::queue::answer::{ANSWER, answer, answer_or_refusal, column, sign_of_life, unexpected};
+use crate::queue::answer::{STATEMENT, answer, answer_or_refusal, column, sign_of_life, unexpected};
 use crate::queue::{QueueError, Settlement, Token};
 
 const SETTINGS: &str = include_str!("../settings.sql");
@@ -82,7 +82,7 @@ impl Session {
     /// Connects and finds the functions.
     pub(super) async fn open(connection: &ConnectionSettings) -> Result<Self, QueueError> {
         let options =
-            SessionOptions { application_name: "mailroom collect", statement_timeout: Some(ANSWER) };
+            SessionOptions { application_name: "mailroom collect", statement_timeout: Some(STATEMENT) };
         let connected = postgres::connect(connection, &options).await;
         let session = connected.map_err(|error| QueueError::Unavailable(error.to_string()))?;
         let (client, server) = (session.client, session.server);

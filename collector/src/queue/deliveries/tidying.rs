@@ -36,6 +36,11 @@ impl Tidying {
         Self { place: Place::default(), next: None, outage: Outage::of("tidying up the queue") }
     }
 
+    /// When to go on; at once if it is `None`.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
     /// Where to go on if it is time to. That counts as done, whatever becomes of it: what fails is not tried without a pause.
     pub(super) fn begin(&mut self, now: Instant) -> Option<Place> {
         if self.next.is_some_and(|next| now < next) {
@@ -55,6 +60,8 @@ impl Tidying {
 
     /// The server refused, and the session goes on. Returns a sentence for the log if that is news.
     pub(super) fn failed(&mut self, cause: &str, now: Instant) -> Option<String> {
+        // From here on, since it may have failed by taking long.
+        self.next = Some(now + ROUND);
         self.outage.failed(cause, now)
     }
 }

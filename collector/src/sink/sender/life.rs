@@ -3,10 +3,15 @@
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use tokio::time::timeout_at;
+
 use super::process::Process;
 use super::{ClosedPipe, Ending, Fault, OUTPUT, Sender, State, Up};
 use crate::config::Span;
 use crate::queue::Exception;
+
+/// How long a silent sender is listened to once more.
+const LISTENING: Duration = Duration::from_millis(20);
 
 /// How long a sender must live before it is given a token.
 const SETTLING: Duration = Duration::from_millis(200);
@@ -40,6 +45,30 @@ impl Sender {
                 self.judge(now) || becomes_settled
             }
         }
+    }
+
+    /// Whether the sender has said nothing for the timeout, as far as it was heard.
+    pub(super) fn is_silent(&self, now: Instant) -> bool {
+        let is_owed = matches!(&self.state, State::Up(up) if up.ending.is_none());
+        is_owed && self.ledger.silent_at(self.timeout).is_some_and(|time| time <= now)
+    }
+
+    /// Hears what it has said meanwhile: whoever was frozen, or had no turn, finds the answers in the pipe. Answers whether
+    /// that changed anything for the caller.
+    pub(super) async fn listen(&mut self) -> bool {
+        let until = tokio::time::Instant::now() + LISTENING;
+        while let State::Up(up) = &mut self.state
+            && let Ok(event) = timeout_at(until, up.process.event()).await
+        {
+            let now = Instant::now();
+            if self.handle(&event, now) {
+                return true;
+            }
+            if !self.is_silent(now) {
+                break;
+            }
+        }
+        false
     }
 
     /// Looks whether the sender is still doing what it should.

@@ -180,6 +180,9 @@ impl Sink for Sender {
 
     async fn changed(&mut self) -> Result<(), SinkError> {
         loop {
+            if self.is_silent(Instant::now()) && self.listen().await {
+                return Ok(());
+            }
             let now = Instant::now();
             if self.act(now) || !self.taken.is_empty() || !self.returned.is_empty() {
                 return Ok(());

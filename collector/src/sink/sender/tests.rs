@@ -109,6 +109,21 @@ async fn tokens_that_a_sender_hangs_on_are_tried_again_as_refused_ones() {
 }
 
 #[tokio::test]
+async fn answers_that_came_while_nobody_listened_are_heard_before_the_sender_is_called_silent() {
+    let slowly = ANSWER_EACH.replace("do echo", "do sleep 0.1; echo");
+    let mut sender = sender(&slowly, Duration::from_millis(400));
+    until_it_takes_lines(&mut sender).await;
+    sender.send(parcel(1, &[5]));
+    taken(&mut sender).await;
+    sender.send(parcel(2, &[6]));
+    timeout(Duration::from_millis(20), sender.changed()).await.ok();
+    // Frozen: nothing else runs on this thread.
+    std::thread::sleep(Duration::from_millis(800));
+    assert_eq!(taken(&mut sender).await[0].exceptions, []);
+    assert_eq!(sender.readiness(), Readiness::Ready);
+}
+
+#[tokio::test]
 async fn what_a_hung_sender_has_not_read_comes_back_unclaimed() {
     let script = "read -r line; echo \"${line%\\}},\\\"ok\\\":\\\"all\\\"}\"; sleep 1000";
     let mut sender = sender(script, Duration::from_millis(400));

@@ -75,19 +75,24 @@ async function violations(page) {
   );
 }
 
-/** From the registration to the active account without a mouse. */
+/** Everything that a mouse can do on the pages. */
 export async function byKeyboard({ visitor, demo }) {
   const checks = new Checks();
   const page = await visitor.open("/");
-  const tab = async (selector) => {
-    for (let presses = 0; presses < 40; presses += 1) {
-      await page.keyboard.press("Tab");
-      const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
-      if (outline === "none") checks.results.push({ name: "focus", error: `is not seen on the way to ${selector}` });
-      if (await page.evaluate((wanted) => document.activeElement.matches(wanted), selector)) return;
+  const tabOn = async (shown, selector) => {
+    for (let presses = 0; presses < 60; presses += 1) {
+      await shown.keyboard.press("Tab");
+      // Behind the last stop the focus leaves the page, and comes in again at its beginning.
+      const unseen = await shown.evaluate(
+        () =>
+          document.activeElement !== document.body && getComputedStyle(document.activeElement).outlineStyle === "none",
+      );
+      if (unseen) checks.results.push({ name: "focus", error: `is not seen on the way to ${selector}` });
+      if (await shown.evaluate((wanted) => document.activeElement.matches(wanted), selector)) return;
     }
     throw new Error(`no number of tabs leads to ${selector}`);
   };
+  const tab = (selector) => tabOn(page, selector);
   await page.keyboard.press("Tab");
   checks.same(
     "the first tab leads to the content",
@@ -113,6 +118,7 @@ export async function byKeyboard({ visitor, demo }) {
   checks.same("the link's button is the first stop", await link.textContent("h1"), "Your account is active");
   const [{ status }] = await demo.query("SELECT status::text FROM accounts WHERE login = 'keyboard'");
   checks.same("the account is active", status, "active");
+  await recoverByKeyboard({ visitor, demo, checks, page, tabOn });
   await page.bringToFront();
   await tab('input[name="format"]');
   const chosen = () => page.evaluate(() => document.querySelector('input[name="format"]:checked').value);
@@ -123,5 +129,61 @@ export async function byKeyboard({ visitor, demo }) {
   await visitor.set(page, "format", "v3");
   await page.close();
   await link.close();
+
+  const inspector = await visitor.open("/inspector");
+  await inspector.waitForSelector("#verdict.verdict-good");
+  await tabOn(inspector, "#token");
+  await inspector.keyboard.press("End");
+  await inspector.keyboard.press("Backspace");
+  const verdict = await inspector.textContent("#verdict");
+  checks.same("a token is changed in the inspector", verdict, "Refused: ERR_TOKEN_MALFORMED");
+  await tabOn(inspector, "#undo");
+  await inspector.keyboard.press("Enter");
+  checks.same("and changed back", await inspector.textContent("#verdict"), "Genuine and valid");
+  await inspector.close();
+
+  const pipeline = await visitor.open("/pipeline");
+  await pipeline.waitForSelector('.part-up:has-text("collector")');
+  await tabOn(pipeline, "#collector");
+  await pipeline.keyboard.press("Enter");
+  await pipeline.waitForSelector('.part-stopped:has-text("collector was stopped")');
+  checks.same("the collector is killed", demo.has(/mailroom collect /), false);
+  // The button stays the same, and so does the focus.
+  await pipeline.waitForSelector('#collector:has-text("Start")');
+  if (!(await pipeline.evaluate(() => document.activeElement.matches("#collector")))) {
+    await tabOn(pipeline, "#collector");
+  }
+  await pipeline.keyboard.press("Enter");
+  await pipeline.waitForSelector('.part-up:has-text("collector")');
+  checks.same("and started", demo.has(/mailroom collect /), true);
+  await pipeline.close();
   return checks.results;
+}
+
+/** From the request over the code of another device to the recovered account. */
+async function recoverByKeyboard({ visitor, demo, checks, page, tabOn }) {
+  await page.bringToFront();
+  await page.waitForSelector("#status.badge-active");
+  // The application sends one mail every five seconds at most.
+  await page.waitForTimeout(5_500);
+  await tabOn(page, '#request button[value="recover"]');
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#codes .code");
+  const code = await page.locator("#codes .code").first().textContent();
+  await visitor.link(page, "recover");
+  await tabOn(page, '#mails li[data-action="recover"] a');
+  const opened = page.context().waitForEvent("page");
+  await page.keyboard.press("Enter");
+  const link = await opened;
+  await link.waitForSelector("#page-check");
+  await tabOn(link, "#code");
+  await link.keyboard.type(code);
+  await Promise.all([link.waitForEvent("load"), link.keyboard.press("Enter")]);
+  checks.same("a code is typed and sent", await link.textContent("h1"), "Your account is recovered");
+  const [{ used }] = await demo.query(
+    `SELECT count(consumed_at)::int AS used FROM tokens JOIN accounts ON accounts.id = account
+    WHERE login = 'keyboard' AND action = 'password_recovery'`,
+  );
+  checks.same("and the database has used the recovery", used, 1);
+  await link.close();
 }

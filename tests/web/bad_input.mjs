@@ -1,5 +1,6 @@
 // What nobody should send: each has a clear answer, and nothing is lost or executed.
 
+import { randomBytes } from "node:crypto";
 import { request } from "node:http";
 
 import { Checks } from "./checks.mjs";
@@ -89,6 +90,17 @@ export async function badRegistrations({ visitor, demo }) {
     FROM tokens JOIN accounts ON accounts.id = account WHERE email = 'taken@example.test'`,
   );
   checks.same("and gets another activation", `${tokens} ${logins}`, "2 1");
+  const answers = [];
+  for (const email of ["taken@example.test", "nobody@example.test", "quoted@example.test"]) {
+    const body = JSON.stringify({ email, login: "taken" });
+    const response = await post(`${demo.address}/api/register`, "application/json", body);
+    answers.push(`${response.status} ${(await response.json()).message}`);
+  }
+  checks.same(
+    "a login that is taken is answered alike, whoever's the email is",
+    [...new Set(answers)].join(),
+    "409 This login is taken. Choose another one.",
+  );
   await page.close();
   return checks.results;
 }
@@ -102,7 +114,9 @@ export async function badLinks({ demo }) {
     ["an empty token", "GET", "/activate?token=", 400, "There is no link here"],
     ["two tokens", "GET", `/activate?${token}&${token}`, 400, "These are two links"],
     ["what is no token", "GET", "/activate?token=%3Cb%3E%00%ff", 400, "This link is not complete"],
-    ["a token nobody signed", "GET", `/recover?token=${"A".repeat(86)}x`, 400, "This link is not complete"],
+    ["what has the length of no token", "GET", `/recover?token=${"A".repeat(87)}`, 400, "This link is not complete"],
+    ["a recovery nobody signed", "GET", `/recover?token=${forged(2)}`, 403, "This link is not genuine"],
+    ["an activation nobody signed", "POST", "/activate", 403, "This link is not genuine", FORM, `token=${forged(1)}`],
     ["a method that links have not", "PUT", "/activate", 405, "This is no way to use a link"],
     ["DELETE", "DELETE", `/recover?${token}`, 405, "This is no way to use a link"],
     ["a form without a token", "POST", "/activate", 400, "There is no link here", FORM, ""],
@@ -149,6 +163,16 @@ export async function badLinks({ demo }) {
   const events = await fetch(`${demo.stage}/demo/mails`, { headers: { Origin: demo.address } });
   checks.same("the stage shows no page anything, whosever it is", events.status, 403);
   return checks.results;
+}
+
+/** A v3 token as it should be, but for its signature. */
+function forged(action) {
+  const header = Buffer.alloc(14);
+  header.set([3, action]);
+  header.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 1000) + 900), 6);
+  const signature = randomBytes(64);
+  signature[63] &= 0x0f;
+  return Buffer.concat([header, randomBytes(32), signature]).toString("base64url");
 }
 
 function post(url, type, body) {

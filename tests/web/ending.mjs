@@ -15,7 +15,19 @@ export function leaks({ visitor, demo }) {
     [...visitor.tokens].filter((token) => text.includes(token.slice(0, 40))).map(() => name),
   );
   checks.none("no log has a token", found);
+  const secrets = [...visitor.tokens].map(secretOf);
+  const written = Object.entries(logs).flatMap(([name, text]) =>
+    secrets.filter((secret) => text.toLowerCase().includes(secret)).map(() => name),
+  );
+  checks.none("nor the secret of one, as the origin and the database write it", written);
   return checks.results;
+}
+
+/** In hexadecimal. */
+function secretOf(token) {
+  const bytes = Buffer.from(token, "base64url");
+  const start = bytes.length === 64 ? 0 : 14;
+  return bytes.toString("hex", start, start + 32);
 }
 
 export async function end(demo) {

@@ -11,6 +11,8 @@ export class Visitor {
   complaints = [];
   /** Every token that a mail carried. */
   tokens = new Set();
+  /** How long the last mail after a registration took, in milliseconds. */
+  mailAfter;
 
   /** @param {import("playwright-core").BrowserContext} context */
   constructor(context, base) {
@@ -59,8 +61,10 @@ export class Visitor {
     const page = await this.open("/");
     await page.fill("#email", email);
     await page.fill("#login", login);
+    const pressed = performance.now();
     await page.click("#register button");
     await page.waitForSelector('#mails [data-action="activate"] a');
+    this.mailAfter = performance.now() - pressed;
     return page;
   }
 

@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { rmSync } from "node:fs";
 import { createServer } from "node:http";
+import { connect } from "node:net";
 import { join } from "node:path";
 
 import { withWorker } from "../runtimes/workerd.mjs";
@@ -92,15 +93,11 @@ function requests(url, token, origin) {
         resolve = resume;
       });
       origin.status = 502;
-      const left = await fetch(`${url}/activate`, {
-        method: "POST",
-        body: new URLSearchParams({ token }),
-        signal: AbortSignal.timeout(300),
-      }).catch(() => "left");
+      await leave(url, `token=${token}`);
       origin.hold = undefined;
       resolve();
       // The link is given back a moment after the application has answered.
-      for (let turn = 0; turn < 50 && left === "left"; turn += 1) {
+      for (let turn = 0; turn < 50; turn += 1) {
         const response = await post(`token=${token}`);
         if (response.status === 503) {
           return true;
@@ -108,7 +105,7 @@ function requests(url, token, origin) {
         await response.arrayBuffer();
         await new Promise((resume) => setTimeout(resume, 100));
       }
-      return `${left}, and the link stayed used`;
+      return "the link stayed used";
     },
     "redeeming a genuine link asks the application once": async () => {
       origin.status = 200;
@@ -119,6 +116,23 @@ function requests(url, token, origin) {
     "a link that was used does not reach the application again": async () =>
       refused(await post(`token=${token}`), "ERR_TOKEN_USED"),
   };
+}
+
+/** Presses the button, and hangs up before there is an answer. workerd ends a request whose connection is reset. */
+async function leave(url, body) {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  await once(socket, "connect");
+  const head = [
+    "POST /activate HTTP/1.1",
+    `Host: ${hostname}:${port}`,
+    "Content-Type: application/x-www-form-urlencoded",
+    `Content-Length: ${body.length}`,
+  ];
+  socket.write(`${head.join("\r\n")}\r\n\r\n${body}`);
+  await new Promise((resume) => setTimeout(resume, 300));
+  socket.resetAndDestroy();
+  await once(socket, "close");
 }
 
 function visits(browser, url, token, { asked }) {

@@ -154,10 +154,7 @@ export function makeGuard(given: GuardOptions): Guard {
     if (code === undefined) return refused(CODE_REQUIRED);
     if (!/^[0-9]{5}$/.test(code)) return refused(CODE_MALFORMED);
     if (link.version === 3 && !checkCode) {
-      return denied(
-        GuardUnsupportedError,
-        "a v3 token covers no code: give createGuard checkCode",
-      );
+      return denied(GuardUnsupportedError, "a v3 token covers no code: give createGuard checkCode");
     }
     if (!store.attempt) {
       return denied(

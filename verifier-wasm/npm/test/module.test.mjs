@@ -67,7 +67,10 @@ test("an instance serves one copy of the package, whose keys no other copy can r
   const instance = new WebAssembly.Instance(module);
   one.instantiate(instance);
   one.instantiate(instance);
-  assert.throws(() => other.instantiate(instance), { code: "ERR_INVALID_ARGUMENT", message: /in use already/ });
+  assert.throws(() => other.instantiate(instance), {
+    code: "ERR_INVALID_ARGUMENT",
+    message: /in use already/,
+  });
   other.instantiate(new WebAssembly.Instance(module));
 });
 

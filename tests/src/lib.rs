@@ -32,6 +32,8 @@ pub mod fleet;
 pub mod history;
 #[cfg(feature = "client")]
 pub mod mailer;
+#[cfg(feature = "client")]
+pub mod plan;
 pub mod postgres;
 pub mod program;
 #[cfg(feature = "client")]

@@ -22,12 +22,15 @@ fn eager(database: &Database) -> Result<Command> {
     Ok(command)
 }
 
+/// Patient with a collector that gets on.
 async fn wait_for_cursor(client: &Client, wanted: i64) -> Result<()> {
-    for _ in 0..3_000 {
-        if cursor(client).await? == wanted {
-            return Ok(());
-        }
+    let (mut seen, mut looks) = (cursor(client).await?, 0);
+    while seen != wanted {
+        assert!(looks < 3_000, "the cursor is at {seen} instead of {wanted}");
         tokio::time::sleep(Duration::from_millis(10)).await;
+        let now = cursor(client).await?;
+        looks = if now == seen { looks + 1 } else { 0 };
+        seen = now;
     }
-    panic!("the cursor is at {} instead of {wanted}", cursor(client).await?);
+    Ok(())
 }

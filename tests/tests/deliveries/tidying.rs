@@ -1,9 +1,10 @@
 //! What is done now and then, in parts, and never at the cost of a lease.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use mailroom::queue::Queue;
+use mailroom_tests::plan::blocks;
 use mailroom_tests::postgres::Database;
-use tokio_postgres::{Client, SimpleQueryMessage};
+use tokio_postgres::Client;
 
 use super::{LEASE, all, queue, token};
 
@@ -30,18 +31,6 @@ async fn park(client: &Client, count: i32) -> Result<()> {
         client.batch_execute(&statement).await?;
     }
     Ok(())
-}
-
-/// The blocks that a statement touches, in the functions that it calls too.
-async fn blocks(client: &Client, statement: &str) -> Result<i64> {
-    let answer = client.simple_query(&format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}")).await?;
-    let plan = answer.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0),
-        _ => None,
-    });
-    let plan: serde_json::Value = serde_json::from_str(plan.context("a plan")?)?;
-    let count = |name: &str| plan[0]["Plan"][name].as_i64().context("a count of blocks");
-    Ok(count("Shared Hit Blocks")? + count("Shared Read Blocks")?)
 }
 
 #[tokio::test]

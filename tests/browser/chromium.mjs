@@ -1,9 +1,10 @@
 // Chromium, driven without a window, for as long as `use` runs.
 
 import { rmSync } from "node:fs";
-import { join } from "node:path";
 
 import { chromium } from "playwright-core";
+
+import { folderInMemory } from "../runtimes/memory.mjs";
 
 const FLAGS = [
   "--disable-gpu",
@@ -16,14 +17,13 @@ const FLAGS = [
 
 /**
  * @param {string} program
- * @param {string} folder where the profile is made anew
  * @param {(context: import("playwright-core").BrowserContext) => Promise<T>} use
  * @returns {Promise<T>}
  */
-export async function withChromium(program, folder, use) {
-  const profile = join(folder, "profile");
-  rmSync(profile, { recursive: true, force: true });
+export async function withChromium(program, use) {
   // Chromium refuses to make its own sandbox as root; it listens on a pipe that closes when this process ends.
+  // In memory, so that pages do not wait for a disk that something else keeps busy.
+  const profile = folderInMemory("mailroom-profile-");
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: program,
     headless: true,

@@ -22,7 +22,7 @@ if (program === undefined) {
   const site = join(folder, "site");
   const installed = install(site, tarball);
   addSuite(site);
-  await withChromium(program, folder, (browser) => everyPage(browser, site, installed));
+  await withChromium(program, (browser) => everyPage(browser, site, installed));
 }
 report.end();
 

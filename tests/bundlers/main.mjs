@@ -56,7 +56,7 @@ async function onChromium() {
     return;
   }
   const browserTitle = `in Chromium ${programs.version(program)}`;
-  await withChromium(program, folder, async (browser) => {
+  await withChromium(program, async (browser) => {
     for (const bundler of BUNDLERS) {
       await report.run(`${title(bundler)}, a page ${browserTitle} under ${STRICT_POLICY}`, async () => {
         const output = fresh(bundler, "page");

@@ -199,7 +199,7 @@ async function inBrowser(address, asked) {
   const token = v1Activation();
   origin.now("ok");
   asked.length = 0;
-  await withChromium(browser, join(folder, "browser"), async (context) => {
+  await withChromium(browser, async (context) => {
     const page = await context.newPage();
     await page.goto(`${address}/activate?token=${token}`);
     checks.same("the page takes the token out of the address", page.url(), `${address}/activate`);

@@ -45,7 +45,7 @@ const workerd = programs.workerd();
 if (chromium === undefined || workerd === undefined) {
   report.missing("README, its page and its Worker", "Chromium or workerd is not installed");
 } else {
-  await withChromium(chromium, `${folder}-browser`, async (browser) => {
+  await withChromium(chromium, async (browser) => {
     await report.run("README, its page built by Vite", async () => {
       const output = built("page");
       await vite.bundlePage({ source: folder, output });

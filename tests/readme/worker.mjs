@@ -1,10 +1,8 @@
 // The README's Worker between a visitor and an application, both of them real.
 
 import { once } from "node:events";
-import { rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { connect } from "node:net";
-import { join } from "node:path";
 
 import { withWorker } from "../runtimes/workerd.mjs";
 
@@ -16,7 +14,6 @@ export async function onWorker(browser, worker, { key, tokens }) {
   for (const date of DATES) {
     await withOrigin(async (address, origin) => {
       const bindings = { texts: { MAILROOM_SECRET_KEY: key }, servers: { ORIGIN: address } };
-      rmSync(join(worker.folder, "objects"), { recursive: true, force: true });
       await withWorker({ ...worker, date, bindings, objects: { USED_TOKENS: "UsedToken" } }, async (url) => {
         const [pressed, visited] = tokens;
         const tests = { ...requests(url, pressed, origin), ...visits(browser, url, visited, origin) };

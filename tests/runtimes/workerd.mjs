@@ -2,11 +2,12 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readdirSync } from "node:fs";
+import { readdirSync, rmSync } from "node:fs";
 import { join, posix, relative } from "node:path";
 import { createInterface } from "node:readline";
 
 import { write } from "./consumer.mjs";
+import { folderInMemory } from "./memory.mjs";
 import { SUPERVISE } from "./supervise.mjs";
 
 const START_TIMEOUT = 20_000;
@@ -18,13 +19,22 @@ const ANSWER_TIMEOUT = 120_000;
  * @param {{ program: string, folder: string, main: string, date: string, flags?: string[], aliases?: object, bindings?: object, objects?: object, log?: (text: string) => void }} worker
  *   aliases: names under which files can be imported, such as `{ "mailroom-verifier": "node_modules/…/index.js" }`;
  *   bindings: what the Worker finds in its environment: `texts`, and `servers` by their address;
- *   objects: classes of Durable Objects that `main` exports, kept in files, by the names that they are bound to;
+ *   objects: classes of Durable Objects that `main` exports, kept until it stops, by the names that they are bound to;
  *   log: gets what workerd has printed, once it has ended
  * @param {(url: string) => Promise<T>} use
  * @returns {Promise<T>}
  */
 export async function withWorker({ program, folder, log, ...worker }, use) {
-  write(folder, "workerd.capnp", configuration(folder, worker));
+  const disk = worker.objects === undefined ? undefined : folderInMemory("mailroom-objects-");
+  try {
+    write(folder, "workerd.capnp", configuration(folder, { ...worker, disk }));
+    return await serving({ program, folder, log }, use);
+  } finally {
+    if (disk !== undefined) rmSync(disk, { recursive: true, force: true });
+  }
+}
+
+async function serving({ program, folder, log }, use) {
   const server = spawn(
     "/bin/sh",
     ["-c", SUPERVISE, "workerd", program, "serve", join(folder, "workerd.capnp"), "--control-fd=3"],
@@ -77,7 +87,7 @@ async function listening(server) {
   }
 }
 
-function configuration(folder, { main, date, flags = [], aliases = {}, bindings = {}, objects = {} }) {
+function configuration(folder, { main, date, flags = [], aliases = {}, bindings = {}, objects = {}, disk }) {
   const { texts = {}, servers = {} } = bindings;
   const modules = [...files(folder)]
     .map((path) => ({ path, kind: KINDS[path.slice(path.lastIndexOf("."))] }))
@@ -96,8 +106,6 @@ function configuration(folder, { main, date, flags = [], aliases = {}, bindings 
   );
   const classNames = Object.values(objects);
   if (classNames.length > 0) {
-    const disk = join(folder, "objects");
-    mkdirSync(disk, { recursive: true });
     services.push(`(name = "disk", disk = (path = ${text(disk)}, writable = true))`);
   }
   const bound = [

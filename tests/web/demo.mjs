@@ -3,8 +3,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import pg from "pg";
@@ -20,6 +19,8 @@ export class Demo {
   /** Every process that belongs to it, by its id. */
   processes = new Map();
   database;
+  /** For keys and logs, and for what the edge stores. */
+  folders;
 
   /** @param {string} program `mailroom-demo`, which finds what it needs by the variables of this process */
   static async start(program) {
@@ -36,6 +37,8 @@ export class Demo {
       return /demonstration: (http:\/\/\S+)\//.exec(demo.#output)?.[1];
     });
     demo.processes = descendants(demo.#child.pid);
+    const [, objects] = /name = "objects", disk = \(path = "([^"]+)"/.exec(readFileSync(demo.#configuration, "utf8"));
+    demo.folders = { private: dirname(demo.#configuration), objects };
     demo.database = await connect();
     return demo;
   }
@@ -44,13 +47,17 @@ export class Demo {
     return this.#output;
   }
 
-  get folder() {
-    return join(tmpdir(), `mailroom-demo-${this.#child.pid}`);
+  /** The file that workerd was started with. */
+  get #configuration() {
+    const started = [...descendants(this.#child.pid).values()].map((command) =>
+      /^\S*workerd serve (\S+\/edge\.capnp)/.exec(command),
+    );
+    return started.find((found) => found !== null)[1];
   }
 
   /** What each part has written, by the name of its file. */
   logs() {
-    const folder = join(this.folder, "logs");
+    const folder = join(this.folders.private, "logs");
     return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "utf8")]));
   }
 
@@ -68,7 +75,7 @@ export class Demo {
 
   /** Where the stage listens, which no page is told. */
   get stage() {
-    const configuration = readFileSync(join(this.folder, "edge.capnp"), "utf8");
+    const configuration = readFileSync(this.#configuration, "utf8");
     return `http://${/name = "STAGE", external = \(address = "([^"]+)"/.exec(configuration)[1]}`;
   }
 
@@ -107,7 +114,8 @@ export class Demo {
   /** Presses Ctrl-C, and returns what it left behind and how it ended. */
   async interrupt() {
     this.processes = new Map([...this.processes, ...descendants(this.#child.pid)]);
-    const folder = this.folder;
+    const folders = Object.values(this.folders);
+    const kept = folders.filter((folder) => existsSync(folder));
     await this.database?.pool.end().catch(() => undefined);
     // As a terminal does: the whole group gets it, and the parts are in none of it.
     process.kill(-this.#child.pid, "SIGINT");
@@ -117,7 +125,7 @@ export class Demo {
     await sleep(500);
     const alive = descendants(undefined);
     const left = [...this.processes].filter(([id, command]) => alive.get(id) === command).map(([, command]) => command);
-    return { status, left, folder: existsSync(folder) ? folder : undefined };
+    return { status, left, kept, folders: folders.filter((folder) => existsSync(folder)) };
   }
 }
 

@@ -32,9 +32,10 @@ function secretOf(token) {
 
 export async function end(demo) {
   const checks = new Checks();
-  const { status, left, folder } = await demo.interrupt();
+  const { status, left, kept, folders } = await demo.interrupt();
   checks.same("after Ctrl-C it ends well", status, 0);
   checks.none("no process is left", left);
-  checks.same("no folder is left", folder, undefined);
+  checks.same("two folders were there", kept.length, 2);
+  checks.none("no folder is left", folders);
   return checks.results;
 }

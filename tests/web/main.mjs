@@ -44,7 +44,7 @@ if (browser === undefined) {
 } else {
   const demo = await Demo.start(program);
   console.log(`${demo.address}, in Chromium ${version(browser)}`);
-  await withChromium(browser, folder, async (context) => {
+  await withChromium(browser, async (context) => {
     const visitor = new Visitor(context, demo.address);
     const scene = { visitor, demo, pictures: join(folder, "pictures") };
     const late = await openShortLived(scene);

@@ -1,7 +1,9 @@
 // The configuration of workerd that binds the edge function as `wrangler.toml` would on Cloudflare.
 
-import { cpSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+
+import type { Setting } from "./setting.ts";
 
 export interface EdgeBindings {
   readonly texts: Readonly<Record<string, string>>;
@@ -17,13 +19,10 @@ const OBJECTS = { USED_TOKENS: "UsedToken", CODE_TRIES: "CodeTries" };
 
 /** Writes the configuration of the Worker in `site/edge`, which listens on `port`, or any if that is 0. */
 export function writeEdgeConfiguration(
-  folder: string,
-  site: string,
+  { folder, site, objects }: Setting,
   port: number,
   { texts, servers }: EdgeBindings,
 ): string {
-  const objects = join(folder, "objects");
-  mkdirSync(objects, { recursive: true });
   // workerd embeds what lies below its configuration, and nothing else.
   cpSync(join(site, "edge"), join(folder, "edge"), { recursive: true });
   const modules = readdirSync(join(site, "edge"))

@@ -83,7 +83,7 @@ async function end(): Promise<void> {
   for (const part of [parts.collector, parts.edge, parts.origin, parts.inbox]) await part.stop();
   await observer.end().catch(() => undefined);
   // Whoever made it does so as well, unless it was killed.
-  rmSync(setting.folder, { recursive: true, force: true });
+  for (const folder of [setting.folder, setting.objects]) rmSync(folder, { recursive: true, force: true });
   process.exit();
 }
 

@@ -44,7 +44,7 @@ export function makeParts(
   );
   const edge = part("edge", true, () => {
     const { shared, public: open } = keys.ofEdge;
-    const file = writeEdgeConfiguration(setting.folder, setting.site, edge.port ?? 0, {
+    const file = writeEdgeConfiguration(setting, edge.port ?? 0, {
       texts: {
         MAILROOM_SECRET_KEYS: shared,
         MAILROOM_PUBLIC_KEYS: open,

@@ -9,8 +9,9 @@ export interface Role {
 export interface Setting {
   /** Where the built programs and pages are. */
   readonly site: string;
-  /** A folder for keys, logs and the edge's store; removed at the end. */
+  /** A folder for keys and logs, and one for what the edge stores; removed at the end. */
   readonly folder: string;
+  readonly objects: string;
   /** The programs `mailroom` and `workerd`. */
   readonly mailroom: string;
   readonly workerd: string;

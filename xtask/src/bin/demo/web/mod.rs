@@ -1,6 +1,6 @@
 //! The web demonstration: PostgreSQL and its roles here, every other part started and watched by `web-demo/stage`.
 
-mod folder;
+mod folders;
 mod roles;
 mod stage;
 
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use mailroom_tests::postgres::Database;
 
-use self::folder::Folder;
+use self::folders::Folders;
 use self::roles::Roles;
 use self::stage::Stage;
 use crate::stop::Stop;
@@ -33,8 +33,8 @@ pub(crate) async fn run(stop: &mut Stop) -> Result<bool> {
 
 async fn on_stage(roles: &Roles, stop: &mut Stop) -> Result<bool> {
     println!("  starting the collector, the inbox, the origin and the edge ...");
-    let folder = Folder::create()?;
-    let mut stage = Stage::start(&folder, roles).await?;
+    let folders = Folders::create()?;
+    let mut stage = Stage::start(&folders, roles).await?;
     let ended: Option<bool> = tokio::select! {
         () = stop.asked() => None,
         ended = stage.wait() => Some(ended?),

@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
-use super::{Folder, Roles, path};
+use super::{Folders, Roles, path};
 
 /// How long the parts may take to end. The stage itself gives each of them ten seconds.
 const PATIENCE: Duration = Duration::from_secs(45);
@@ -23,11 +23,12 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) async fn start(folder: &Folder, roles: &Roles) -> Result<Self> {
+    pub(crate) async fn start(folders: &Folders, roles: &Roles) -> Result<Self> {
         let site = path("MAILROOM_DEMO_SITE")?;
         let mut setting = roles.described()?;
         setting["site"] = json!(site);
-        setting["folder"] = json!(folder.path());
+        setting["folder"] = json!(folders.private.path());
+        setting["objects"] = json!(folders.objects.path());
         setting["mailroom"] = json!(path("MAILROOM_TEST_PROGRAM")?);
         setting["workerd"] = json!(path("MAILROOM_DEMO_WORKERD")?);
         setting["open"] = json!(std::io::stdout().is_terminal() && env::var_os("CI").is_none());

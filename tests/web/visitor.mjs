@@ -13,6 +13,8 @@ export class Visitor {
   tokens = new Set();
   /** How long the last mail after a registration took, in milliseconds. */
   mailAfter;
+  /** What has been asked for and not yet answered to its end, and since when. */
+  #unanswered = new Map();
 
   /** @param {import("playwright-core").BrowserContext} context */
   constructor(context, base) {
@@ -21,6 +23,9 @@ export class Visitor {
     context.setDefaultTimeout(PATIENCE);
     context.on("page", (page) => this.#watch(page));
     context.on("request", (request) => this.#watchRequest(request));
+    for (const end of ["requestfinished", "requestfailed"]) {
+      context.on(end, (request) => this.#unanswered.delete(request));
+    }
   }
 
   #watch(page) {
@@ -41,6 +46,7 @@ export class Visitor {
 
   #watchRequest(request) {
     const url = request.url();
+    if (/^http/.test(url)) this.#unanswered.set(request, performance.now());
     if (!url.startsWith(`${this.#base}/`) && !/^(data|blob):/.test(url)) this.complaints.push(`asked for ${url}`);
     const referrer = request.headers().referer ?? "";
     if (referrer.includes("token")) this.complaints.push(`a referrer carries a token: ${request.method()} ${url}`);
@@ -48,8 +54,23 @@ export class Visitor {
 
   async open(path) {
     const page = await this.#context.newPage();
-    await page.goto(`${this.#base}${path}`);
+    await this.#telling(page.goto(`${this.#base}${path}`));
     return page;
+  }
+
+  /** Where a page does not come, says what was waited for. */
+  async #telling(coming) {
+    try {
+      return await coming;
+    } catch (error) {
+      const now = performance.now();
+      const open = this.#context.pages();
+      const lines = [...this.#unanswered]
+        .filter(([request]) => open.includes(pageOf(request)))
+        .map(([request, since]) => `${request.method()} ${request.url()} for ${((now - since) / 1000).toFixed(1)} s`);
+      const waitedFor = `${lines.join(", ") || "nothing"}; ${open.length} pages are open`;
+      throw new Error(withoutQueries(`${error.stack ?? error}\nunanswered: ${waitedFor}`));
+    }
   }
 
   async closeAllBut(kept) {
@@ -81,7 +102,7 @@ export class Visitor {
     const opened = this.#context.waitForEvent("page");
     await page.click(`#mails li[data-action="${action}"] a`);
     const link = await opened;
-    await link.waitForSelector("#page-check");
+    await this.#telling(link.waitForSelector("#page-check"));
     this.expectNoToken(link);
     return link;
   }
@@ -89,9 +110,7 @@ export class Visitor {
   /** Presses the button of a link's page, with a code if it wants one, and returns the title of what comes. */
   async press(link, code) {
     if (code !== undefined) await link.fill("#code", code);
-    const answered = link.waitForEvent("load");
-    await link.click("#redeem button");
-    await answered;
+    await this.#telling(Promise.all([link.waitForEvent("load"), link.click("#redeem button")]));
     this.expectNoToken(link);
     return link.textContent("h1");
   }
@@ -120,4 +139,18 @@ export class Visitor {
     await radio.check();
     await page.waitForFunction((text) => document.querySelector("#settings-note").textContent.includes(text), value);
   }
+}
+
+/** The page that asked; nothing if that is gone. */
+function pageOf(request) {
+  try {
+    return request.frame().page();
+  } catch {
+    return undefined;
+  }
+}
+
+/** What stands behind a question mark may be a token. */
+function withoutQueries(text) {
+  return text.replace(/\?[^\s"]+/g, "?…");
 }

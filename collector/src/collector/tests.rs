@@ -22,10 +22,12 @@ struct Seen {
     waiting: VecDeque<(i64, u32)>,
     claimed: BTreeMap<BatchId, Vec<(i64, u32)>>,
     wants: Vec<Want>,
+    /// What was settled, also of batches that were not held any more.
+    settled: Vec<BatchId>,
     /// Every token's last exception, or that it was sent.
     outcomes: BTreeMap<i64, Option<Exception>>,
-    /// Tells the collector that it has lost these.
-    lose: Vec<BatchId>,
+    /// Tells the collector that it has lost these, and since when.
+    lose: Vec<(BatchId, Instant)>,
     released: usize,
     /// The database answers nothing.
     stalls: bool,
@@ -75,6 +77,7 @@ impl Queue for MemoryQueue {
         let number = &mut self.1;
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for settlement in settlements {
+            seen.settled.push(settlement.batch);
             let Some(tokens) = seen.claimed.remove(&settlement.batch) else { continue };
             let mut exceptions: BTreeMap<_, _> = settlement.exceptions.into_iter().collect();
             for (id, attempt) in tokens {
@@ -115,12 +118,12 @@ impl Queue for MemoryQueue {
     }
 
     fn tend_at(&self) -> Option<Instant> {
-        self.seen(|seen| (!seen.lose.is_empty()).then(Instant::now))
+        self.seen(|seen| seen.lose.first().map(|(_, since)| *since))
     }
 
     async fn tend(&mut self) -> Result<Vec<BatchId>, QueueError> {
         Ok(self.seen(|seen| {
-            let lost = std::mem::take(&mut seen.lose);
+            let lost: Vec<_> = seen.lose.drain(..).map(|(batch, _)| batch).collect();
             for batch in &lost {
                 let tokens = seen.claimed.remove(batch).expect("only what is claimed is lost");
                 seen.waiting.extend(tokens.into_iter().map(|(id, attempt)| (id, attempt + 1)));
@@ -151,7 +154,7 @@ fn token(&(id, attempt): &(i64, u32)) -> Token {
 struct Running {
     stop: watch::Sender<bool>,
     task: JoinHandle<Result<(), CollectError>>,
-    _hints: watch::Sender<u64>,
+    hints: watch::Sender<u64>,
     _signer: watch::Sender<Arc<Signer>>,
 }
 
@@ -170,7 +173,7 @@ fn start(queue: &MemoryQueue, script: &str, settings: &[(&str, &str)]) -> Runnin
     let (signer, signs) = watch::channel(Arc::new(Signer::V1(SharedKey::from(&[7; 32]))));
     let sleeper = Sleeper::without_lock();
     let collector = Collector::new(queue.clone(), sink, &settings, signs, hinted, sleeper, stopped);
-    Running { stop, task: tokio::spawn(collector.run()), _hints: hints, _signer: signer }
+    Running { stop, task: tokio::spawn(collector.run()), hints, _signer: signer }
 }
 
 impl Running {
@@ -239,12 +242,19 @@ async fn a_batch_that_somebody_else_has_is_forgotten_and_its_answer_changes_noth
     let queue = MemoryQueue::of(1..=1);
     let running = start(&queue, &slow, &[]);
     queue.until(|seen| seen.claimed.len() == 1).await;
-    let batch = queue.seen(|seen| *seen.claimed.keys().next().expect("there is one"));
-    queue.seen(|seen| seen.lose.push(batch));
+    queue.seen(|seen| {
+        assert!(seen.claimed.contains_key(&BatchId(1)), "{seen:?}");
+        seen.lose.push((BatchId(1), Instant::now()));
+    });
+    // It looks, and learns of that before the answer comes.
+    running.hints.send_modify(|hints| *hints += 1);
     queue.until(|seen| seen.outcomes.len() == 1).await;
-    queue.seen(|seen| assert!(!seen.wants.is_empty() && batch == BatchId(1), "{seen:?}"));
     running.stop().await;
-    queue.seen(|seen| assert!(seen.claimed.is_empty() && seen.waiting.is_empty(), "{seen:?}"));
+    // The sender answers both.
+    queue.seen(|seen| {
+        assert_eq!(seen.settled, [BatchId(2)], "{seen:?}");
+        assert!(seen.claimed.is_empty() && seen.waiting.is_empty() && seen.lose.is_empty(), "{seen:?}");
+    });
 }
 
 #[tokio::test]

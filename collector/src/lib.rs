@@ -3,6 +3,7 @@
 //! Data walks one way: `listener` → `queue` → `batcher` → `signer` → `line` → `sink`, and back to the `queue`, which
 //! is told what the reader has. `collector` is the loop that moves it.
 
+pub mod alarm;
 pub mod backoff;
 pub mod batcher;
 pub mod collector;

@@ -6,8 +6,7 @@ use std::mem;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep_until;
-
+use crate::alarm::reached;
 use crate::line::Line;
 use crate::prefetch::Prefetch;
 use crate::queue::{BatchId, Exception, Settlement};
@@ -141,7 +140,7 @@ impl<S: Sink> Outbox<S> {
                     let now = *self.stop_noticed.get_or_insert_with(Instant::now);
                     end = Some(now + time);
                 }
-                () = wait_until(end) => return Ok(Attended::Stopped),
+                () = reached(end) => return Ok(Attended::Stopped),
                 changed = self.changed() => {
                     changed?;
                 }
@@ -242,13 +241,6 @@ impl<S: Sink> Outbox<S> {
             self.unsettled.push(Settlement { batch: taken.batch, exceptions });
         }
         self.unsettled.len() > before
-    }
-}
-
-async fn wait_until(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time.into()).await,
-        None => pending().await,
     }
 }
 

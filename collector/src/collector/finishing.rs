@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use tokio::time::{sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{sleep, timeout, timeout_at};
 
 use super::Collector;
+use crate::alarm::reached;
 use crate::outbox::SETTLE_PAUSE;
 use crate::queue::{Queue, QueueError};
 use crate::sink::Sink;
@@ -45,7 +46,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             let next = due.filter(|_| self.connection.is_open()).map_or(end, |due| due.min(end));
             tokio::select! {
                 biased;
-                () = sleep_until(next.into()) => {
+                () = reached(Some(next)) => {
                     if now >= end || !matches!(timeout_at(end.into(), self.keep_informed()).await, Ok(true)) {
                         return;
                     }

@@ -48,11 +48,8 @@ impl Connection {
     /// # Errors
     ///
     /// The connection was lost: the server went away, ended the session, or did not answer for too long.
-    pub async fn run(mut self) -> Result<(), Error> {
-        while let Some(notification) = self.notification().await {
-            notification?;
-        }
-        Ok(())
+    pub async fn run(self) -> Result<(), Error> {
+        self.run_with(log).await
     }
 
     /// The same, and hands over what the server has to say beside its answers, before the answer that it belongs to.
@@ -90,14 +87,7 @@ impl Connection {
                 Some(Ok(AsyncMessage::Notification(notification))) => {
                     return Poll::Ready(Some(Ok(notification)));
                 }
-                Some(Ok(AsyncMessage::Notice(notice))) => {
-                    tracing::debug!(
-                        severity = notice.severity(),
-                        code = notice.code().code(),
-                        "the server says: {}",
-                        notice.message()
-                    );
-                }
+                Some(Ok(AsyncMessage::Notice(notice))) => log(&notice),
                 Some(Ok(_)) => {}
             }
         }
@@ -113,6 +103,11 @@ impl std::fmt::Debug for Connection {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Connection").finish_non_exhaustive()
     }
+}
+
+fn log(notice: &DbError) {
+    let (severity, code) = (notice.severity(), notice.code().code());
+    tracing::debug!(severity, code, "the server says: {}", notice.message());
 }
 
 /// Asks the server to break off what a session is doing, over a connection of its own.

@@ -31,13 +31,12 @@ use std::future::pending;
 use std::mem;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep_until;
-
 pub use answer::{Answer, NotAnAnswer, Sent, parse_answer};
 pub use command::{NotACommand, SenderCommand};
 pub use process::kill_running_sender;
 
 use super::{Parcel, Readiness, Sink, SinkError, Taken};
+use crate::alarm::reached;
 use crate::backoff::Backoff;
 use crate::complaints::Complaints;
 use crate::outage::Outage;
@@ -189,12 +188,6 @@ impl Sink for Sender {
             }
             self.begin(now);
             let due = self.due_at();
-            let due = async {
-                match due {
-                    Some(due) => sleep_until(due.into()).await,
-                    None => pending().await,
-                }
-            };
             let event = async {
                 match &mut self.state {
                     State::Up(up) => up.process.event().await,
@@ -204,7 +197,7 @@ impl Sink for Sender {
             let event = tokio::select! {
                 biased;
                 event = event => Some(event),
-                () = due => None,
+                () = reached(due) => None,
             };
             if let Some(event) = event
                 && self.handle(&event, Instant::now())

@@ -14,6 +14,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::command::SenderCommand;
 use super::lines::{Lines, TooLong};
+use crate::alarm::reached;
 
 /// How much is read at once.
 const PIECE: usize = 64 * 1024;
@@ -161,12 +162,6 @@ impl Process {
             return Event::Ended(status);
         }
         let until = self.read_until;
-        let last_words = async {
-            match until {
-                Some(until) => tokio::time::sleep_until(until.into()).await,
-                None => pending().await,
-            }
-        };
         tokio::select! {
             biased;
             read = read(&mut self.output, &mut self.piece) => match read {
@@ -189,7 +184,7 @@ impl Process {
                 RUNNING.store(0, Ordering::Relaxed);
                 Event::Read
             }
-            () = last_words => {
+            () = reached(until) => {
                 self.output = None;
                 Event::OutputClosed
             }

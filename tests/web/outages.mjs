@@ -95,7 +95,6 @@ export async function standingStill({ visitor, demo }) {
     await page.waitForFunction(() => document.querySelector("#request-note").textContent !== "");
     const stopped = await processes();
     checks.same(`the ${name} has processes to stop`, stopped.length > 0, true);
-    const pressed = performance.now();
     for (const id of stopped) process.kill(id, "SIGSTOP");
     let title;
     try {
@@ -104,7 +103,12 @@ export async function standingStill({ visitor, demo }) {
       for (const id of stopped) process.kill(id, "SIGCONT");
     }
     checks.same(`a ${name} that stands still is told`, title, "The application does not answer");
-    checks.same(`within six seconds, ${name}`, performance.now() - pressed < 6_000, true);
+    // As the browser saw it, without the time in which that shows the page.
+    const waited = await link.evaluate(() => {
+      const [{ requestStart, responseStart }] = performance.getEntriesByType("navigation");
+      return responseStart - requestStart;
+    });
+    checks.same(`within six seconds, ${name}: ${waited} ms`, waited > 0 && waited < 6_000, true);
     checks.same(
       `and what is not known, ${name}`,
       await link.textContent(".alert"),

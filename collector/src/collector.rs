@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use mailroom_verifier_core::Signer;
 use tokio::sync::watch;
+use tokio::time::sleep_until;
 
-use crate::alarm::reached;
 use crate::batcher::Batcher;
 use crate::complaints::{Complaints, NAMED, listed, withheld};
 use crate::config::CollectSettings;
@@ -358,7 +358,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 /// Without the millisecond by which a timer is late.
 async fn wait_until(time: Instant) {
     if time > Instant::now() {
-        reached(Some(time)).await;
+        sleep_until(time.into()).await;
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use tokio::time::{sleep, timeout, timeout_at};
+use tokio::time::{sleep, sleep_until, timeout, timeout_at};
 
 use super::Collector;
-use crate::alarm::reached;
 use crate::outbox::SETTLE_PAUSE;
 use crate::queue::{Queue, QueueError};
 use crate::sink::Sink;
@@ -46,7 +45,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             let next = due.filter(|_| self.connection.is_open()).map_or(end, |due| due.min(end));
             tokio::select! {
                 biased;
-                () = reached(Some(next)) => {
+                () = sleep_until(next.into()) => {
                     if now >= end || !matches!(timeout_at(end.into(), self.keep_informed()).await, Ok(true)) {
                         return;
                     }

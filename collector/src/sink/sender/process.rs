@@ -161,7 +161,6 @@ impl Process {
         if let (Some(status), None) = (self.status, &self.output) {
             return Event::Ended(status);
         }
-        let until = self.read_until;
         tokio::select! {
             biased;
             read = read(&mut self.output, &mut self.piece) => match read {
@@ -184,7 +183,7 @@ impl Process {
                 RUNNING.store(0, Ordering::Relaxed);
                 Event::Read
             }
-            () = reached(until) => {
+            () = reached(self.read_until) => {
                 self.output = None;
                 Event::OutputClosed
             }

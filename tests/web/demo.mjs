@@ -37,8 +37,9 @@ export class Demo {
       return /demonstration: (http:\/\/\S+)\//.exec(demo.#output)?.[1];
     });
     demo.processes = descendants(demo.#child.pid);
-    const [, objects] = /name = "objects", disk = \(path = "([^"]+)"/.exec(readFileSync(demo.#configuration, "utf8"));
-    demo.folders = { private: dirname(demo.#configuration), objects };
+    const [, configuration] = /workerd serve (\S+\/edge\.capnp)/.exec([...demo.processes.values()].join("\n"));
+    demo.folders = { private: dirname(configuration) };
+    [, demo.folders.objects] = /name = "objects", disk = \(path = "([^"]+)"/.exec(demo.#configuration);
     demo.database = await connect();
     return demo;
   }
@@ -47,12 +48,9 @@ export class Demo {
     return this.#output;
   }
 
-  /** The file that workerd was started with. */
+  /** What workerd was started with. */
   get #configuration() {
-    const started = [...descendants(this.#child.pid).values()].map((command) =>
-      /^\S*workerd serve (\S+\/edge\.capnp)/.exec(command),
-    );
-    return started.find((found) => found !== null)[1];
+    return readFileSync(join(this.folders.private, "edge.capnp"), "utf8");
   }
 
   /** What each part has written, by the name of its file. */
@@ -75,7 +73,7 @@ export class Demo {
 
   /** Where the stage listens, which no page is told. */
   get stage() {
-    const configuration = readFileSync(this.#configuration, "utf8");
+    const configuration = this.#configuration;
     return `http://${/name = "STAGE", external = \(address = "([^"]+)"/.exec(configuration)[1]}`;
   }
 

@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
-const TIMEOUT = 120_000;
+const TIMEOUT = 600_000;
 
 /** @returns {Promise<{ name: string, error?: string }[]>} */
 export async function resultsOf(program, args, folder) {

@@ -10,8 +10,8 @@ import { write } from "./consumer.mjs";
 import { folderInMemory } from "./memory.mjs";
 import { SUPERVISE } from "./supervise.mjs";
 
-const START_TIMEOUT = 20_000;
-const ANSWER_TIMEOUT = 120_000;
+const START_TIMEOUT = 60_000;
+const ANSWER_TIMEOUT = 600_000;
 
 /**
  * Serves `main` of `folder` while `use` asks it, then stops.

@@ -46,7 +46,7 @@ function* hanging(folder) {
       const { key, activation } = freshLinks();
       const { stdout } = await promisify(execFile)(process.execPath, ["hanging.mjs", key, activation], {
         cwd: folder,
-        timeout: 20_000,
+        timeout: 60_000,
       });
       same(stdout, "asked\n", "what it printed");
     },

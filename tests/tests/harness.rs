@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use mailroom_tests::collector::PATIENCE;
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::program;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -217,9 +218,9 @@ fn two_servers() -> Result<Child> {
 }
 
 fn wait_until(what: &str, mut reached: impl FnMut() -> bool) -> Result<()> {
-    let patience = Instant::now() + Duration::from_secs(30);
+    let patience = Instant::now() + PATIENCE;
     while !reached() {
-        ensure!(Instant::now() < patience, "not within 30 s: {what}");
+        ensure!(Instant::now() < patience, "not within {PATIENCE:?}: {what}");
         sleep(Duration::from_millis(10));
     }
     Ok(())

@@ -74,7 +74,7 @@ export async function badRegistrations({ visitor, demo }) {
   checks.same("a quoted address with a comma is accepted", quoted.status, 202);
   const mails = async () =>
     (await (await fetch(`${demo.address}/demo/mails`)).json()).filter(({ login }) => login === "quoted");
-  const [mail] = await until("its mail", 10_000, async () => ((await mails()).length > 0 ? mails() : undefined));
+  const [mail] = await until("its mail", 60_000, async () => ((await mails()).length > 0 ? mails() : undefined));
   checks.same("and gets its mail at that address", mail.to, '"a,b"@example.test');
 
   // Whether an address is taken is not told; whose it is gets a mail, at most one every five seconds.

@@ -3,7 +3,7 @@
 import { Checks } from "./checks.mjs";
 import { until } from "./demo.mjs";
 
-const PATIENCE = 30_000;
+const PATIENCE = 60_000;
 
 export async function outages({ visitor, demo }) {
   const checks = new Checks();

@@ -13,6 +13,7 @@ import { until } from "./demo.mjs";
 
 const PASSWORD = "a password of the edge";
 const JSON_TYPE = "application/json";
+const PATIENCE = 60_000;
 
 export async function services({ site }) {
   const checks = new Checks();
@@ -51,19 +52,19 @@ async function missesNoMail(checks, url) {
     });
   const first = await Stream.open(url);
   await deliver(1);
-  await until("the first mail", 5_000, () => first.ids.length === 1);
+  await until("the first mail", PATIENCE, () => first.ids.length === 1);
   first.close();
   checks.same("a program of this machine is let in", (await deliver(2, 3)).status, 200);
   const second = await Stream.open(url, first.mark);
   await deliver(4);
-  await until("the last mail", 5_000, () => second.ids.includes(4));
+  await until("the last mail", PATIENCE, () => second.ids.includes(4));
   checks.same("a reader that comes again has missed nothing", second.ids.join(), "2,3,4");
   second.close();
   const third = await Stream.open(url, second.mark);
   const fresh = await Stream.open(url);
   const restarted = await Stream.open(url, "another-run 17");
   await deliver(5);
-  await until("the news", 5_000, () => [third, fresh, restarted].every(({ ids }) => ids.includes(5)));
+  await until("the news", PATIENCE, () => [third, fresh, restarted].every(({ ids }) => ids.includes(5)));
   checks.same("and gets nothing twice", third.ids.join(), "5");
   checks.same("one that never read begins with what is new", fresh.ids.join(), "5");
   checks.same("after a restart of the inbox it gets everything", restarted.ids.join(), "1,2,3,4,5");
@@ -194,7 +195,7 @@ async function ending(site, name, variables) {
   });
   let said = "";
   service.stderr.on("data", (chunk) => (said += chunk));
-  const timer = setTimeout(() => service.kill(), 10_000);
+  const timer = setTimeout(() => service.kill(), PATIENCE);
   const [status] = await once(service, "close");
   clearTimeout(timer);
   return { status, said };
@@ -248,7 +249,7 @@ class Stream {
       .on("line", (line) => stream.#read(line))
       .on("error", () => undefined);
     // The first thing that it says is where it begins.
-    await until("the beginning of the stream", 5_000, () => stream.mark);
+    await until("the beginning of the stream", PATIENCE, () => stream.mark);
     return stream;
   }
 

@@ -2,7 +2,7 @@
 
 import { until } from "./demo.mjs";
 
-const PATIENCE = 20_000;
+const PATIENCE = 60_000;
 
 export class Visitor {
   #context;

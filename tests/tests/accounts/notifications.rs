@@ -35,7 +35,7 @@ impl Listener {
 
     /// Waits for a notification: its channel and payload.
     async fn next(&mut self) -> Result<(String, String)> {
-        timeout(Duration::from_secs(20), self.heard.recv()).await?.context("the connection ended")
+        timeout(Duration::from_secs(60), self.heard.recv()).await?.context("the connection ended")
     }
 }
 

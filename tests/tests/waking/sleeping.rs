@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
 
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Longer than whoever sleeps in company takes to notice that the company is gone.
 const MOMENT: Duration = Duration::from_millis(600);

@@ -20,9 +20,9 @@ pub(crate) use watch::watch;
 /// How often a running step is shown anew: on a terminal on the same line, elsewhere as one more line.
 const REFRESH: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(15)];
 
-/// How many of the commands that were put off run at once. Those that need a database mostly wait, for servers, pauses and
-/// time-outs, so that two processors serve one more than they are.
-const LANES: usize = 3;
+/// How many of the commands that were put off run at once. Those that need a database wait half of the time, for servers,
+/// pauses and time-outs; a third one beside two of them makes all three slow and hardly the whole faster.
+const LANES: usize = 2;
 
 struct Later {
     title: String,

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
@@ -80,12 +80,16 @@ impl Collector {
 
     /// What it has logged so far.
     pub fn log(&self) -> String {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.locked_log().clone()
+    }
+
+    fn locked_log(&self) -> MutexGuard<'_, String> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until its log contains `text`, `times` times.
     pub fn wait_for_log(&self, text: &str, times: usize) -> Result<()> {
-        let logged = || self.log().matches(text).count() >= times;
+        let logged = || self.locked_log().matches(text).count() >= times;
         wait_until(logged).with_context(|| format!("`{text}` is not in the log:\n{}", self.log()))
     }
 

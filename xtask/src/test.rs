@@ -18,7 +18,8 @@ struct Part {
     run: fn(&mut Steps, &[Wanted]),
 }
 
-/// What fails fastest goes first, and alone; of those that run beside each other, from `database` on, what takes longest.
+/// What fails fastest goes first, and alone; of those that run beside each other, from `database` on, what takes longest. The
+/// faults keep both processors busy, and a browser shows late then what came in time: the pages come when they are over.
 const PARTS: [Part; 13] = [
     Part { name: "fmt", about: "the formatting of the Rust code", run: |steps, _| lint::formatting(steps) },
     Part { name: "clippy", about: "the lints, warnings being errors", run: |steps, _| lint::clippy(steps) },
@@ -48,7 +49,6 @@ const PARTS: [Part; 13] = [
         about: "tests against PostgreSQL, on each version asked for",
         run: rust::with_database,
     },
-    Part { name: "web", about: "the web demonstration, in Chromium", run: web::test },
     Part {
         name: "faults",
         about: "20,000 tokens under every fault there is, on the first PostgreSQL version asked for",
@@ -59,6 +59,7 @@ const PARTS: [Part; 13] = [
         about: "the packed npm package on Node, Deno, Bun and workerd",
         run: |steps, _| consumers::runtimes(steps),
     },
+    Part { name: "web", about: "the web demonstration, in Chromium", run: web::test },
     Part {
         name: "browser",
         about: "the packed npm package in Chromium",

@@ -32,6 +32,7 @@ pub mod fleet;
 pub mod history;
 #[cfg(feature = "client")]
 pub mod mailer;
+pub mod memory;
 #[cfg(feature = "client")]
 pub mod plan;
 pub mod postgres;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::PATIENCE;
+use mailroom_tests::memory;
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::program;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -265,7 +266,9 @@ fn descendants(process: u32) -> Vec<(u32, String)> {
 /// The folders that a process has made for its servers.
 fn created_folders(process: u32) -> Vec<PathBuf> {
     let prefix = format!("mailroom-{process}-");
-    let parents = [env::temp_dir(), PathBuf::from("/tmp")];
+    let mut parents = vec![env::temp_dir(), PathBuf::from("/tmp")];
+    // Data lies there where there is little room, too.
+    parents.extend(memory::folder_with(0).map(Path::to_owned));
     let entries =
         parents.iter().flat_map(|folder| fs::read_dir(folder).expect("the temporary folder is readable"));
     let paths = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));

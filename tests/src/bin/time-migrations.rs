@@ -28,15 +28,11 @@ const OTHERS: [(&str, &str); 4] = [
     ("tokens", "ROW EXCLUSIVE"),
 ];
 
-/// What an installation would run with; the tests' servers give durability up.
-const SETTINGS: [(&str, &str); 3] = [("fsync", "on"), ("full_page_writes", "on"), ("max_wal_size", "1GB")];
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let rows: i64 = env::args().nth(1).context("say how many rows")?.parse().context("rows are a number")?;
-    let builder =
-        SETTINGS.iter().fold(Cluster::builder(), |builder, (name, value)| builder.setting(name, value));
-    let cluster = builder.start()?;
+    // As an installation would run.
+    let cluster = Cluster::builder().durable().setting("max_wal_size", "1GB").start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.load_base_schema()?;
     let client = database.connect().await?;
     eprintln!("writing {rows} accounts and {rows} tokens ...");

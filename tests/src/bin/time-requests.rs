@@ -24,7 +24,7 @@ async fn main() -> Result<()> {
     let rounds: usize =
         env::args().nth(1).context("say how many rounds")?.parse().context("rounds are a number")?;
     // The commit's wait for the disk is part of the matter.
-    let cluster = Cluster::builder().setting("fsync", "on").setting("full_page_writes", "on").start()?;
+    let cluster = Cluster::builder().durable().start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let client = database.connect().await?;
     for (status, login) in [("provisioned", "provisioned"), ("active", "cooling"), ("active", "active")] {

@@ -25,7 +25,7 @@ const SETTINGS: [(&str, &str); 5] = [
     ("full_page_writes", "off"),
     ("listen_addresses", ""),
     ("max_connections", "200"),
-    ("max_wal_size", "4GB"),
+    ("max_wal_size", "2GB"),
 ];
 
 /// The port in the socket's name where nothing listens on TCP; every server has a folder of its own.
@@ -76,6 +76,7 @@ impl Cluster {
             files: Vec::new(),
             tcp: false,
             disk: None,
+            durable: false,
         }
     }
 
@@ -147,6 +148,7 @@ pub struct Builder {
     files: Vec<(String, String)>,
     tcp: bool,
     disk: Option<u32>,
+    durable: bool,
 }
 
 impl Builder {
@@ -188,6 +190,13 @@ impl Builder {
         self
     }
 
+    /// With its data on the disk and all of it safe there, as installations have it, for what is measured.
+    #[must_use]
+    pub fn durable(mut self) -> Self {
+        self.durable = true;
+        self.setting("fsync", "on").setting("full_page_writes", "on").setting("max_wal_size", "4GB")
+    }
+
     /// Also listens on a free TCP port of 127.0.0.1.
     #[must_use]
     pub fn tcp(mut self) -> Self {
@@ -211,7 +220,7 @@ impl Builder {
         let folder = folder::create()?;
         self.start_in(folder.clone(), installation).inspect_err(|_| {
             // Not left to the supervisor, which may not have been reached.
-            fs::remove_dir_all(folder).ok();
+            folder::remove(&folder);
         })
     }
 
@@ -224,6 +233,9 @@ impl Builder {
             }
             None => installation.programs.clone(),
         };
+        if !self.durable {
+            folder::put_data_into_memory(&folder, account)?;
+        }
         let port = if self.tcp { free_port()? } else { SOCKET_PORT };
         let mut supervisor = Supervisor::start(&programs, &folder, account, self.disk)?;
         supervisor.run("init").context("initdb cannot make a database cluster")?;

@@ -6,6 +6,8 @@
 
 programs=$1
 folder=$2
+# The data may lie in memory.
+data=$(readlink "$folder/data")
 
 remove() {
     trap '' EXIT HUP INT PIPE TERM
@@ -13,8 +15,8 @@ remove() {
         "$programs/pg_ctl" stop -D "$folder/data" -m immediate -t 10 >/dev/null 2>&1
     # Processes of the server that end a moment later may still write to it.
     for _ in 1 2 3 4 5; do
-        rm -rf "$folder" 2>/dev/null
-        [ -e "$folder" ] || break
+        rm -rf "$folder" ${data:+"$data"} 2>/dev/null
+        [ -e "$folder" ] || [ -e "$data" ] || break
         sleep 0.2
     done
 }

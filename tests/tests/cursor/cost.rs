@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mailroom_tests::collector::{self, Collector, items};
+use mailroom_tests::memory;
 use mailroom_tests::plan::blocks;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::register;
@@ -58,7 +59,7 @@ async fn draining_reads_every_row_about_once() -> Result<()> {
     let before = rows_read(&client).await?;
     // A poll reads a page again, and lines that wait for a second for a reader, or for a disk, are taken back and their rows
     // read again: how often depends on how busy the machine is.
-    let output = NamedTempFile::new_in("/dev/shm").or_else(|_| NamedTempFile::new())?;
+    let output = memory::folder_with(1 << 30).map_or_else(NamedTempFile::new, NamedTempFile::new_in)?;
     let mut command = collector::on_base_schema(database.url())?;
     command.args(["--batch-timeout", "0", "--poll-interval", "1h"]);
     let collector = Collector::start_writing_to(&mut command, output.reopen()?)?;

@@ -72,8 +72,7 @@ async fn measure(options: &Options) -> Result<()> {
     );
     eprintln!("starting a throwaway PostgreSQL and making {} tokens ...", options.tokens);
     // It writes as safely as one in service.
-    let cluster =
-        Cluster::builder().tcp().setting("fsync", "on").setting("full_page_writes", "on").start()?;
+    let cluster = Cluster::builder().tcp().durable().start()?;
     if options.pinned {
         return pinned::measure(&cluster, options.tokens, options.rounds, options.json).await;
     }

@@ -15,7 +15,7 @@ impl Server {
     /// Starts a server that writes as safely as one in service.
     pub(crate) async fn start() -> Result<Self> {
         eprintln!("starting a throwaway PostgreSQL ...");
-        let cluster = Cluster::builder().setting("fsync", "on").setting("full_page_writes", "on").start()?;
+        let cluster = Cluster::builder().durable().start()?;
         let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
         let version = database.connect().await?.query_one("SHOW server_version", &[]).await?.get(0);
         Ok(Self { database, version, _cluster: cluster })

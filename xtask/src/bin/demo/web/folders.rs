@@ -1,15 +1,13 @@
 //! The folders of a demonstration, which last as long as it does.
 
 use std::fs::Permissions;
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 
 use anyhow::{Context, Result};
-use rustix::fs::statvfs;
+use mailroom_tests::memory::folder_with;
 use tempfile::{Builder, TempDir};
 
-/// Memory, where it is.
-const SHARED_MEMORY: &str = "/dev/shm";
+/// What there must be of memory, far more than it ever keeps.
 const ENOUGH: u64 = 1 << 30;
 
 /// Nobody else can read them, and they are removed with this value.
@@ -26,18 +24,11 @@ impl Folders {
         let owner_only = Permissions::from_mode(0o700);
         let mut builder = Builder::new();
         builder.prefix("mailroom-demo-").permissions(owner_only);
-        let objects = in_memory(&builder).or_else(|_| builder.tempdir());
+        let objects =
+            folder_with(ENOUGH).map_or_else(|| builder.tempdir(), |memory| builder.tempdir_in(memory));
         Ok(Self {
             private: builder.tempdir().context("cannot make a folder for keys and logs")?,
             objects: objects.context("cannot make a folder for what the edge stores")?,
         })
     }
-}
-
-fn in_memory(builder: &Builder) -> io::Result<TempDir> {
-    let found = statvfs(SHARED_MEMORY)?;
-    if found.f_bavail * found.f_frsize < ENOUGH {
-        return Err(io::ErrorKind::StorageFull.into());
-    }
-    builder.tempdir_in(SHARED_MEMORY)
 }

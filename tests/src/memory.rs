@@ -3,15 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-use rustix::fs::statvfs;
+use rustix::fs::{Access, access, statvfs};
 
 /// Memory as a file system, where the operating system has it.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// A folder in memory that every user can make files in, if that many bytes fit in it and are to be had.
+/// A folder in memory that this process can make files in, if that many bytes fit in it and are to be had.
 pub fn folder_with(bytes: u64) -> Option<&'static Path> {
     let fits = statvfs(SHARED_MEMORY).is_ok_and(|found| found.f_bavail * found.f_frsize >= bytes);
-    (fits && available()? >= bytes).then_some(Path::new(SHARED_MEMORY))
+    let takes_files = access(SHARED_MEMORY, Access::WRITE_OK | Access::EXEC_OK).is_ok();
+    (fits && takes_files && available()? >= bytes).then_some(Path::new(SHARED_MEMORY))
 }
 
 /// How many bytes of memory programs can still get. The file system may be larger than that.

@@ -45,7 +45,8 @@ const ENOUGH: u64 = 8 << 30;
 /// Every test makes and drops databases of some hundred files each. ext4 does not give the number of a file away again for
 /// some seconds, and searches ever longer for one that it may: a quarter of the processor's time, with two versions tested at once.
 pub(super) fn put_data_into_memory(folder: &Path, account: Option<Account>) -> Result<()> {
-    let (Some(memory), Some(name)) = (folder_with(ENOUGH), folder.file_name()) else { return Ok(()) };
+    let memory = folder_with(ENOUGH).filter(|memory| is_shared(memory));
+    let (Some(memory), Some(name)) = (memory, folder.file_name()) else { return Ok(()) };
     let data = memory.join(name);
     let made = || {
         DirBuilder::new().mode(0o700).create(&data)?;

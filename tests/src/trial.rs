@@ -31,14 +31,20 @@ const SETTINGS: [&str; 8] = [
 /// With lines that carry ids and attempts.
 pub const NDJSON: [&str; 2] = ["--line-format", "ndjson"];
 
-/// Over within a test, so that what a dead collector holds is taken over.
-const SHORT_LEASE: &str = "5s";
+/// How long a collector has what it claims.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadlines {
+    /// How long a claim is for the collector alone, unless it is renewed, which is tried when a third of it is over.
+    pub lease: &'static str,
+    /// How long a sender may take to answer; at most half a lease.
+    pub sender_timeout: &'static str,
+}
 
-/// Over within a test, so that a sender that hangs is started again.
-const SHORT_TIMEOUT: &str = "2s";
+/// Later than the end of a test: nothing is taken over from a collector that lives, even if the machine stands still for a while.
+pub const FAR: Deadlines = Deadlines { lease: "5m", sender_timeout: "60s" };
 
-/// Longer than a test, so that nothing is taken over from a collector that lives.
-pub const LONG_LEASE: &str = "5m";
+/// Over within a test, so that what a dead collector holds is taken over, and a sender that hangs is started again.
+pub const NEAR: Deadlines = Deadlines { lease: "15s", sender_timeout: "7s" };
 
 /// How long a queue may stay as it is once nothing fails any more: some leases, and some processes beside this one.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -56,15 +62,13 @@ pub struct Trial {
     pub history: History,
     /// Decides what happens when; of a seed that is printed.
     pub random: fastrand::Rng,
-    /// How long the collectors that are started from now on have a claim for themselves.
-    pub lease: &'static str,
-    /// How long their senders may take to answer; at most half a lease.
-    pub sender_timeout: &'static str,
+    /// Those of the collectors that are started from now on.
+    pub deadlines: Deadlines,
     registered: usize,
 }
 
 impl Trial {
-    /// An empty queue. `MAILROOM_TEST_SEED` repeats what a seed has decided before.
+    /// An empty queue, with [`FAR`] deadlines. `MAILROOM_TEST_SEED` repeats what a seed has decided before.
     pub async fn start(database: Database) -> Result<Self> {
         let seed = match env::var("MAILROOM_TEST_SEED") {
             Ok(seed) => seed.parse().context("MAILROOM_TEST_SEED is no number")?,
@@ -74,7 +78,7 @@ impl Trial {
         Self::with_seed(database, seed).await
     }
 
-    /// An empty queue, with everything decided by `seed`.
+    /// An empty queue, with [`FAR`] deadlines and everything decided by `seed`.
     pub async fn with_seed(database: Database, seed: u64) -> Result<Self> {
         let client = database.connect().await?;
         let recorder = Recorder::new()?;
@@ -85,8 +89,7 @@ impl Trial {
             recorder,
             history,
             random: fastrand::Rng::with_seed(seed),
-            lease: SHORT_LEASE,
-            sender_timeout: SHORT_TIMEOUT,
+            deadlines: FAR,
             registered: 0,
         })
     }
@@ -100,7 +103,8 @@ impl Trial {
     /// A collector that sends what there is at once, without a form of its lines.
     pub fn command(&self, url: &str) -> Result<Command> {
         let mut command = collector::command(url)?;
-        command.args(SETTINGS).args(["--lease", self.lease, "--sender-timeout", self.sender_timeout]);
+        let Deadlines { lease, sender_timeout } = self.deadlines;
+        command.args(SETTINGS).args(["--lease", lease, "--sender-timeout", sender_timeout]);
         Ok(command)
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use mailroom_tests::postgres::{Cluster, Database, disk};
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::Trial;
+use mailroom_tests::trial::{NEAR, Trial};
 use tokio::time::sleep;
 use tokio_postgres::{Client, NoTls};
 
@@ -45,6 +45,7 @@ async fn lose_nothing() -> Result<()> {
     let moved = format!("ALTER DATABASE {} SET TABLESPACE small", database.name());
     administrator.batch_execute(&moved).await?;
     let mut trial = Trial::start(database.migrate()?).await?;
+    trial.deadlines = NEAR;
 
     let pace = Pace { pause: Duration::from_millis(2), ..Pace::default() };
     let mut collectors = vec![trial.collector("one", pace)?, trial.collector("two", pace)?];
@@ -57,7 +58,7 @@ async fn lose_nothing() -> Result<()> {
         collector.collector().wait_for_log("No space left on device", 1)?;
     }
     // Longer than a lease, which nobody can take over now.
-    sleep(Duration::from_secs(8)).await;
+    sleep(Duration::from_secs(20)).await;
     disk::free(&administrator, &cluster.disk()).await?;
     trial.register(TOKENS / 2).await?;
     let tally = trial.end(collectors).await?;

@@ -7,7 +7,7 @@ use mailroom_tests::clock::WrongClock;
 use mailroom_tests::fleet::Member;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{NDJSON, Trial};
+use mailroom_tests::trial::{NDJSON, NEAR, Trial};
 use tokio::time::sleep;
 
 use crate::TOKENS;
@@ -37,6 +37,7 @@ fn shift_in(log: &str) -> Result<i64> {
 #[tokio::test]
 async fn collectors_whose_clocks_are_an_hour_off_lose_and_repeat_nothing() -> Result<()> {
     let mut trial = Trial::start(Database::migrated()?).await?;
+    trial.deadlines = NEAR;
     let clock = WrongClock::build()?;
     let ahead = start(&trial, &clock, "ahead", HOUR)?;
     let behind = start(&trial, &clock, "behind", -HOUR)?;

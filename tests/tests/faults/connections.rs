@@ -7,22 +7,19 @@ use mailroom_tests::fleet::Member;
 use mailroom_tests::postgres::{Cluster, Database};
 use mailroom_tests::proxy::Proxy;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{LONG_LEASE, Trial};
+use mailroom_tests::trial::{Deadlines, FAR, NEAR, Trial};
 use tokio::time::sleep;
 
 use crate::TOKENS;
 
 /// Longer than a lease, and than anything that waits for an answer.
-const STALL: Duration = Duration::from_secs(12);
+const STALL: Duration = Duration::from_secs(20);
 
 /// A queue with a collector that reaches it through a proxy, and one that is not disturbed.
-async fn beside_a_proxy(
-    cluster: &Cluster,
-    lease: Option<&'static str>,
-) -> Result<(Trial, Proxy, Vec<Member>)> {
+async fn beside_a_proxy(cluster: &Cluster, deadlines: Deadlines) -> Result<(Trial, Proxy, Vec<Member>)> {
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let mut trial = Trial::start(database).await?;
-    trial.lease = lease.unwrap_or(trial.lease);
+    trial.deadlines = deadlines;
     let proxy = Proxy::start(cluster.port())?;
     // The pauses keep something on its way at any moment.
     let pace = Pace { pause: Duration::from_millis(5), ..Pace::default() };
@@ -35,7 +32,7 @@ async fn beside_a_proxy(
 async fn connections_cut_between_commit_and_answer_lose_and_repeat_nothing() -> Result<()> {
     const CUTS: usize = 16;
     let cluster = Cluster::builder().tcp().start()?;
-    let (mut trial, proxy, collectors) = beside_a_proxy(&cluster, Some(LONG_LEASE)).await?;
+    let (mut trial, proxy, collectors) = beside_a_proxy(&cluster, FAR).await?;
     for cut in 1..=CUTS {
         proxy.cut_after(&["mailroom_exchange(", "mailroom_tend("], 1);
         trial.register(TOKENS / CUTS).await?;
@@ -57,7 +54,7 @@ async fn connections_cut_between_commit_and_answer_lose_and_repeat_nothing() -> 
 #[tokio::test]
 async fn connections_that_stall_for_longer_than_a_lease_lose_nothing() -> Result<()> {
     let cluster = Cluster::builder().tcp().start()?;
-    let (mut trial, proxy, collectors) = beside_a_proxy(&cluster, None).await?;
+    let (mut trial, proxy, collectors) = beside_a_proxy(&cluster, NEAR).await?;
     trial.register(TOKENS / 2).await?;
     sleep(Duration::from_millis(500)).await;
     proxy.stall();
@@ -73,7 +70,7 @@ async fn connections_that_stall_for_longer_than_a_lease_lose_nothing() -> Result
 #[tokio::test]
 async fn half_open_connections_are_found_and_lose_nothing() -> Result<()> {
     let cluster = Cluster::builder().tcp().start()?;
-    let (mut trial, proxy, mut collectors) = beside_a_proxy(&cluster, None).await?;
+    let (mut trial, proxy, mut collectors) = beside_a_proxy(&cluster, NEAR).await?;
     trial.register(TOKENS / 2).await?;
     sleep(Duration::from_millis(500)).await;
     proxy.half_open();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::Trial;
+use mailroom_tests::trial::{NEAR, Trial};
 use tokio::time::sleep;
 
 use crate::TOKENS;
@@ -15,6 +15,7 @@ const KILLS: usize = 100;
 /// Kills one of so many collectors at a random moment, again and again, and starts another in its place.
 async fn kill_again_and_again(number: usize) -> Result<()> {
     let mut trial = Trial::start(Database::migrated()?).await?;
+    trial.deadlines = NEAR;
     let mut collectors = Vec::new();
     for kill in 0..KILLS {
         while collectors.len() < number {

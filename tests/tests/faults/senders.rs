@@ -8,7 +8,7 @@ use mailroom_tests::fleet::Member;
 use mailroom_tests::history::Watch;
 use mailroom_tests::mailer::{Mailer, Manner};
 use mailroom_tests::postgres::Database;
-use mailroom_tests::trial::{PATIENCE, Trial};
+use mailroom_tests::trial::{NEAR, PATIENCE, Trial};
 use rustix::process::Signal;
 use tokio::time::sleep;
 use tokio_postgres::Client;
@@ -16,7 +16,7 @@ use tokio_postgres::Client;
 use crate::TOKENS;
 
 /// Longer than a sender's timeout and a lease together.
-const FROZEN: Duration = Duration::from_secs(10);
+const FROZEN: Duration = Duration::from_secs(24);
 
 async fn start() -> Result<(Trial, Mailer)> {
     let trial = Trial::start(Database::migrated()?).await?;
@@ -60,6 +60,7 @@ async fn senders_killed_at_random_moments_lose_nothing() -> Result<()> {
 #[tokio::test]
 async fn a_sender_frozen_for_longer_than_a_lease_is_replaced_and_loses_nothing() -> Result<()> {
     let (mut trial, mailer) = start().await?;
+    trial.deadlines = NEAR;
     mailer.answer(Manner::Sent(Duration::from_millis(10)));
     let mut frozen = collector(&trial, &mailer, "frozen")?;
     let other = collector(&trial, &mailer, "other")?;
@@ -71,7 +72,7 @@ async fn a_sender_frozen_for_longer_than_a_lease_is_replaced_and_loses_nothing()
     trial.history.note("frozen senders");
     trial.register(TOKENS / 2).await?;
     sleep(FROZEN).await;
-    frozen.collector().wait_for_log("is ended: it has answered nothing for 2s", 1)?;
+    frozen.collector().wait_for_log("is ended: it has answered nothing for 7s", 1)?;
     mailer.signal("frozen", Signal::CONT);
     sleep(Duration::from_millis(500)).await;
     trial.history.put_at_risk(watch.end().await?);
@@ -102,7 +103,7 @@ async fn all_claimed(client: &Client) -> Result<Vec<Claimed>> {
 /// of it over and handed it on. Then it goes on, with leases that are no longer there.
 async fn thaw_after_the_lease(with_sender: bool) -> Result<()> {
     let (mut trial, mailer) = start().await?;
-    trial.lease = "4s";
+    trial.deadlines = NEAR;
     mailer.answer(Manner::Sent(Duration::from_millis(100)));
     let mut frozen = collector(&trial, &mailer, "frozen")?;
     trial.register(TOKENS / 2).await?;
@@ -159,6 +160,7 @@ async fn a_collector_and_its_sender_frozen_past_their_lease_settle_nothing_when_
 #[tokio::test]
 async fn a_sender_that_answers_oddly_loses_nothing() -> Result<()> {
     let (mut trial, mailer) = start().await?;
+    trial.deadlines = NEAR;
     mailer.answer(Manner::Odd(trial.random.u64(..)));
     let collectors = vec![collector(&trial, &mailer, "one")?, collector(&trial, &mailer, "two")?];
     let watch = Watch::start(&trial.database);

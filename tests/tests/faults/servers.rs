@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{LONG_LEASE, Trial};
+use mailroom_tests::trial::Trial;
 use tokio::time::sleep;
 
 use crate::TOKENS;
@@ -18,7 +18,6 @@ async fn a_server_stopped_fast_and_at_once_ten_times_loses_and_repeats_nothing()
     let mut cluster = Cluster::start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let mut trial = Trial::start(database).await?;
-    trial.lease = LONG_LEASE;
     let pace = Pace { pause: Duration::from_millis(1), ..Pace::default() };
     let collectors = vec![trial.collector("one", pace)?, trial.collector("two", pace)?];
     for restart in 0..RESTARTS {
@@ -39,7 +38,6 @@ async fn a_server_stopped_fast_and_at_once_ten_times_loses_and_repeats_nothing()
 #[tokio::test]
 async fn all_sessions_ended_fifty_times_lose_and_repeat_nothing() -> Result<()> {
     let mut trial = Trial::start(Database::migrated()?).await?;
-    trial.lease = LONG_LEASE;
     let pace = Pace { pause: Duration::from_millis(1), ..Pace::default() };
     let collectors = vec![trial.collector("one", pace)?, trial.collector("two", pace)?];
     for _ in 0..TERMINATIONS {

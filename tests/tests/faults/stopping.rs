@@ -8,20 +8,20 @@ use mailroom_tests::history::claimed;
 use mailroom_tests::mailer::{Mailer, Manner};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{LONG_LEASE, Trial};
+use mailroom_tests::trial::{Deadlines, FAR, Trial};
 use tokio::time::sleep;
 
 use crate::TOKENS;
 
 /// Long enough for a sender to answer on a busy machine, after which its collector has to be gone.
-const SENDER_TIMEOUT: &str = "10s";
+const ENDING: Deadlines = Deadlines { sender_timeout: "10s", ..FAR };
 const WITHIN: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn collectors_asked_to_end_under_load_end_in_order_and_leave_nothing_claimed() -> Result<()> {
     const STOPS: usize = 20;
     let mut trial = Trial::start(Database::migrated()?).await?;
-    (trial.lease, trial.sender_timeout) = (LONG_LEASE, SENDER_TIMEOUT);
+    trial.deadlines = ENDING;
     let mailer = Mailer::start(Path::new(env!("CARGO_BIN_EXE_relay")), &trial.recorder)?;
     mailer.answer(Manner::Sent(Duration::from_millis(20)));
     for _ in 0..STOPS {
@@ -49,7 +49,7 @@ async fn collectors_asked_to_end_while_the_database_is_slow_settle_what_was_sent
     const STOPS: usize = 4;
     const SLOW: Duration = Duration::from_secs(2);
     let mut trial = Trial::start(Database::migrated()?).await?;
-    (trial.lease, trial.sender_timeout) = (LONG_LEASE, SENDER_TIMEOUT);
+    trial.deadlines = ENDING;
     let mailer = Mailer::start(Path::new(env!("CARGO_BIN_EXE_relay")), &trial.recorder)?;
     // Slow enough that something is on its way when the end comes.
     mailer.answer(Manner::Sent(Duration::from_millis(200)));

@@ -98,6 +98,8 @@ impl Steps {
         }
         for command in &mut commands {
             command.env("CARGO_TERM_COLOR", if self.terminal { "always" } else { "never" });
+            // Of an error its message tells what is wrong, and fifty frames of runtimes below it hide that.
+            command.env("RUST_LIB_BACKTRACE", "0");
         }
         let refresh = if self.terminal { REFRESH[0] } else { REFRESH[1] };
         let ended = follow(&mut commands, LANES, refresh, |number, doing| {

@@ -13,11 +13,14 @@ use mailroom_tests::mailer::{Mailer, Manner};
 use mailroom_tests::postgres::{Cluster, Database, disk};
 use mailroom_tests::proxy::Proxy;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{NDJSON, PATIENCE, Trial};
+use mailroom_tests::trial::{Deadlines, NDJSON, PATIENCE, Trial};
 use rustix::process::Signal;
 use tokio::time::sleep;
 
 use crate::load::Load;
+
+/// Over often within a stretch.
+const DEADLINES: Deadlines = Deadlines { lease: "5s", sender_timeout: "2s" };
 
 /// Longer than the sender's timeout, after which what is on its way is given back.
 const ENDS_WITHIN: Duration = Duration::from_secs(12);
@@ -78,7 +81,8 @@ impl World {
         }
         let cluster = builder.start()?;
         let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
-        let trial = Trial::with_seed(database, seed).await?;
+        let mut trial = Trial::with_seed(database, seed).await?;
+        trial.deadlines = DEADLINES;
         if has_disk {
             let create = format!("CREATE TABLESPACE small LOCATION '{}'", cluster.disk().display());
             trial.client.batch_execute(&create).await?;

@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use crate::collector::{self, Collector};
 use crate::recorder::{Pace, Recorder};
+use crate::stopwatch::Stopwatch;
 
 /// A collector and the thread that reads its lines.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl Member {
         // What it logs first comes after it has begun to hear signals, which end any program before.
         collector::wait_until(|| !self.collector.log().is_empty())?;
         self.collector.signal(Signal::TERM)?;
-        let started = std::time::Instant::now();
+        let started = Stopwatch::start();
         let (status, log) = self.wait()?;
         let elapsed = started.elapsed();
         ensure!(status.success(), "{name} ended with {status} when it was asked to; its log:\n{log}");

@@ -43,6 +43,8 @@ pub mod proxy;
 pub mod recorder;
 #[cfg(feature = "client")]
 pub mod rows;
+#[cfg(feature = "client")]
+pub mod stopwatch;
 pub mod tools;
 #[cfg(feature = "client")]
 pub mod trial;

@@ -9,6 +9,7 @@ use mailroom_tests::collector::{self, Collector, Lines, wait_until};
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::proxy::Proxy;
 use mailroom_tests::rows::{cursor, logins, register};
+use mailroom_tests::stopwatch::Stopwatch;
 use rustix::io::ioctl_fionread;
 use rustix::process::Signal;
 use tokio_postgres::Client;
@@ -172,7 +173,7 @@ async fn a_queue_connection_that_falls_silent_is_replaced_within_ten_seconds_at_
     collector.wait_until_it_collects()?;
     for round in 1..=2_u32 {
         sleep(Duration::from_millis(2_500) + Duration::from_millis(1_100) * round);
-        let start = Instant::now();
+        let start = Stopwatch::start();
         proxy.silence();
         collector.wait_for_log("this collector has the queue `deliveries` again", usize::try_from(round)?)?;
         // Nine seconds, the pause before connecting, and what a busy machine takes.
@@ -199,7 +200,7 @@ async fn a_stop_while_the_database_stalls_takes_no_longer_than_any_other() -> Re
     // The settlement of this line, and whatever is asked then, gets no answer.
     collector::read_one_line(&mut output)?;
     sleep(Duration::from_millis(500));
-    let start = Instant::now();
+    let start = Stopwatch::start();
     collector.signal(Signal::TERM)?;
     let (status, log) = collector.wait()?;
     assert_eq!(status.code(), Some(0), "{log}");

@@ -1,12 +1,13 @@
 //! Senders that end, hang or never begin.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use mailroom_tests::collector::{self, Collector, KEY};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::register;
+use mailroom_tests::stopwatch::Stopwatch;
 use rustix::process::Signal;
 
 use super::puppet::Puppet;
@@ -172,7 +173,7 @@ async fn at_sigterm_the_sender_finishes_what_it_has_and_the_rest_stays_in_the_qu
     let (first, second) = (puppet.next_batch()?, puppet.next_batch()?);
     collector.signal(Signal::TERM)?;
     collector.wait_for_log("finishing what is on its way", 1)?;
-    let start = Instant::now();
+    let start = Stopwatch::start();
     tokio::time::sleep(Duration::from_millis(500)).await;
     puppet.answer(&first, "\"ok\":\"all\"")?;
     wait_for_state(&client, &first.ids(), "sent").await?;

@@ -293,11 +293,11 @@ async fn at_the_end_a_sender_finishes_what_it_has_and_the_rest_goes_back() {
 async fn at_the_end_a_frozen_sender_is_killed_within_its_timeout_and_all_goes_back() {
     let frozen = "trap '' TERM; while read -r line; do sleep 100; done";
     let queue = MemoryQueue::of(1..=500);
-    let running = start(&queue, frozen, &[("MAILROOM_SENDER_TIMEOUT", "2s")]);
+    let running = start(&queue, frozen, &[("MAILROOM_SENDER_TIMEOUT", "12s")]);
     queue.until(|seen| seen.claimed.len() == 1).await;
     let begun = Instant::now();
     running.stop().await;
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
     queue.seen(|seen| {
         assert!(seen.claimed.is_empty(), "{seen:?}");
         assert_eq!(seen.waiting.len(), 500);
@@ -309,13 +309,13 @@ async fn at_the_end_a_frozen_sender_is_killed_within_its_timeout_and_all_goes_ba
 async fn a_database_that_answers_nothing_does_not_hold_up_the_end() {
     let slow = all().replace("; do ", "; do sleep 0.05; ");
     let queue = MemoryQueue::of(1..=5_000);
-    let running = start(&queue, &slow, &[("MAILROOM_SENDER_TIMEOUT", "2s")]);
+    let running = start(&queue, &slow, &[("MAILROOM_SENDER_TIMEOUT", "12s")]);
     queue.until(|seen| seen.outcomes.len() > 20).await;
     queue.seen(|seen| seen.stalls = true);
     // A settlement waits for its answer by now.
     sleep(Duration::from_millis(300)).await;
     let begun = Instant::now();
     running.stop().await;
-    // The sender's timeout, and what a busy machine takes.
-    assert!(begun.elapsed() < Duration::from_millis(2_700), "{:?}", begun.elapsed());
+    // The sender's timeout and what a busy machine takes, but not another time of the three seconds for the settlement.
+    assert!(begun.elapsed() < Duration::from_millis(14_500), "{:?}", begun.elapsed());
 }

@@ -9,6 +9,9 @@ import { altered, hex, pair } from "./tokens.mjs";
 
 const ARGUMENT = "ERR_INVALID_ARGUMENT";
 
+/** After so many calls in a row, each with a little more of the stack than the one before, none comes to its end any more. */
+const ENOUGH_ROOM = 100;
+
 export function* strictness(subject) {
   const { createVerifier, inspect, vectors, options, inWindow } = subject;
   const { activation, recovery } = pair(vectors);
@@ -228,25 +231,32 @@ export function* strictness(subject) {
       ];
       let overflows = 0;
       let trap;
+      // Asks on the way back from the end of the stack, at every level until there is room again.
+      let room;
       const dive = (ask) => {
         try {
+          dive(ask);
+        } catch {
+          // The end of the stack for `dive` itself.
+        }
+        if (room === ENOUGH_ROOM) return;
+        try {
           ask();
+          room += 1;
         } catch (error) {
+          room = 0;
           overflows += 1;
           if (error instanceof WebAssembly.RuntimeError) {
             trap = error;
           }
         }
-        dive(ask);
       };
       const turns = 5;
       for (let turn = 0; turn < turns; turn += 1) {
         for (const ask of asked) {
-          try {
-            dive(ask);
-          } catch {
-            // The end of the stack for `dive` itself.
-          }
+          room = 0;
+          dive(ask);
+          same(room, ENOUGH_ROOM, "calls in a row that had room");
         }
       }
       holds(trap === undefined, `a trap in the module: ${trap}`);

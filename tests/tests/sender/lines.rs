@@ -88,8 +88,7 @@ async fn a_sender_gets_ndjson_whatever_the_line_format_says() -> Result<()> {
     let mut command = super::command(&database, &puppet)?;
     let collector = Collector::start(command.args(["--line-format", "csv", "--token-format", "v2"]))?;
     let mut items = puppet.pass_the_trial()?.items;
-    // Recoveries first.
-    assert_eq!(items[0]["action"], "recover");
+    // In either order: every seventh place is an activation's, and the first one can be that.
     let rest = puppet.next_batch()?;
     puppet.answer(&rest, "\"ok\":\"all\"")?;
     items.extend(rest.items);

@@ -851,8 +851,9 @@ COMMENT ON FUNCTION mailroom_tidy(bigint, bigint, timestamptz, integer) IS
 -- as turn out to be ineligible, which a claim clears away.
 --
 -- What it answers besides tells from what time on a later look has to begin. Rows enter pending by a transaction that has
--- its number before it reads the clock, or at the place of a lease, which is in view until then. So when all transactions
--- from before `unborn` have ended, nothing can come any more that is older than `asked_at` was, nor than what is in view.
+-- its number before it reads the clock, or at the place of a lease, which is in view until then. So when all transactions that
+-- had a number at `asked_at` have ended, nothing can come any more that is older than that, nor than what is in view. Those
+-- below `unfinished` have. Whether any has a number from `unended` on, no snapshot tells: the caller takes one afterwards.
 CREATE FUNCTION mailroom_prospect(
     since timestamptz,
     enough integer,
@@ -862,7 +863,7 @@ CREATE FUNCTION mailroom_prospect(
     OUT asked_at timestamptz,
     OUT oldest_place timestamptz,
     OUT unfinished bigint,
-    OUT unborn bigint
+    OUT unended bigint
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 #variable_conflict use_column
@@ -883,7 +884,7 @@ BEGIN
         min(least(place.due_at, place.claimable_at)),
         pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
         pg_snapshot_xmax(pg_current_snapshot())::text::bigint
-    INTO due, lapsed, next_at, oldest_place, unfinished, unborn
+    INTO due, lapsed, next_at, oldest_place, unfinished, unended
     FROM (
         (
             SELECT due_at, due_at AS claimable_at, 1::bigint AS tokens, false AS is_leased FROM pending

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use mailroom_tests::application::Application;
 use mailroom_tests::collector::{self, Collector, Lines};
-use mailroom_tests::postgres::Database;
+use mailroom_tests::postgres::{Cluster, Database};
 
 /// A collector without a poll; settings can be added.
 fn sleeper(database: &Database, settings: &[&str]) -> Result<(Collector, Lines)> {
@@ -45,6 +45,34 @@ async fn a_change_of_status_wakes_for_parked_tokens() -> Result<()> {
         fall_asleep().await;
         application.set_status(account, "active").await?;
         assert_eq!(next_login(&lines)?, login);
+    }
+    collector.stop()?;
+    Ok(())
+}
+
+/// The transaction with the highest number of all is in no snapshot while it is open, as if nobody had begun it.
+#[tokio::test]
+async fn a_commit_is_heard_that_was_open_while_the_collector_woke_for_another_and_slept_again() -> Result<()>
+{
+    let cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    let (first, second) = (Application::connect(&database).await?, Application::connect(&database).await?);
+    let (collector, lines) = sleeper(&database, &[])?;
+    for round in 0..3 {
+        // Longer than between two times at which it asks where to begin.
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let (short, long) = (format!("short{round}"), format!("long{round}"));
+        first.client.batch_execute("BEGIN").await?;
+        first.register(&short).await?;
+        second.client.batch_execute("BEGIN").await?;
+        second.register(&long).await?;
+        first.client.batch_execute("COMMIT").await?;
+        assert_eq!(next_login(&lines)?, short);
+        fall_asleep().await;
+        second.client.batch_execute("COMMIT").await?;
+        let start = Instant::now();
+        assert_eq!(next_login(&lines)?, long);
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     }
     collector.stop()?;
     Ok(())

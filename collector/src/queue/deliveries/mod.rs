@@ -195,7 +195,9 @@ impl DeliveriesQueue {
 
     async fn ask(&mut self, enough: usize) -> Result<session::Prospect, QueueError> {
         let since = self.horizon.begin(Instant::now());
-        let prospect = self.on_session(async |session| session.prospect(since, enough).await).await?;
+        let numbered = self.horizon.numbered();
+        let prospect =
+            self.on_session(async |session| session.prospect(since, enough, numbered).await).await?;
         self.horizon.saw(prospect.view);
         self.horizon_asked = Some(Instant::now());
         Ok(prospect)

@@ -209,13 +209,15 @@ impl Session {
         }
     }
 
-    /// Counts what is due.
+    /// Counts what is due, and takes a number if a transaction with one above `numbered` has ended.
     pub(super) async fn prospect(
         &self,
         since: Option<SystemTime>,
         enough: usize,
+        numbered: i64,
     ) -> Result<Prospect, QueueError> {
-        let row = answer(self.client.query_one(&self.prospect, &[&since, &number(enough)])).await?;
+        let parameters: [&(dyn ToSql + Sync); 3] = [&since, &number(enough), &numbered];
+        let row = answer(self.client.query_one(&self.prospect, &parameters)).await?;
         let next: Option<i64> = column(&row, 2)?;
         let count =
             |index| usize::try_from(column::<i64>(&row, index)?).map_err(|_| unexpected("a negative count"));
@@ -227,7 +229,8 @@ impl Session {
                 at: column(&row, 3)?,
                 oldest: column(&row, 4)?,
                 unfinished: column(&row, 5)?,
-                unborn: column(&row, 6)?,
+                unended: column(&row, 6)?,
+                number: column(&row, 7)?,
             },
         })
     }

@@ -49,14 +49,15 @@ export async function linksOf(format, { visitor, demo }) {
   checks.same("another link and its code recover", await visitor.press(link, second), "Your account is recovered");
   const [row] = await demo.query(
     `SELECT status::text, bool_and(consumed_at IS NOT NULL) FILTER (WHERE action = 'activation') AS activated,
-        bool_and(consumed_at IS NOT NULL) FILTER (WHERE action = 'password_recovery') AS recovered
+        count(*) FILTER (WHERE action = 'password_recovery') >= 2
+            AND bool_and(consumed_at IS NOT NULL) FILTER (WHERE action = 'password_recovery') AS recovered
     FROM accounts JOIN tokens ON tokens.account = accounts.id WHERE login = $1 GROUP BY accounts.id`,
     [login],
   );
   checks.same("the database has the account active", row.status, "active");
   checks.same("the database has used the activation", row.activated, true);
   // The locked one goes with the one that was used, and so does one more, if its code came after it was asked for again.
-  checks.same("the database has ended all recoveries", row.recovered, true);
+  checks.same("the database has ended both recoveries, and any more", row.recovered, true);
   for (const opened of [page, activation, replayed, recovery, link]) await opened.close();
   return checks.results;
 }

@@ -84,7 +84,7 @@ function failure(action) {
     action();
     return undefined;
   } catch (error) {
-    return error.code ?? error.name;
+    return error.reason ?? error.name;
   }
 }
 

@@ -37,7 +37,7 @@ export function commands(document) {
   });
 }
 
-/** The rows of the table of errors: `{ code, name }`. */
+/** The rows of the table of errors: `{ reason, name }`. */
 export function errorTable(document) {
-  return [...document.matchAll(/^\| `(ERR_\w+)` \| `(\w+)` \| .+ \|$/gm)].map(([, code, name]) => ({ code, name }));
+  return [...document.matchAll(/^\| `(ERR_\w+)` \| `(\w+)` \| .+ \|$/gm)].map(([, reason, name]) => ({ reason, name }));
 }

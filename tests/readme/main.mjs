@@ -88,15 +88,15 @@ function printed() {
 
 async function errors() {
   const module = await import(join(installed, "dist/errors.js"));
-  const classes = Object.values(module).filter((type) => typeof type === "function" && type.code !== undefined);
-  const exist = classes.map(({ code, name }) => `${code} ${name}`).toSorted();
+  const classes = Object.values(module).filter((type) => typeof type === "function" && type.reason !== undefined);
+  const exist = classes.map(({ reason, name }) => `${reason} ${name}`).toSorted();
   const table = errorTable(document);
-  const listed = table.map(({ code, name }) => `${code} ${name}`).toSorted();
+  const listed = table.map(({ reason, name }) => `${reason} ${name}`).toSorted();
   // "The first nine are `VerificationError`s."
   const verification = table.map(({ name }) => module[name]?.prototype instanceof module.VerificationError);
   return [
     {
-      name: "the table names every class with its code",
+      name: "the table names every class with its reason",
       error: listed.join() === exist.join() ? undefined : `${listed.join()} instead of ${exist.join()}`,
     },
     {

@@ -62,7 +62,7 @@ function* calls(checkStore) {
       `the options ${JSON.stringify(options)?.slice(0, 40)} are refused`,
       async () => {
         const error = await checkStore(options).catch((thrown) => thrown);
-        if (error?.code !== "ERR_INVALID_ARGUMENT") {
+        if (error?.reason !== "ERR_INVALID_ARGUMENT") {
           throw new Error(String(error));
         }
       },

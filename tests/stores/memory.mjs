@@ -76,8 +76,8 @@ function* againstAMap(createMemoryStore) {
             for (const [other, { until: end }] of model) {
               if (end <= highest) model.delete(other);
             }
-            if (until <= highest) throw { code: "ERR_TOKEN_EXPIRED" };
-            if (!model.has(name) && model.size === CAPACITY) throw { code: "ERR_STORE_FULL" };
+            if (until <= highest) throw { reason: "ERR_TOKEN_EXPIRED" };
+            if (!model.has(name) && model.size === CAPACITY) throw { reason: "ERR_STORE_FULL" };
             const found = model.get(name) ?? { used: false, tries: 0, until };
             found.until = Math.max(found.until, until);
             model.set(name, found);
@@ -113,7 +113,7 @@ function answer(operation) {
   try {
     return operation();
   } catch (error) {
-    return error.code;
+    return error.reason;
   }
 }
 

@@ -13,20 +13,20 @@ const { createVerifier, createGuard } = require("mailroom-verifier");
 const { store, end } = await stores()[kind]();
 const { tryRedeem } = createGuard({ verifier: createVerifier({ keys: links.key }), store, storeTimeout: 60 });
 
-const counts = { effects: 0, verdicts: 0, other: 0 };
+const counts = { ran: 0, verdicts: 0, other: 0 };
 const expected = new Set(["ERR_TOKEN_USED", "ERR_TOO_MANY_ATTEMPTS", "ERR_CODE_MISMATCH", undefined]);
 await sleep(at - Date.now());
 const results = await Promise.all(
   Array.from({ length: 2 * CALLS }, (_, call) =>
     call % 2 === 0
       ? tryRedeem(links.activation, { action: "activate" }, () => {
-          counts.effects += 1;
+          counts.ran += 1;
         })
       : tryRedeem(links.recovery, { action: "recover", code: "00000" }),
   ),
 );
-counts.verdicts = results.filter(({ code }) => code === "ERR_CODE_MISMATCH").length;
-counts.other = results.filter(({ code }) => !expected.has(code)).length;
+counts.verdicts = results.filter(({ reason }) => reason === "ERR_CODE_MISMATCH").length;
+counts.other = results.filter(({ reason }) => !expected.has(reason)).length;
 await end();
 console.log(JSON.stringify(counts));
 

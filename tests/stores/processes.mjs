@@ -12,7 +12,7 @@ const PROCESSES = 4;
 
 export function* acrossProcesses(folder, kind, server) {
   yield [
-    `of ${PROCESSES} processes one gets to run the effect, once, and together they get five verdicts on codes`,
+    `of ${PROCESSES} processes one gets to run the callback, once, and together they get five verdicts on codes`,
     async () => {
       // A moment at which all of them have started.
       const task = JSON.stringify({ folder, kind, server, links: freshLinks(), at: Date.now() + 3000 });
@@ -24,7 +24,7 @@ export function* acrossProcesses(folder, kind, server) {
         }),
       );
       const sum = (name) => answers.reduce((total, answer) => total + answer[name], 0);
-      same(sum("effects"), 1, "effects");
+      same(sum("ran"), 1, "runs of the callback");
       same(sum("verdicts"), 5, "verdicts");
       same(sum("other"), 0, "other answers");
     },

@@ -21,38 +21,38 @@ export function* redeeming({ createVerifier, createGuard }, { key, code, activat
       const verdicts = await Promise.all(
         guesses.map((guess) => tryRedeem(recovery, { action: "recover", code: guess })),
       );
-      const count = (wanted) => verdicts.filter((verdict) => verdict.code === wanted).length;
+      const count = (wanted) => verdicts.filter((verdict) => verdict.reason === wanted).length;
       same(count("ERR_CODE_MISMATCH"), 5, `verdicts of ${kinds(verdicts)}`);
       same(count("ERR_TOO_MANY_ATTEMPTS"), guesses.length - 5, "refused without one");
       const right = await tryRedeem(recovery, { action: "recover", code });
-      same(right.code, "ERR_TOO_MANY_ATTEMPTS", "the right code");
+      same(right.reason, "ERR_TOO_MANY_ATTEMPTS", "the right code");
     },
   ];
   yield [
-    "a failed effect gives the link back, and of 200 at once one gets to run it",
+    "a failed callback gives the link back, and of 200 at once one gets to run it",
     async () => {
       const reason = new Error("origin is down");
       const { redeem } = createGuard({ verifier, store: makeStore() });
       const thrown = await redeem(activation, activate, () => Promise.reject(reason)).catch((error) => error);
       same(thrown, reason, "what was thrown");
-      let effects = 0;
-      const effect = () => {
-        effects += 1;
+      let ran = 0;
+      const callback = () => {
+        ran += 1;
       };
       const results = await Promise.all(
         Array.from({ length: 200 }, () => {
           const { tryRedeem } = createGuard({ verifier, store: makeStore(), storeTimeout: 60 });
-          return tryRedeem(activation, activate, effect);
+          return tryRedeem(activation, activate, callback);
         }),
       );
       same(results.filter(({ ok }) => ok).length, 1, `winners of ${kinds(results)}`);
-      same(results.filter(({ code: found }) => found === "ERR_TOKEN_USED").length, 199, "losers");
-      same(effects, 1, "effects");
+      same(results.filter(({ reason }) => reason === "ERR_TOKEN_USED").length, 199, "losers");
+      same(ran, 1, "runs of the callback");
     },
   ];
 }
 
 function kinds(results) {
-  const words = results.map(({ ok, code, error }) => (ok ? "ok" : `${code} (${error.cause ?? error.message})`));
+  const words = results.map(({ ok, reason, error }) => (ok ? "ok" : `${reason} (${error.cause ?? error.message})`));
   return [...new Set(words)].join(", ");
 }

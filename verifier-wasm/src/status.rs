@@ -52,13 +52,13 @@ mod tests {
     }
 
     #[test]
-    fn typescript_gives_every_number_the_code_that_the_core_gives() {
+    fn typescript_gives_every_number_the_reason_that_the_core_gives() {
         let errors = include_str!("../npm/src/errors.ts");
         let refusals = between(include_str!("../npm/src/status.ts"), "const refusals", "];");
         let classes = refusals.split(|character: char| !character.is_alphanumeric());
-        let codes: Vec<&str> = classes
+        let reasons: Vec<&str> = classes
             .filter(|word| word.ends_with("Error"))
-            .map(|class| between(between(errors, &format!("export class {class} "), "}"), "code = \"", "\""))
+            .map(|class| between(between(errors, &format!("export class {class} "), "}"), "reason = \"", "\""))
             .collect();
 
         let refused = [
@@ -76,7 +76,7 @@ mod tests {
             VerifyError::CodeMismatch,
             VerifyError::LinkUncheckable,
         ];
-        assert_eq!(codes, refused.map(VerifyError::code));
+        assert_eq!(reasons, refused.map(VerifyError::code));
         for (number, error) in (1..).zip(refused) {
             assert_eq!(of(Err(error)), number);
         }

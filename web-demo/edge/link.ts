@@ -51,8 +51,8 @@ function show(env: Environment, action: Action, parameters: URLSearchParams): Re
   if (token instanceof Response) return token;
   const judged = judgeLink(env, token, action);
   if (!judged.ok) {
-    countRefusal(judged.code);
-    return refusalPage(refusalByEdge(judged.code), judged.code, [
+    countRefusal(judged.reason);
+    return refusalPage(refusalByEdge(judged.reason), judged.reason, [
       { by: "edge", passed: false, text: "The edge has stopped this link; the origin was not asked." },
     ]);
   }
@@ -108,7 +108,7 @@ function checksOf({ by, reason, stuck, judged }: Outcome): Check[] {
 
 function again(env: Environment, action: Action, token: string, refusal: Refusal, checks: Check[]): Response {
   const judged = judgeLink(env, token, action);
-  if (!judged.ok) return refusalPage(refusalByEdge(judged.code), judged.code, checks);
+  if (!judged.ok) return refusalPage(refusalByEdge(judged.reason), judged.reason, checks);
   return formPage(form(env, action, token, judged), checks, refusal);
 }
 

@@ -1,15 +1,15 @@
 // A button was pressed: the guard lets a link through once, and the origin, whose database is the authority, uses it.
 
-import { createGuard, type Guard, inspect } from "mailroom-verifier";
+import { createGuard, decodeUnverified, type Guard } from "mailroom-verifier";
 import {
   CodeMalformedError,
   CodeRequiredError,
   LinkUncheckableError,
-  type RedemptionErrorCode,
+  type RedemptionReason,
   StoreUnavailableError,
   TokenMalformedError,
   TooManyAttemptsError,
-  type VerificationErrorCode,
+  type VerificationReason,
 } from "mailroom-verifier/errors";
 import { createDurableObjectStore } from "mailroom-verifier/stores/durable-object";
 import type { Environment } from "./environment.ts";
@@ -21,7 +21,7 @@ import { type Action, verifiersOf, versionOf } from "./verifiers.ts";
 /** `away`: nothing was done. `silent`: nobody knows whether it was. */
 export type OriginReason = Verdict | "away" | "silent";
 
-export type EdgeReason = VerificationErrorCode | RedemptionErrorCode;
+export type EdgeReason = VerificationReason | RedemptionReason;
 
 export type Outcome = (
   | { readonly by: "edge"; readonly reason: EdgeReason }
@@ -70,7 +70,7 @@ const NOT_WRONG: readonly (OriginReason | EdgeReason)[] = [
   "ERR_STORE_UNAVAILABLE",
 ];
 
-/** Thrown in the effect, after which the guard gives the link back. */
+/** Thrown in the callback, after which the guard gives the link back. */
 class GiveBack extends Error {
   readonly reason: OriginReason;
 
@@ -104,7 +104,7 @@ async function redeemOnce(
   code: string | undefined,
 ): Promise<Outcome> {
   const version = versionOf(token);
-  if (version === undefined) return { by: "edge", reason: TokenMalformedError.code };
+  if (version === undefined) return { by: "edge", reason: TokenMalformedError.reason };
   const tries = new Tries(env.CODE_TRIES, NAMESPACE, keepAlive);
   const outcome =
     version === 1 && action === "recover"
@@ -128,10 +128,10 @@ async function redeemJudged(
       if (GIVEN_BACK.includes(reason)) throw new GiveBack(reason);
       return reason;
     });
-    return redeemed.ok ? { by: "origin", reason: redeemed.result } : { by: "edge", reason: redeemed.code };
+    return redeemed.ok ? { by: "origin", reason: redeemed.result } : { by: "edge", reason: redeemed.reason };
   } catch (error) {
     if (error instanceof GiveBack) return { by: "origin", reason: error.reason };
-    // The store did not take it back, or did not say so: what the effect has found is beside it.
+    // The store did not take it back, or did not say so: what the callback has found is beside it.
     const [found] = error instanceof StoreUnavailableError ? causesOf(error) : [];
     if (found instanceof GiveBack) return { by: "origin", reason: found.reason, stuck: true };
     throw error;
@@ -152,18 +152,18 @@ async function redeemUnjudged(
   token: string,
   code: string | undefined,
 ): Promise<Outcome> {
-  if (!settingsOf(env).v1Recoveries) return { by: "edge", reason: LinkUncheckableError.code };
-  if (code === undefined) return { by: "edge", reason: CodeRequiredError.code };
-  if (!/^[0-9]{5}$/.test(code)) return { by: "edge", reason: CodeMalformedError.code };
-  const { unverifiedId, unverifiedSecret } = inspect(token);
+  if (!settingsOf(env).v1Recoveries) return { by: "edge", reason: LinkUncheckableError.reason };
+  if (code === undefined) return { by: "edge", reason: CodeRequiredError.reason };
+  if (!/^[0-9]{5}$/.test(code)) return { by: "edge", reason: CodeMalformedError.reason };
+  const { unverifiedConsumedId, unverifiedSecret } = decodeUnverified(token);
   const until = Math.floor(Date.now() / 1000) + V1_TRIES_FOR;
-  const number = await tries.attempt(unverifiedId, until).catch(() => undefined);
-  if (number === undefined) return { by: "edge", reason: StoreUnavailableError.code };
-  if (!(number <= MOST_TRIES)) return { by: "edge", reason: TooManyAttemptsError.code };
+  const number = await tries.attempt(unverifiedConsumedId, until).catch(() => undefined);
+  if (number === undefined) return { by: "edge", reason: StoreUnavailableError.reason };
+  if (!(number <= MOST_TRIES)) return { by: "edge", reason: TooManyAttemptsError.reason };
   return { by: "origin", reason: await reasonOf(env, unverifiedSecret, "recover", code), judged: false };
 }
 
-/** An origin that is away is an answer, too: in an effect it has to be told from what is wrong with this program. */
+/** An origin that is away is an answer, too: in a callback it has to be told from what is wrong with this program. */
 async function reasonOf(
   env: Environment,
   secret: Uint8Array,
@@ -196,7 +196,7 @@ function guardOf(env: Environment, version: 1 | 2 | 3, tries: Tries): Guard {
     maxCodeAttempts: MOST_TRIES,
     v1RememberFor: V1_REMEMBER_FOR,
     // Nothing that the edge may know covers the code of a v3 recovery. The guard has counted the try; the database
-    // counts and compares when the effect asks it, in the one statement that also uses the link.
+    // counts and compares when the callback asks it, in the one statement that also uses the link.
     checkCode: () => true,
   });
 }

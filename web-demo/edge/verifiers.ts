@@ -1,11 +1,11 @@
 // One verifier for each kind of key, and what each can say of a link before anybody presses a button.
 
-import { createVerifier, inspect, type Verifier } from "mailroom-verifier";
+import { createVerifier, decodeUnverified, type Verifier } from "mailroom-verifier";
 import {
   KeyInvalidError,
   LinkUncheckableError,
   TokenMalformedError,
-  type VerificationErrorCode,
+  type VerificationReason,
 } from "mailroom-verifier/errors";
 import { createVerifier as createPublicVerifier, type PublicVerifier } from "mailroom-verifier/public";
 import type { Environment } from "./environment.ts";
@@ -27,7 +27,7 @@ export type Judgement =
       /** Whether anything was proven: of a v1 recovery nothing is before its code. */
       readonly proven: boolean;
     }
-  | { readonly ok: false; readonly code: VerificationErrorCode };
+  | { readonly ok: false; readonly reason: VerificationReason };
 
 let made: { readonly from: Settings; readonly verifiers: Verifiers } | undefined;
 
@@ -71,7 +71,7 @@ function isPublicKey(key: string): boolean {
 /** The version, which the length alone tells, or nothing if the text is no token. */
 export function versionOf(token: string): 1 | 2 | 3 | undefined {
   try {
-    return inspect(token).version;
+    return decodeUnverified(token).version;
   } catch (error) {
     if (error instanceof TokenMalformedError) return undefined;
     throw error;
@@ -81,13 +81,13 @@ export function versionOf(token: string): 1 | 2 | 3 | undefined {
 export function judgeLink(env: Environment, token: string, action: Action): Judgement {
   const { shared, public: open } = verifiersOf(env);
   const version = versionOf(token);
-  if (version === undefined) return { ok: false, code: TokenMalformedError.code };
+  if (version === undefined) return { ok: false, reason: TokenMalformedError.reason };
   if (version === 1) {
     // Whoever answers v1 codes on a public route is an oracle, so of a recovery only the shape is looked at.
     if (action === "recover") {
       return settingsOf(env).v1Recoveries
         ? { ok: true, version, expiresAt: undefined, proven: false }
-        : { ok: false, code: LinkUncheckableError.code };
+        : { ok: false, reason: LinkUncheckableError.reason };
     }
     const verified = shared.tryVerify(token, { action });
     return verified.ok ? { ok: true, version, expiresAt: undefined, proven: true } : verified;

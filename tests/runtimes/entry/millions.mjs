@@ -18,7 +18,7 @@ function verifications(times) {
     for (let genuine = 0; genuine < 8; genuine += 1) {
       verifier.verify(activation.token, { action: "activate" });
     }
-    verifier.verify(recovery.token, { action: "recover", code: recovery.code });
+    verifier.verifyWithUncountedCode(recovery.token, { action: "recover", code: recovery.code });
     if (verifier.tryVerify(forged, { action: "activate" }).ok) {
       throw new Error("an altered link was accepted");
     }

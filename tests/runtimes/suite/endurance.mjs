@@ -19,7 +19,7 @@ export function* endurance(subject) {
       const round = (times) => {
         for (let turn = 0; turn < times; turn += 4) {
           verifier.verify(activation.token, { action: "activate" });
-          verifier.verify(recovery.token, { action: "recover", code: recovery.code });
+          verifier.verifyWithUncountedCode(recovery.token, { action: "recover", code: recovery.code });
           same(verifier.tryVerify(forged, { action: "activate" }).ok, false, "an altered link");
           same(verifier.tryVerify("A".repeat(turn % 200), { action: "activate" }).ok, false, "a text that is no link");
         }

@@ -3,7 +3,7 @@
 import { holds, refusal, same } from "./expect.mjs";
 import { altered, pair } from "./tokens.mjs";
 
-const CODES = [
+const REASONS = [
   "ERR_TOKEN_MALFORMED",
   "ERR_TOKEN_SIGNATURE",
   "ERR_TOKEN_ACTION",
@@ -32,9 +32,9 @@ export function* errors(subject) {
   const refusals = {
     ERR_TOKEN_MALFORMED: () => verifier.verify("short", { action: "activate" }),
     ERR_TOKEN_SIGNATURE: () => verifier.verify(altered(activation.token), { action: "activate" }),
-    ERR_CODE_UNCHECKABLE: () => verifier.verify(activation.token, { action: "activate", code }),
+    ERR_CODE_UNCHECKABLE: () => verifier.verifyWithUncountedCode(activation.token, { action: "activate", code }),
     ERR_CODE_REQUIRED: () => verifier.verify(recovery.token, { action: "recover" }),
-    ERR_CODE_MALFORMED: () => verifier.verify(recovery.token, { action: "recover", code: "1234" }),
+    ERR_CODE_MALFORMED: () => verifier.verifyWithUncountedCode(recovery.token, { action: "recover", code: "1234" }),
     ERR_INVALID_ARGUMENT: () => verifier.verify(undefined, { action: "activate" }),
   };
   const classes = Object.entries(subject.errors).filter(([, value]) => typeof value === "function");
@@ -44,7 +44,7 @@ export function* errors(subject) {
       `${expected} names its class, also when class names were shortened`,
       () => {
         const error = refusal(subject, expected, "refused", action);
-        same(error.constructor.code, expected, "code of the class");
+        same(error.constructor.reason, expected, "reason of the class");
         same(error.name, classes.find(([, type]) => type === error.constructor)?.[0], "name");
         holds(String(error).startsWith(`${error.name}: `), `${error} does not begin with its name`);
         holds(error.message.length > 10, "no message");
@@ -57,11 +57,11 @@ export function* errors(subject) {
   }
 
   yield [
-    "every code has one class, which says it",
+    "every reason has one class, which says it",
     () => {
-      const codes = classes.map(([, type]) => type.code).filter((code) => code !== undefined);
-      same(new Set(codes).size, codes.length, "different codes");
-      same(codes.toSorted().join(), CODES.toSorted().join(), "codes");
+      const reasons = classes.map(([, type]) => type.reason).filter((reason) => reason !== undefined);
+      same(new Set(reasons).size, reasons.length, "different reasons");
+      same(reasons.toSorted().join(), REASONS.toSorted().join(), "reasons");
     },
   ];
 
@@ -96,8 +96,8 @@ export function discreet(error, links) {
   const text = said.join("\n").toLowerCase();
   for (const { token, key, secret } of links) {
     for (const value of [token, key, secret]) {
-      holds(!text.includes(value.toLowerCase()), `${error.code} shows a token, key or secret`);
-      holds(!text.includes(altered(value).toLowerCase()), `${error.code} shows the refused token`);
+      holds(!text.includes(value.toLowerCase()), `${error.reason} shows a token, key or secret`);
+      holds(!text.includes(altered(value).toLowerCase()), `${error.reason} shows the refused token`);
     }
   }
 }

@@ -14,36 +14,39 @@ export function holds(condition, what) {
 }
 
 /**
- * The error that `action` throws, which must be of exactly one of the exported classes and have this code.
+ * The error that `action` throws, which must be of exactly one of the exported classes and have this reason.
  *
- * @param {string | string[]} code the one allowed code, or several
+ * @param {string | string[]} reason the one allowed reason, or several
  */
-export function refusal({ errors }, code, what, action) {
+export function refusal({ errors }, reason, what, action) {
   let error;
   try {
     action();
   } catch (thrown) {
     error = thrown;
   }
-  holds(error !== undefined, `${what}: not refused, ${shown(code)} expected`);
+  holds(error !== undefined, `${what}: not refused, ${shown(reason)} expected`);
   holds(
     Object.values(errors).some((type) => typeof type === "function" && error?.constructor === type),
     `${what}: ${shown(error)} is not of a class of ./errors`,
   );
   holds(error instanceof Error, `${what}: the class ${error.constructor.name} is no Error`);
-  holds([code].flat().includes(error.code), `${what}: ${error.code} instead of ${shown(code)}: ${error.message}`);
+  holds(
+    [reason].flat().includes(error.reason),
+    `${what}: ${error.reason} instead of ${shown(reason)}: ${error.message}`,
+  );
   return error;
 }
 
 /** The same for an action that returns a promise. */
-export async function rejection(subject, code, what, action) {
+export async function rejection(subject, reason, what, action) {
   let thrown;
   try {
     await action();
   } catch (error) {
     thrown = { error };
   }
-  return refusal(subject, code, what, () => {
+  return refusal(subject, reason, what, () => {
     if (thrown) throw thrown.error;
   });
 }

@@ -1,8 +1,8 @@
-// Every case of the shared vectors of v2 and v3 gives the verdict and the code that the Rust core gives, alone and in a
+// Every case of the shared vectors of v2 and v3 gives the verdict and the reason that the Rust core gives, alone and in a
 // ring of many keys.
 
 import { refusal, same } from "./expect.mjs";
-import { bytes, hex } from "./tokens.mjs";
+import { bytes, hex, judging } from "./tokens.mjs";
 
 export function* v2(subject) {
   const { createVerifier, vectors2, options } = subject;
@@ -39,24 +39,26 @@ function* cases(subject, vectors, verifiersOf) {
         `${tcId} ${action}: ${comment}`,
         () => {
           now = test.now;
+          const { verify, tryVerify } = judging(verifier, expected);
+          const ofMany = judging(many, expected).tryVerify;
           if (result === "valid") {
-            for (const verified of [verifier.verify(token, expected), many.tryVerify(token, expected).token]) {
+            for (const verified of [verify(token, expected), ofMany(token, expected).token]) {
               proven(verified, version, action, test);
               same(verified.codeIsProven, version === 2 && action === "recover", "codeIsProven");
             }
             proven(link().link, version, action, test);
-            proven(link().link.withCode(code ?? undefined), version, action, test);
+            proven(link().link.withUncountedCode(code ?? undefined), version, action, test);
           } else {
-            refusal(subject, error, "verify", () => verifier.verify(token, expected));
-            same(verifier.tryVerify(token, expected).code, error, "code of tryVerify");
+            refusal(subject, error, "verify", () => verify(token, expected));
+            same(tryVerify(token, expected).reason, error, "reason of tryVerify");
             if (comment !== "another key") {
-              same(many.tryVerify(token, expected).code, error, "code of tryVerify with many keys");
+              same(ofMany(token, expected).reason, error, "reason of tryVerify with many keys");
             }
             if (error.startsWith("ERR_CODE_")) {
-              same(link().link.tryWithCode(code ?? undefined).code, error, "code of tryWithCode");
-              refusal(subject, error, "withCode", () => link().link.withCode(code ?? undefined));
+              same(link().link.tryWithUncountedCode(code ?? undefined).reason, error, "reason of tryWithUncountedCode");
+              refusal(subject, error, "withUncountedCode", () => link().link.withUncountedCode(code ?? undefined));
             } else {
-              same(link().code, error, "code of tryVerifyLink");
+              same(link().reason, error, "reason of tryVerifyLink");
               refusal(subject, error, "verifyLink", () => verifier.verifyLink(token, { action }));
             }
           }
@@ -72,7 +74,7 @@ function proven(verified, version, action, test) {
   same(verified.expiresAt, test.expires_at, "expiresAt");
   same(verified.verifiedAt, test.now, "verifiedAt");
   same(hex(verified.secret), test.secret, "secret");
-  same(hex(verified.id), test.id, "id");
+  same(hex(verified.consumedId), test.id, "consumedId");
   const copy = verified.secret;
   copy.fill(0);
   same(hex(verified.secret), test.secret, "secret, after a copy of it was changed");

@@ -38,7 +38,7 @@ export function* guard(subject) {
         await rejection(subject, "ERR_TOKEN_USED", "again", () => redeem(activation.token, activate));
         const again = await tryRedeem(activation.token, activate);
         same(again.ok, false, "tryRedeem");
-        same(again.code, "ERR_TOKEN_USED", "code of tryRedeem");
+        same(again.reason, "ERR_TOKEN_USED", "reason of tryRedeem");
         refusal(subject, "ERR_TOKEN_USED", "error of tryRedeem", () => {
           throw again.error;
         });
@@ -57,24 +57,24 @@ export function* guard(subject) {
       },
     ];
     yield [
-      `of a hundred at once one gets to run the effect, in ${what}`,
+      `of a hundred at once one gets to run the callback, in ${what}`,
       async () => {
         const shared = store();
-        let effects = 0;
+        let ran = 0;
         const results = await Promise.all(
           Array.from({ length: 100 }, () =>
             // A guard for each, as for each request.
             make(shared).tryRedeem(activation.token, activate, async () => {
-              effects += 1;
-              return effects;
+              ran += 1;
+              return ran;
             }),
           ),
         );
         const winners = results.filter(({ ok }) => ok);
         same(winners.length, 1, "winners");
         same(winners[0].result, 1, "result");
-        same(effects, 1, "effects");
-        same(results.filter(({ code }) => code === "ERR_TOKEN_USED").length, 99, "losers");
+        same(ran, 1, "runs of the callback");
+        same(results.filter(({ reason }) => reason === "ERR_TOKEN_USED").length, 99, "losers");
       },
     ];
     yield [
@@ -87,7 +87,7 @@ export function* guard(subject) {
           guesses.map((code) => tryRedeem(recovery.token, { action: "recover", code })),
         );
         verdicts.push(await tryRedeem(recovery.token, recover));
-        const count = (code) => verdicts.filter((verdict) => verdict.code === code).length;
+        const count = (reason) => verdicts.filter((verdict) => verdict.reason === reason).length;
         same(count("ERR_CODE_MISMATCH"), 5, "verdicts");
         same(count("ERR_TOO_MANY_ATTEMPTS"), 9_995, "refused without one");
       },
@@ -97,7 +97,7 @@ export function* guard(subject) {
   yield [
     "the right code recovers within the tries that are allowed, and not after them",
     async () => {
-      for (const [maxCodeAttempts, tries, code] of [
+      for (const [maxCodeAttempts, tries, reason] of [
         [undefined, 4, undefined],
         [undefined, 5, "ERR_TOO_MANY_ATTEMPTS"],
         [1, 0, undefined],
@@ -106,11 +106,11 @@ export function* guard(subject) {
       ]) {
         const { tryRedeem } = make(memory(), { maxCodeAttempts });
         for (let time = 0; time < tries; time += 1) {
-          same((await tryRedeem(recovery.token, wrong)).code, "ERR_CODE_MISMATCH", "a wrong code");
+          same((await tryRedeem(recovery.token, wrong)).reason, "ERR_CODE_MISMATCH", "a wrong code");
         }
         const result = await tryRedeem(recovery.token, recover);
-        same(result.code, code, `after ${tries} wrong codes of ${maxCodeAttempts ?? 5} allowed`);
-        same(result.ok && result.token.codeIsProven, code === undefined, "codeIsProven");
+        same(result.reason, reason, `after ${tries} wrong codes of ${maxCodeAttempts ?? 5} allowed`);
+        same(result.ok && result.token.codeIsProven, reason === undefined, "codeIsProven");
       }
     },
   ];
@@ -119,9 +119,9 @@ export function* guard(subject) {
     "a missing or malformed code takes no number",
     async () => {
       const { tryRedeem } = make(memory(), { maxCodeAttempts: 1 });
-      same((await tryRedeem(recovery.token, { action: "recover" })).code, "ERR_CODE_REQUIRED", "no code");
+      same((await tryRedeem(recovery.token, { action: "recover" })).reason, "ERR_CODE_REQUIRED", "no code");
       for (const code of ["", "4711", "047111", "0471a", " 4711", "0471\n", "\u0660\u0661\u0662\u0663\u0664"]) {
-        const { code: found } = await tryRedeem(recovery.token, { action: "recover", code });
+        const { reason: found } = await tryRedeem(recovery.token, { action: "recover", code });
         same(found, "ERR_CODE_MALFORMED", JSON.stringify(code));
       }
       same((await tryRedeem(recovery.token, recover)).ok, true, "the right code");
@@ -139,7 +139,7 @@ export function* guard(subject) {
       await redeem(recovery.token, recover, () => {
         calls = store.methods();
       });
-      same(calls, "attempt consume", "calls before the effect");
+      same(calls, "attempt consume", "calls before the callback");
       for (const { name, until } of store.calls) {
         same(name, recovery.id, "id");
         same(until, recovery.expiresAt + tolerance + MARGIN, "time");
@@ -158,12 +158,12 @@ export function* guard(subject) {
         return answer;
       };
       const { redeem } = make(store);
-      const effect = (token) => {
-        same(hex(token.id), recovery.id, "id of the token");
+      const callback = (token) => {
+        same(hex(token.consumedId), recovery.id, "consumedId of the token");
         throw failed;
       };
-      const error = await redeem(recovery.token, recover, effect).catch((thrown) => thrown);
-      same(error, failed, "what the effect threw");
+      const error = await redeem(recovery.token, recover, callback).catch((thrown) => thrown);
+      same(error, failed, "what the callback threw");
       same(store.methods(), "attempt consume release", "calls");
       same(new Set(store.calls.map(({ id }) => id)).size, 3, "different arrays");
       same(
@@ -176,14 +176,14 @@ export function* guard(subject) {
   ];
 
   yield [
-    "an effect that fails releases the link, and what it threw is thrown",
+    "a callback that fails releases the link, and what it threw is thrown",
     async () => {
-      for (const effect of [fail, async () => fail()]) {
+      for (const callback of [fail, async () => fail()]) {
         const { redeem, tryRedeem } = make(memory());
         for (const call of [redeem, tryRedeem]) {
-          same(await call(activation.token, activate, effect).catch((error) => error), failed, "thrown");
+          same(await call(activation.token, activate, callback).catch((error) => error), failed, "thrown");
         }
-        same(await redeem(activation.token, activate, (token) => token.version), 2, "the result of the effect");
+        same(await redeem(activation.token, activate, (token) => token.version), 2, "the result of the callback");
       }
     },
   ];
@@ -193,7 +193,7 @@ export function* guard(subject) {
       const { consume } = recordingStore();
       const without = make({ consume });
       same(await without.redeem(activation.token, activate, fail).catch((error) => error), failed, "thrown");
-      same((await without.tryRedeem(activation.token, activate)).code, "ERR_TOKEN_USED", "afterwards");
+      same((await without.tryRedeem(activation.token, activate)).reason, "ERR_TOKEN_USED", "afterwards");
 
       const reason = new Error("gone");
       const release = async () => {
@@ -203,7 +203,7 @@ export function* guard(subject) {
       const error = await rejection(subject, "ERR_STORE_UNAVAILABLE", "a release that fails", () =>
         broken.redeem(activation.token, activate, fail),
       );
-      same(error.cause.errors[0], failed, "what the effect threw");
+      same(error.cause.errors[0], failed, "what the callback threw");
       same(error.cause.errors[1].cause, reason, "what the store threw");
     },
   ];
@@ -225,14 +225,14 @@ export function* guard(subject) {
         [old.activation.token, { ...activate, code: "01234" }, "ERR_CODE_UNCHECKABLE"],
         [old.activation.token, { ...activate, expiresAt: activation.now }, "ERR_TOKEN_EXPIRED"],
       ]) {
-        same((await tryRedeem(token, expected)).code, code, `${token.length} characters to ${expected.action}`);
+        same((await tryRedeem(token, expected)).reason, code, `${token.length} characters to ${expected.action}`);
       }
       const late = createVerifier({ keys, clock: () => activation.expiresAt, ...options });
       const expired = await createGuard({ verifier: late, store: untouchedStore() }).tryRedeem(
         activation.token,
         activate,
       );
-      same(expired.code, "ERR_TOKEN_EXPIRED", "an expired link");
+      same(expired.reason, "ERR_TOKEN_EXPIRED", "an expired link");
     },
   ];
 
@@ -266,7 +266,7 @@ export function* guard(subject) {
         same((await redeem(token, { ...activate, ...given })).version, 1, "version");
         same(store.calls[0].until, until, "time");
         same(store.calls[0].name, id, "id");
-        same((await tryRedeem(token, { ...activate, ...given })).code, "ERR_TOKEN_USED", "again");
+        same((await tryRedeem(token, { ...activate, ...given })).reason, "ERR_TOKEN_USED", "again");
       }
       const { redeem } = make(memory());
       for (const wrongTime of [expiresAt * 1000, NaN, -1, Infinity, "1800000900", null, {}]) {
@@ -282,8 +282,8 @@ export function* guard(subject) {
     async () => {
       const { tryRedeem } = make(memory(1));
       same((await tryRedeem(activation.token, activate)).ok, true, "the first");
-      same((await tryRedeem(recovery.token, recover)).code, "ERR_STORE_FULL", "the second");
-      same((await tryRedeem(activation.token, activate)).code, "ERR_TOKEN_USED", "the first again");
+      same((await tryRedeem(recovery.token, recover)).reason, "ERR_STORE_FULL", "the second");
+      same((await tryRedeem(activation.token, activate)).reason, "ERR_TOKEN_USED", "the first again");
     },
   ];
 
@@ -295,9 +295,9 @@ export function* guard(subject) {
       const { tryRedeem } = make(store);
       same((await tryRedeem(activation.token, activate)).ok, true, "the first time");
       ahead = activation.expiresAt - activation.now + MARGIN;
-      same((await tryRedeem(activation.token, activate)).code, "ERR_TOKEN_EXPIRED", "once it is forgotten");
+      same((await tryRedeem(activation.token, activate)).reason, "ERR_TOKEN_EXPIRED", "once it is forgotten");
       ahead = 0;
-      same((await tryRedeem(activation.token, activate)).code, "ERR_TOKEN_EXPIRED", "once the clock is set back");
+      same((await tryRedeem(activation.token, activate)).reason, "ERR_TOKEN_EXPIRED", "once the clock is set back");
     },
   ];
 
@@ -313,7 +313,7 @@ export function* guard(subject) {
       for (const create of [createGuard, publicEntry.createGuard]) {
         const { tryRedeem } = create({ verifier: publicVerifier, store: memory() });
         same((await tryRedeem(third.activation.token, activate)).ok, true, "the first time");
-        same((await tryRedeem(third.activation.token, activate)).code, "ERR_TOKEN_USED", "again");
+        same((await tryRedeem(third.activation.token, activate)).reason, "ERR_TOKEN_USED", "again");
       }
     },
   ];
@@ -331,15 +331,15 @@ export function* guard(subject) {
       const store = recordingStore();
       const asked = [];
       const checkCode = async (link, code) => {
-        asked.push(`${hex(link.id) === third.recovery.id} ${code} after ${store.methods()}`);
+        asked.push(`${hex(link.consumedId) === third.recovery.id} ${code} after ${store.methods()}`);
         return code === "04711";
       };
       const { tryRedeem } = createGuard({ verifier: publicVerifier, store, checkCode, maxCodeAttempts: 2 });
       const { token } = third.recovery;
-      same((await tryRedeem(token, { action: "recover", code: "00000" })).code, "ERR_CODE_MISMATCH", "a wrong code");
+      same((await tryRedeem(token, { action: "recover", code: "00000" })).reason, "ERR_CODE_MISMATCH", "a wrong code");
       const redeemed = await tryRedeem(token, { action: "recover", code: "04711" });
       same(redeemed.ok && redeemed.token.codeIsProven, false, "codeIsProven");
-      same((await tryRedeem(token, { action: "recover", code: "04711" })).code, "ERR_TOO_MANY_ATTEMPTS", "the third");
+      same((await tryRedeem(token, { action: "recover", code: "04711" })).reason, "ERR_TOO_MANY_ATTEMPTS", "the third");
       same(asked.join(), "true 00000 after attempt,true 04711 after attempt attempt", "what was asked");
       same(store.methods(), "attempt attempt consume attempt", "calls");
     },

@@ -17,22 +17,22 @@ export function* hostileStores(subject) {
   const recover = { action: "recover", code: recovery.code };
   const consent = { consume: () => true, attempt: () => 1 };
 
-  /** Redeems on a store, which must deny with this code without the effect being run. */
-  async function denied(code, what, store, token = activation.token, expected = activate) {
+  /** Redeems on a store, which must deny with this reason without the callback being run. */
+  async function denied(reason, what, store, token = activation.token, expected = activate) {
     const { redeem, tryRedeem } = createGuard({ verifier, store, storeTimeout: 0.05 });
-    let effects = 0;
-    const effect = () => {
-      effects += 1;
+    let ran = 0;
+    const callback = () => {
+      ran += 1;
     };
     // The guard's own timers do not keep a program running.
     const running = setInterval(() => {}, 1000);
-    const result = await tryRedeem(token, expected, effect).finally(() => clearInterval(running));
+    const result = await tryRedeem(token, expected, callback).finally(() => clearInterval(running));
     same(result.ok, false, what);
-    same(result.code, code, what);
+    same(result.reason, reason, what);
     const again = setInterval(() => {}, 1000);
-    const redeemed = () => redeem(token, expected, effect).finally(() => clearInterval(again));
-    const error = await rejection(subject, code, what, redeemed);
-    same(effects, 0, `effects, ${what}`);
+    const redeemed = () => redeem(token, expected, callback).finally(() => clearInterval(again));
+    const error = await rejection(subject, reason, what, redeemed);
+    same(ran, 0, `runs of the callback, ${what}`);
     return error;
   }
 
@@ -97,8 +97,8 @@ export function* hostileStores(subject) {
           const fail = () => {
             throw reason;
           };
-          same(await denied(Denial.code, "thrown", { consume: fail }), reason, "the error");
-          same(await denied(Denial.code, "rejected", { consume: async () => fail() }), reason, "the error");
+          same(await denied(Denial.reason, "thrown", { consume: fail }), reason, "the error");
+          same(await denied(Denial.reason, "rejected", { consume: async () => fail() }), reason, "the error");
         }
       }
     },
@@ -119,16 +119,16 @@ export function* hostileStores(subject) {
         reject(new Error("both"));
       });
       await denied("ERR_TOKEN_USED", "false and true", store);
-      let effects = 0;
+      let ran = 0;
       const twice = thenable((resolve) => {
         resolve(true);
         resolve(true);
       });
       const { redeem } = createGuard({ verifier, store: twice });
       await redeem(activation.token, activate, () => {
-        effects += 1;
+        ran += 1;
       });
-      same(effects, 1, "effects");
+      same(ran, 1, "runs of the callback");
     },
   ];
   yield [
@@ -192,7 +192,7 @@ export function* hostileStores(subject) {
       }
       const { redeem, tryRedeem } = createGuard({ verifier, store: new Store() });
       await redeem(activation.token, activate);
-      same((await tryRedeem(activation.token, activate)).code, "ERR_TOKEN_USED", "again");
+      same((await tryRedeem(activation.token, activate)).reason, "ERR_TOKEN_USED", "again");
       same(reads, 1, "reads");
     },
   ];
@@ -257,7 +257,7 @@ export function* hostileStores(subject) {
             await rejection(subject, ARGUMENT, "as a code", () => call(recovery.token, expected));
           }
           if (value !== undefined && typeof value !== "function") {
-            await rejection(subject, ARGUMENT, "as an effect", () => call(activation.token, activate, value));
+            await rejection(subject, ARGUMENT, "as a callback", () => call(activation.token, activate, value));
           }
         }
       },

@@ -8,7 +8,7 @@ import { bytes, hex, pair, v2Pair, v3Pair } from "./tokens.mjs";
 const ARGUMENT = "ERR_INVALID_ARGUMENT";
 
 export function* links(subject) {
-  const { createVerifier, inspect, vectors, vectors2, options } = subject;
+  const { createVerifier, decodeUnverified, vectors, vectors2, options } = subject;
   const { activation, recovery } = v2Pair(vectors2);
   const old = pair(vectors);
   const keys = activation.key;
@@ -95,17 +95,21 @@ export function* links(subject) {
         [second, false, true],
         [both, true, true],
       ]) {
-        const code = (takes) => (takes ? undefined : "ERR_TOKEN_SIGNATURE");
-        same(verifier.tryVerify(old.activation.token, activate).code, code(takesFirst), "v1");
-        same(verifier.tryVerify(activation.token, activate).code, code(takesSecond), "v2");
-        same(verifier.tryVerifyLink(activation.token, activate).code, code(takesSecond), "v2 as a link");
+        const reason = (takes) => (takes ? undefined : "ERR_TOKEN_SIGNATURE");
+        same(verifier.tryVerify(old.activation.token, activate).reason, reason(takesFirst), "v1");
+        same(verifier.tryVerify(activation.token, activate).reason, reason(takesSecond), "v2");
+        same(verifier.tryVerifyLink(activation.token, activate).reason, reason(takesSecond), "v2 as a link");
         const malformed = `${activation.token}=`;
-        same(verifier.tryVerify(malformed, activate).code, "ERR_TOKEN_MALFORMED", "malformed");
+        same(verifier.tryVerify(malformed, activate).reason, "ERR_TOKEN_MALFORMED", "malformed");
       }
       const recover = { action: "recover", code: recovery.wrongCode };
-      same(first.tryVerify(recovery.token, recover).code, "ERR_TOKEN_SIGNATURE", "v2 with a wrong code");
-      same(second.tryVerifyLink(old.activation.token, activate).code, "ERR_TOKEN_SIGNATURE", "v1 as a link");
-      same(first.tryVerifyLink(old.activation.token, activate).code, "ERR_LINK_UNCHECKABLE", "v1 as a link");
+      same(
+        first.tryVerifyWithUncountedCode(recovery.token, recover).reason,
+        "ERR_TOKEN_SIGNATURE",
+        "v2 with a wrong code",
+      );
+      same(second.tryVerifyLink(old.activation.token, activate).reason, "ERR_TOKEN_SIGNATURE", "v1 as a link");
+      same(first.tryVerifyLink(old.activation.token, activate).reason, "ERR_LINK_UNCHECKABLE", "v1 as a link");
     },
   ];
   for (const accept of [[], ["v3"], ["v1", "v3"], ["v1", "v2", "v1"], "v1", {}, null, ["V1"], [1], throwingProxy([])]) {
@@ -121,10 +125,10 @@ export function* links(subject) {
       const verifier = createVerifier({ keys, clock: () => recovery.now, ...options });
       const link = verifier.verifyLink(recovery.token, { action: "recover" });
       same(link.codeIsProven, undefined, "codeIsProven");
-      same(link.tryWithCode(recovery.wrongCode).code, "ERR_CODE_MISMATCH", "a wrong code");
-      same(link.tryWithCode(undefined).code, "ERR_CODE_REQUIRED", "no code");
-      same(link.tryWithCode("1234").code, "ERR_CODE_MALFORMED", "a short code");
-      same(link.tryWithCode(recovery.code).token.codeIsProven, true, "the right code");
+      same(link.tryWithUncountedCode(recovery.wrongCode).reason, "ERR_CODE_MISMATCH", "a wrong code");
+      same(link.tryWithUncountedCode(undefined).reason, "ERR_CODE_REQUIRED", "no code");
+      same(link.tryWithUncountedCode("1234").reason, "ERR_CODE_MALFORMED", "a short code");
+      same(link.tryWithUncountedCode(recovery.code).token.codeIsProven, true, "the right code");
       same(JSON.stringify(link), "{}", "serialised");
       refusal(subject, ARGUMENT, "a code in the expectation of a link", () =>
         verifier.verifyLink(recovery.token, { action: "recover", code: recovery.code }),
@@ -133,18 +137,18 @@ export function* links(subject) {
   ];
 
   yield [
-    "inspect shows what a v2 token claims",
+    "decodeUnverified shows what a v2 token claims",
     () => {
-      const claimed = inspect(recovery.token);
+      const claimed = decodeUnverified(recovery.token);
       same(claimed.verified, false, "verified");
       same(claimed.version, 2, "version");
       same(claimed.unverifiedAction, "recover", "action");
       same(claimed.unverifiedExpiresAt, recovery.expiresAt, "expiry");
       same(hex(claimed.unverifiedSecret), recovery.secret, "secret");
-      same(hex(claimed.unverifiedId), recovery.id, "id");
+      same(hex(claimed.unverifiedConsumedId), recovery.id, "id");
       same(claimed.unverifiedKeyId.length, 4, "length of the key id");
       same(claimed.unverifiedSignature.length, 32, "length of the tag");
-      same(inspect(old.activation.token).unverifiedExpiresAt, undefined, "expiry of v1");
+      same(decodeUnverified(old.activation.token).unverifiedExpiresAt, undefined, "expiry of v1");
     },
   ];
 }
@@ -166,10 +170,10 @@ export function* publicKeys(subject) {
       same(verifier.verifyLink(activation.token, activate).version, 3, "version");
       same(verifier.verify(recovery.token, { action: "recover" }).codeIsProven, false, "codeIsProven");
       const second = v2Pair(vectors2).activation;
-      same(verifier.tryVerifyLink(second.token, activate).code, "ERR_TOKEN_SIGNATURE", "a token of v2");
+      same(verifier.tryVerifyLink(second.token, activate).reason, "ERR_TOKEN_SIGNATURE", "a token of v2");
       const shared = createVerifier({ keys: second.key, clock, ...options });
-      same(shared.tryVerifyLink(activation.token, activate).code, "ERR_TOKEN_SIGNATURE", "with a shared key");
-      const claimed = publicEntry.inspect(activation.token);
+      same(shared.tryVerifyLink(activation.token, activate).reason, "ERR_TOKEN_SIGNATURE", "with a shared key");
+      const claimed = publicEntry.decodeUnverified(activation.token);
       same(claimed.version, 3, "version");
       same(claimed.unverifiedSignature.length, 64, "length of the signature");
     },

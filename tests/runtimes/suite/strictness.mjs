@@ -13,7 +13,7 @@ const ARGUMENT = "ERR_INVALID_ARGUMENT";
 const ENOUGH_ROOM = 100;
 
 export function* strictness(subject) {
-  const { createVerifier, inspect, vectors, options, inWindow } = subject;
+  const { createVerifier, decodeUnverified, vectors, options, inWindow } = subject;
   const { activation, recovery } = pair(vectors);
   const verifier = createVerifier({ keys: activation.key, ...options });
   const activate = { action: "activate" };
@@ -22,19 +22,22 @@ export function* strictness(subject) {
   /** Genuine links are accepted and others are not, whatever was tried before. */
   function stillWorks() {
     same(hex(verifier.verify(activation.token, activate).secret), activation.secret, "an activation");
-    same(hex(verifier.verify(recovery.token, recover).secret), recovery.secret, "a recovery");
+    same(hex(verifier.verifyWithUncountedCode(recovery.token, recover).secret), recovery.secret, "a recovery");
     const forged = altered(activation.token);
     refusal(subject, "ERR_TOKEN_SIGNATURE", "an altered link", () => verifier.verify(forged, activate));
   }
 
-  /** `act` is refused with `code` by `verify` and `tryVerify` alike, and nothing is left over of it. */
-  function refused(code, what, token, expected) {
-    const error = refusal(subject, code, `verify, ${what}`, () => verifier.verify(token, expected));
-    discreet(error, [activation, recovery]);
-    if (error.code === ARGUMENT) {
-      refusal(subject, code, `tryVerify, ${what}`, () => verifier.tryVerify(token, expected));
-    } else {
-      same(verifier.tryVerify(token, expected).code, error.code, `tryVerify, ${what}`);
+  /** What is expected of the token is refused with `reason` by every function that takes it, and nothing is left of it. */
+  function refused(reason, what, token, expected) {
+    const { verifyWithUncountedCode: verify, tryVerifyWithUncountedCode: tryVerify } = verifier;
+    for (const functions of expected === activate ? [verifier, { verify, tryVerify }] : [{ verify, tryVerify }]) {
+      const error = refusal(subject, reason, `verify, ${what}`, () => functions.verify(token, expected));
+      discreet(error, [activation, recovery]);
+      if (error.reason === ARGUMENT) {
+        refusal(subject, reason, `tryVerify, ${what}`, () => functions.tryVerify(token, expected));
+      } else {
+        same(functions.tryVerify(token, expected).reason, error.reason, `tryVerify, ${what}`);
+      }
     }
     stillWorks();
   }
@@ -45,7 +48,7 @@ export function* strictness(subject) {
       () => {
         refused(ARGUMENT, "as a token", value, activate);
         refused(ARGUMENT, "as the token of a recovery", value, recover);
-        refusal(subject, ARGUMENT, "inspect", () => inspect(value));
+        refusal(subject, ARGUMENT, "decodeUnverified", () => decodeUnverified(value));
       },
     ];
     if (value !== undefined) {
@@ -62,7 +65,7 @@ export function* strictness(subject) {
       `a token with ${what}`,
       () => {
         refused("ERR_TOKEN_MALFORMED", "as a token", text, activate);
-        refusal(subject, "ERR_TOKEN_MALFORMED", "inspect", () => inspect(text));
+        refusal(subject, "ERR_TOKEN_MALFORMED", "decodeUnverified", () => decodeUnverified(text));
       },
     ];
   }
@@ -85,9 +88,9 @@ export function* strictness(subject) {
       for (let unit = 0; unit < 0x10000; unit += 1) {
         const character = String.fromCharCode(unit);
         const code = recovery.code.slice(0, 2) + character + recovery.code.slice(3);
-        const answer = verifier.tryVerify(recovery.token, { action: "recover", code });
+        const answer = verifier.tryVerifyWithUncountedCode(recovery.token, { action: "recover", code });
         const wrong = /[0-9]/.test(character) ? "ERR_TOKEN_SIGNATURE" : "ERR_CODE_MALFORMED";
-        same(answer.code, code === recovery.code ? undefined : wrong, `character ${unit}`);
+        same(answer.reason, code === recovery.code ? undefined : wrong, `character ${unit}`);
       }
     },
   ];
@@ -97,7 +100,7 @@ export function* strictness(subject) {
       `a token that is ${what}`,
       () => {
         refused("ERR_TOKEN_MALFORMED", "as a token", text, activate);
-        refusal(subject, "ERR_TOKEN_MALFORMED", "inspect", () => inspect(text));
+        refusal(subject, "ERR_TOKEN_MALFORMED", "decodeUnverified", () => decodeUnverified(text));
       },
     ];
     yield [
@@ -133,7 +136,10 @@ export function* strictness(subject) {
   for (const [what, code] of sameText(recovery.code)) {
     yield [
       `a right code that is kept as ${what}`,
-      () => same(hex(verifier.verify(recovery.token, { action: "recover", code }).secret), recovery.secret, "secret"),
+      () => {
+        const verified = verifier.verifyWithUncountedCode(recovery.token, { action: "recover", code });
+        same(hex(verified.secret), recovery.secret, "secret");
+      },
     ];
   }
 
@@ -170,7 +176,7 @@ export function* strictness(subject) {
     () => {
       refusal(subject, ARGUMENT, "verify()", () => verifier.verify());
       refusal(subject, ARGUMENT, "tryVerify()", () => verifier.tryVerify());
-      refusal(subject, ARGUMENT, "inspect()", () => inspect());
+      refusal(subject, ARGUMENT, "decodeUnverified()", () => decodeUnverified());
       refusal(subject, ARGUMENT, "verify(token)", () => verifier.verify(activation.token));
       stillWorks();
     },
@@ -201,7 +207,7 @@ export function* strictness(subject) {
           return recovery.code;
         },
       };
-      const verified = verifier.verify(recovery.token, expected);
+      const verified = verifier.verifyWithUncountedCode(recovery.token, expected);
       same(verified.action, "recover", "action");
       same(hex(verified.secret), recovery.secret, "secret");
       same(reads, 1, "reads of the action");
@@ -212,7 +218,7 @@ export function* strictness(subject) {
     "a result is a copy that later verifications do not change",
     () => {
       const first = verifier.verify(activation.token, activate);
-      const second = verifier.verify(recovery.token, recover);
+      const second = verifier.verifyWithUncountedCode(recovery.token, recover);
       first.secret.fill(0);
       same(hex(second.secret), recovery.secret, "secret of the second");
       same(hex(verifier.verify(activation.token, activate).secret), activation.secret, "secret of the first, again");
@@ -225,8 +231,8 @@ export function* strictness(subject) {
     () => {
       const asked = [
         () => verifier.verify(activation.token, activate),
-        () => verifier.verify(recovery.token, recover).id,
-        () => inspect(activation.token).unverifiedSecret,
+        () => verifier.verifyWithUncountedCode(recovery.token, recover).consumedId,
+        () => decodeUnverified(activation.token).unverifiedSecret,
         () => createVerifier({ keys: [activation.key, "ab".repeat(32)], ...options }),
       ];
       let overflows = 0;
@@ -284,11 +290,11 @@ function everyCharacter(verifier, token, at) {
   for (let unit = 0; unit < 0x10000; unit += 1) {
     const character = String.fromCharCode(unit);
     const text = token.slice(0, at) + character + token.slice(at + 1);
-    const { code } = verifier.tryVerify(text, { action: "activate" });
+    const { reason } = verifier.tryVerify(text, { action: "activate" });
     // The last character holds four bits that must be zero, so only A, Q, g and w can stand there.
     const spelling = at === 85 ? /[AQgw]/ : /[A-Za-z0-9_-]/;
     const wrong = spelling.test(character) ? "ERR_TOKEN_SIGNATURE" : "ERR_TOKEN_MALFORMED";
-    same(code, text === token ? undefined : wrong, `character ${unit}`);
+    same(reason, text === token ? undefined : wrong, `character ${unit}`);
   }
 }
 

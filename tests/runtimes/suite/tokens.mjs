@@ -47,6 +47,12 @@ function expiring(vectors, keyName) {
   return { activation: one("activate"), recovery: one("recover") };
 }
 
+/** The functions of a verifier that take this: with a code those whose name says that its tries are not counted. */
+export function judging(verifier, expected) {
+  if (!Object.hasOwn(expected, "code")) return verifier;
+  return { verify: verifier.verifyWithUncountedCode, tryVerify: verifier.tryVerifyWithUncountedCode };
+}
+
 /** The same link with one character replaced by another of the alphabet; `at` must not be the last. */
 export function altered(token, at = 70) {
   const next = ALPHABET[(ALPHABET.indexOf(token[at]) + 1) % ALPHABET.length];

@@ -82,7 +82,7 @@ function failed(error: unknown): RefusedRedemption {
       error instanceof StoreFullError ||
       error instanceof StoreUnavailableError ||
       error instanceof TokenExpiredError;
-    if (ours) return new Denied(error.code, () => error);
+    if (ours) return new Denied(error.reason, () => error);
   } catch {
     // A proxy that throws when it is asked what it is.
   }

@@ -1,41 +1,36 @@
-import type {
-  RedemptionError,
-  RedemptionErrorCode,
-  VerificationError,
-  VerificationErrorCode,
-} from "./errors.js";
+import type { RedemptionError, RedemptionReason, VerificationError, VerificationReason } from "./errors.js";
 
 /** What {@link Guard.tryRedeem} answers when the token is not let through. */
 export interface RefusedRedemption {
   readonly ok: false;
   /** Why, in a word. */
-  readonly code: VerificationErrorCode | RedemptionErrorCode;
+  readonly reason: VerificationReason | RedemptionReason;
   /** What `redeem` throws. Made when it is asked for: a stack trace takes longer than refusing a token. */
   readonly error: VerificationError | RedemptionError;
 }
 
-/** @internal A class of errors, which has a code. */
-export interface ErrorClass<Code, Failure> {
-  readonly code: Code;
+/** @internal A class of errors, which has a reason. */
+export interface ErrorClass<Reason, Failure> {
+  readonly reason: Reason;
   new (message: string, options?: ErrorOptions): Failure;
 }
 
 /** @internal The error of a class, as a result. */
-export function denied<Code extends string, Failure extends Error>(
-  Denial: ErrorClass<Code, Failure>,
+export function denied<Reason extends string, Failure extends Error>(
+  Denial: ErrorClass<Reason, Failure>,
   message: string,
   options?: ErrorOptions,
-): Denied<Code, Failure> {
-  return new Denied(Denial.code, () => new Denial(message, options));
+): Denied<Reason, Failure> {
+  return new Denied(Denial.reason, () => new Denial(message, options));
 }
 
 /** @internal What is not let through; the getters keep the error from being made, and the result from being changed. */
-export class Denied<Code, Failure> {
-  readonly #code: Code;
+export class Denied<Reason, Failure> {
+  readonly #reason: Reason;
   readonly #make: () => Failure;
 
-  constructor(code: Code, make: () => Failure) {
-    this.#code = code;
+  constructor(reason: Reason, make: () => Failure) {
+    this.#reason = reason;
     this.#make = make;
   }
 
@@ -43,8 +38,8 @@ export class Denied<Code, Failure> {
     return false;
   }
 
-  get code(): Code {
-    return this.#code;
+  get reason(): Reason {
+    return this.#reason;
   }
 
   get error(): Failure {

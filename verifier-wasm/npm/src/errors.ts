@@ -1,34 +1,34 @@
 /**
- * Every error of this package, one class for each stable `code`. All entries share this module, so `instanceof` works
+ * Every error of this package, one class for each stable `reason`. All entries share this module, so `instanceof` works
  * whichever of them threw. No message contains a token, a secret, a code or a key.
  *
  * @module
  */
 
 /** A class of errors. */
-interface Coded {
-  readonly code: string;
+interface Reasoned {
+  readonly reason: string;
 }
 
 /** The base of all errors of this package. */
 export abstract class VerifierError extends Error {
   /** Tells the failures apart; never changes between versions. */
-  readonly code: string;
+  readonly reason: string;
 
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
-    this.code = (new.target as unknown as Coded).code;
+    this.reason = (new.target as unknown as Reasoned).reason;
   }
 
-  // On the prototype, so that stack traces begin with it, and made of the code, which minified programs keep.
+  // On the prototype, so that stack traces begin with it, and made of the reason, which minified programs keep.
   override get name(): string {
-    const { code = "ERR_VERIFIER" } = this.constructor as unknown as Partial<Coded>;
-    return `${code.slice(4).replace(/(.)([^_]*)_?/g, (_, first, rest) => first + rest.toLowerCase())}Error`;
+    const { reason = "ERR_VERIFIER" } = this.constructor as unknown as Partial<Reasoned>;
+    return `${reason.slice(4).replace(/(.)([^_]*)_?/g, (_, first, rest) => first + rest.toLowerCase())}Error`;
   }
 }
 
-/** The codes of {@link VerificationError}s. */
-export type VerificationErrorCode =
+/** The reasons of {@link VerificationError}s. */
+export type VerificationReason =
   | "ERR_TOKEN_MALFORMED"
   | "ERR_TOKEN_SIGNATURE"
   | "ERR_TOKEN_ACTION"
@@ -41,13 +41,13 @@ export type VerificationErrorCode =
 
 /** The token, or the code typed beside it, is not good for what was expected. The visitor's fault, not the program's. */
 export abstract class VerificationError extends VerifierError {
-  declare readonly code: VerificationErrorCode;
+  declare readonly reason: VerificationReason;
 }
 
 /** The string is no token: another length, a character outside base64url, padding, or another spelling of a token. */
 export class TokenMalformedError extends VerificationError {
-  static readonly code = "ERR_TOKEN_MALFORMED";
-  declare readonly code: typeof TokenMalformedError.code;
+  static readonly reason = "ERR_TOKEN_MALFORMED";
+  declare readonly reason: typeof TokenMalformedError.reason;
 }
 
 /**
@@ -55,14 +55,14 @@ export class TokenMalformedError extends VerificationError {
  * also a link of the other action or a wrong code.
  */
 export class TokenSignatureError extends VerificationError {
-  static readonly code = "ERR_TOKEN_SIGNATURE";
-  declare readonly code: typeof TokenSignatureError.code;
+  static readonly reason = "ERR_TOKEN_SIGNATURE";
+  declare readonly reason: typeof TokenSignatureError.reason;
 }
 
 /** A genuine link of v2 or v3, for the other action. */
 export class TokenActionError extends VerificationError {
-  static readonly code = "ERR_TOKEN_ACTION";
-  declare readonly code: typeof TokenActionError.code;
+  static readonly reason = "ERR_TOKEN_ACTION";
+  declare readonly reason: typeof TokenActionError.reason;
 }
 
 /**
@@ -70,42 +70,42 @@ export class TokenActionError extends VerificationError {
  * that is over, so that an earlier use may be forgotten.
  */
 export class TokenExpiredError extends VerificationError {
-  static readonly code = "ERR_TOKEN_EXPIRED";
-  declare readonly code: typeof TokenExpiredError.code;
+  static readonly reason = "ERR_TOKEN_EXPIRED";
+  declare readonly reason: typeof TokenExpiredError.reason;
 }
 
 /** A code was given where nothing that was signed covers one: with an activation, or with any v3 token. */
 export class CodeUncheckableError extends VerificationError {
-  static readonly code = "ERR_CODE_UNCHECKABLE";
-  declare readonly code: typeof CodeUncheckableError.code;
+  static readonly reason = "ERR_CODE_UNCHECKABLE";
+  declare readonly reason: typeof CodeUncheckableError.reason;
 }
 
 /** A recovery came without its code. */
 export class CodeRequiredError extends VerificationError {
-  static readonly code = "ERR_CODE_REQUIRED";
-  declare readonly code: typeof CodeRequiredError.code;
+  static readonly reason = "ERR_CODE_REQUIRED";
+  declare readonly reason: typeof CodeRequiredError.reason;
 }
 
 /** The code is not five digits from 0 to 9. */
 export class CodeMalformedError extends VerificationError {
-  static readonly code = "ERR_CODE_MALFORMED";
-  declare readonly code: typeof CodeMalformedError.code;
+  static readonly reason = "ERR_CODE_MALFORMED";
+  declare readonly reason: typeof CodeMalformedError.reason;
 }
 
 /** The link is genuine and valid, the code is not the one that belongs to it. */
 export class CodeMismatchError extends VerificationError {
-  static readonly code = "ERR_CODE_MISMATCH";
-  declare readonly code: typeof CodeMismatchError.code;
+  static readonly reason = "ERR_CODE_MISMATCH";
+  declare readonly reason: typeof CodeMismatchError.reason;
 }
 
 /** A v1 token cannot be judged as a link: it carries no expiry, and a recovery is signed together with its code. */
 export class LinkUncheckableError extends VerificationError {
-  static readonly code = "ERR_LINK_UNCHECKABLE";
-  declare readonly code: typeof LinkUncheckableError.code;
+  static readonly reason = "ERR_LINK_UNCHECKABLE";
+  declare readonly reason: typeof LinkUncheckableError.reason;
 }
 
-/** The codes of {@link RedemptionError}s. */
-export type RedemptionErrorCode =
+/** The reasons of {@link RedemptionError}s. */
+export type RedemptionReason =
   | "ERR_TOKEN_USED"
   | "ERR_TOO_MANY_ATTEMPTS"
   | "ERR_STORE_FULL"
@@ -114,25 +114,25 @@ export type RedemptionErrorCode =
 
 /** The guard does not let a token through, although the token itself may be good. */
 export abstract class RedemptionError extends VerifierError {
-  declare readonly code: RedemptionErrorCode;
+  declare readonly reason: RedemptionReason;
 }
 
 /** The token was used before. */
 export class TokenUsedError extends RedemptionError {
-  static readonly code = "ERR_TOKEN_USED";
-  declare readonly code: typeof TokenUsedError.code;
+  static readonly reason = "ERR_TOKEN_USED";
+  declare readonly reason: typeof TokenUsedError.reason;
 }
 
 /** More codes were tried on this link than are allowed. Whether this one was right is not said. */
 export class TooManyAttemptsError extends RedemptionError {
-  static readonly code = "ERR_TOO_MANY_ATTEMPTS";
-  declare readonly code: typeof TooManyAttemptsError.code;
+  static readonly reason = "ERR_TOO_MANY_ATTEMPTS";
+  declare readonly reason: typeof TooManyAttemptsError.reason;
 }
 
 /** The store is full of tokens that may still be replayed. A store throws it instead of forgetting one of them. */
 export class StoreFullError extends RedemptionError {
-  static readonly code = "ERR_STORE_FULL";
-  declare readonly code: typeof StoreFullError.code;
+  static readonly reason = "ERR_STORE_FULL";
+  declare readonly reason: typeof StoreFullError.reason;
 }
 
 /**
@@ -140,14 +140,14 @@ export class StoreFullError extends RedemptionError {
  * used is not known.
  */
 export class StoreUnavailableError extends RedemptionError {
-  static readonly code = "ERR_STORE_UNAVAILABLE";
-  declare readonly code: typeof StoreUnavailableError.code;
+  static readonly reason = "ERR_STORE_UNAVAILABLE";
+  declare readonly reason: typeof StoreUnavailableError.reason;
 }
 
 /** A kind of token that this guard cannot judge as it was made; the message says what to do. */
 export class GuardUnsupportedError extends RedemptionError {
-  static readonly code = "ERR_GUARD_UNSUPPORTED";
-  declare readonly code: typeof GuardUnsupportedError.code;
+  static readonly reason = "ERR_GUARD_UNSUPPORTED";
+  declare readonly reason: typeof GuardUnsupportedError.reason;
 }
 
 /**
@@ -155,24 +155,24 @@ export class GuardUnsupportedError extends RedemptionError {
  * misspelt option. Where reading an argument threw, `cause` is what was thrown.
  */
 export class InvalidArgumentError extends VerifierError {
-  static readonly code = "ERR_INVALID_ARGUMENT";
-  declare readonly code: typeof InvalidArgumentError.code;
+  static readonly reason = "ERR_INVALID_ARGUMENT";
+  declare readonly reason: typeof InvalidArgumentError.reason;
 }
 
 /** A key is neither 64 hexadecimal characters nor 32 bytes, or there is none. */
 export class KeyInvalidError extends VerifierError {
-  static readonly code = "ERR_KEY_INVALID";
-  declare readonly code: typeof KeyInvalidError.code;
+  static readonly reason = "ERR_KEY_INVALID";
+  declare readonly reason: typeof KeyInvalidError.reason;
 }
 
 /** A shared key was given in a browser window, where whoever can read the page could forge links with it. */
 export class SecretInBrowserError extends VerifierError {
-  static readonly code = "ERR_SECRET_IN_BROWSER";
-  declare readonly code: typeof SecretInBrowserError.code;
+  static readonly reason = "ERR_SECRET_IN_BROWSER";
+  declare readonly reason: typeof SecretInBrowserError.reason;
 }
 
 /** The WebAssembly module cannot be started here, or is of another version; `cause` is what the runtime says. */
 export class WasmUnavailableError extends VerifierError {
-  static readonly code = "ERR_WASM_UNAVAILABLE";
-  declare readonly code: typeof WasmUnavailableError.code;
+  static readonly reason = "ERR_WASM_UNAVAILABLE";
+  declare readonly reason: typeof WasmUnavailableError.reason;
 }

@@ -62,8 +62,8 @@ export interface Guard {
   redeem(token: string, expected: Redemption): Promise<VerifiedToken>;
 
   /**
-   * The same, and then the effect, the call to the origin; its result is returned. If it throws, the token is released
-   * and can be used again, and what it threw is thrown: the effect has to be one that may be repeated, as is a call to a
+   * The same, and then the callback, the call to the origin; its result is returned. If it throws, the token is released
+   * and can be used again, and what it threw is thrown: the callback has to be one that may be repeated, as is a call to a
    * database that decides.
    *
    * @example
@@ -72,15 +72,15 @@ export interface Guard {
   redeem<Result>(
     token: string,
     expected: Redemption,
-    effect: (token: VerifiedToken) => Result | PromiseLike<Result>,
+    callback: (token: VerifiedToken) => Result | PromiseLike<Result>,
   ): Promise<Result>;
 
-  /** As {@link redeem} without an exception for a token that is refused; what the effect throws is thrown. */
+  /** As {@link redeem} without an exception for a token that is refused; what the callback throws is thrown. */
   tryRedeem(token: string, expected: Redemption): Promise<Redeemed<undefined>>;
   tryRedeem<Result>(
     token: string,
     expected: Redemption,
-    effect: (token: VerifiedToken) => Result | PromiseLike<Result>,
+    callback: (token: VerifiedToken) => Result | PromiseLike<Result>,
   ): Promise<Redeemed<Result>>;
 }
 
@@ -110,11 +110,11 @@ export function makeGuard(given: GuardOptions): Guard {
   ): Judged | Promise<Judged> {
     const found = verifier.tryVerifyLink(token, { action });
     if (!found.ok)
-      return found.code === "ERR_LINK_UNCHECKABLE" ? judgeV1(token, action, code, expiresAt) : found;
+      return found.reason === "ERR_LINK_UNCHECKABLE" ? judgeV1(token, action, code, expiresAt) : found;
     const { link } = found;
     const rememberUntil = link.acceptedUntil + CLOCK_MARGIN;
     if (action === "recover") return judgeCode(link, code, rememberUntil);
-    return remembered(link.tryWithCode(code), rememberUntil);
+    return remembered(link.tryWithUncountedCode(code), rememberUntil);
   }
 
   function judgeV1(
@@ -163,14 +163,14 @@ export function makeGuard(given: GuardOptions): Guard {
       );
     }
     // The number is taken before the comparison: otherwise any number of simultaneous guesses would get verdicts.
-    const taken = await store.attempt(link.id, rememberUntil);
+    const taken = await store.attempt(link.consumedId, rememberUntil);
     if (!taken.ok) return taken;
     if (taken.answer > maxCodeAttempts) {
       return denied(TooManyAttemptsError, "too many codes were tried on this link");
     }
-    if (link.version !== 3 || !checkCode) return remembered(link.tryWithCode(code), rememberUntil);
+    if (link.version !== 3 || !checkCode) return remembered(link.tryWithUncountedCode(code), rememberUntil);
     const right: unknown = await checkCode(link, code);
-    if (right === true) return remembered(link.tryWithCode(undefined), rememberUntil);
+    if (right === true) return remembered(link.tryWithUncountedCode(undefined), rememberUntil);
     if (right === false) return refused(CODE_MISMATCH);
     throw new InvalidArgumentError("checkCode answers true or false");
   }
@@ -178,7 +178,7 @@ export function makeGuard(given: GuardOptions): Guard {
   async function redeem(
     token: unknown,
     expected: unknown,
-    effect: unknown,
+    callback: unknown,
   ): Promise<
     { readonly ok: true; readonly token: VerifiedToken; readonly result: unknown } | RefusedRedemption
   > {
@@ -187,39 +187,39 @@ export function makeGuard(given: GuardOptions): Guard {
     demandString(token);
     demandCode(code);
     const until = expiresAt === undefined ? undefined : readTime(expiresAt, "the option expiresAt");
-    if (effect !== undefined && typeof effect !== "function") {
-      throw new InvalidArgumentError("the effect is a function");
+    if (callback !== undefined && typeof callback !== "function") {
+      throw new InvalidArgumentError("the callback is a function");
     }
 
     // Where an answer is there at once, nothing waits for it.
     const judged = judge(token, action, code, until);
     const genuine = judged instanceof Promise ? await judged : judged;
     if (!genuine.ok) return genuine;
-    const asked = store.consume(genuine.token.id, genuine.rememberUntil);
+    const asked = store.consume(genuine.token.consumedId, genuine.rememberUntil);
     const used = asked instanceof Promise ? await asked : asked;
     if (!used.ok) return used;
     if (!used.answer) return denied(TokenUsedError, "the token was used before");
-    if (effect === undefined) return { ok: true, token: genuine.token, result: undefined };
+    if (callback === undefined) return { ok: true, token: genuine.token, result: undefined };
     try {
-      const result: unknown = await Reflect.apply(effect, undefined, [genuine.token]);
+      const result: unknown = await Reflect.apply(callback, undefined, [genuine.token]);
       return { ok: true, token: genuine.token, result };
     } catch (error) {
-      const released = await store.release(genuine.token.id);
+      const released = await store.release(genuine.token.consumedId);
       if (released.ok) throw error;
-      throw new StoreUnavailableError("the effect failed, and the token stays used", {
+      throw new StoreUnavailableError("the callback failed, and the token stays used", {
         cause: new AggregateError([error, released.error]),
       });
     }
   }
 
   return Object.freeze<Guard>({
-    async redeem(token: string, expected: Redemption, effect?: unknown): Promise<never> {
-      const redeemed = await redeem(token, expected, effect);
+    async redeem(token: string, expected: Redemption, callback?: unknown): Promise<never> {
+      const redeemed = await redeem(token, expected, callback);
       if (!redeemed.ok) throw redeemed.error;
-      return (effect === undefined ? redeemed.token : redeemed.result) as never;
+      return (callback === undefined ? redeemed.token : redeemed.result) as never;
     },
-    tryRedeem(token: string, expected: Redemption, effect?: unknown): Promise<never> {
-      return redeem(token, expected, effect) as Promise<never>;
+    tryRedeem(token: string, expected: Redemption, callback?: unknown): Promise<never> {
+      return redeem(token, expected, callback) as Promise<never>;
     },
   });
 }

@@ -10,7 +10,7 @@ import { type Guard, makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
 import { type MemoryStore, type MemoryStoreOptions, makeMemoryStore } from "./memory_store.js";
 import { compile, SHARED_KEY, startNow } from "./start.js";
-import { inspectToken, type UnverifiedToken } from "./token.js";
+import { decodeToken, type UnverifiedToken } from "./token.js";
 import type { VerifierOptions } from "./types.js";
 import { makeVerifier, type Verifier } from "./verifier.js";
 import { readSharedOptions } from "./verifier_options.js";
@@ -44,8 +44,8 @@ export function createVerifier(options: VerifierOptions): Verifier {
  *
  * @throws TokenMalformedError, InvalidArgumentError
  */
-export function inspect(token: string): UnverifiedToken {
-  return inspectToken(started().engine, token);
+export function decodeUnverified(token: string): UnverifiedToken {
+  return decodeToken(started().engine, token);
 }
 
 /**

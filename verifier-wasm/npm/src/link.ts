@@ -57,24 +57,24 @@ export class VerifiedLink {
    * The 16 bytes under which tries and use of this link are remembered; a fresh copy each time. All tokens of one row
    * have the same id. It reveals nothing about the secret, so it may be stored and logged.
    */
-  get id(): Bytes {
-    return this.#token.id;
+  get consumedId(): Bytes {
+    return this.#token.consumedId;
   }
 
   /**
-   * Proves the code that was typed beside this link. Count the tries before you ask, as a guard does: there are only
-   * 100,000 codes.
+   * Compares the code that was typed beside this link **without counting the tries**: whoever may ask often enough finds
+   * each of the 100,000 codes. Count them yourself before you ask, or use `guard.redeem`, which does.
    *
    * @throws VerificationError when the code is not good, or nothing that was signed covers one
    */
-  withCode(code: string | undefined): VerifiedToken {
+  withUncountedCode(code: string | undefined): VerifiedToken {
     const status = this.#status(code);
     if (status !== OK) throw refusal(status);
     return this.#token;
   }
 
-  /** The same without an exception for a code that is not good. */
-  tryWithCode(code: string | undefined): Verification {
+  /** The same, **without counting the tries** either, and without an exception for a code that is not good. */
+  tryWithUncountedCode(code: string | undefined): Verification {
     const status = this.#status(code);
     return status === OK ? { ok: true, token: this.#token } : refused(status);
   }

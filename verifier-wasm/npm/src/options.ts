@@ -29,7 +29,7 @@ interface GivenExpectation {
   readonly expiresAt?: unknown;
 }
 
-/** The options of those who expect a link, a token, or one that is redeemed. */
+/** The options of those who expect a link or an activation, a token with its code, or one that is redeemed. */
 export const OF_LINK: readonly string[] = ["action"];
 export const OF_TOKEN: readonly string[] = ["action", "code"];
 export const OF_REDEMPTION: readonly string[] = ["action", "code", "expiresAt"];
@@ -64,6 +64,11 @@ function demandOptions(options: unknown, known: readonly string[]): asserts opti
 }
 
 function strayOption(name: string, known: readonly string[]): InvalidArgumentError {
+  if (name === "code") {
+    return new InvalidArgumentError(
+      "no code is compared here: guard.redeem compares it and counts the tries",
+    );
+  }
   // Whoever takes the value for the name would otherwise find a token or a key in a log.
   const shown = /^[a-z_]\w{0,31}$/i.test(name) ? `"${name}"` : "of this name";
   return new InvalidArgumentError(`there is no option ${shown}, only ${known.join(", ")}`);

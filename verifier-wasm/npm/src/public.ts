@@ -10,7 +10,7 @@ import { type Guard, makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
 import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
 import { compile, PUBLIC_KEY, startNow } from "./start.js";
-import { inspectToken, type UnverifiedToken } from "./token.js";
+import { decodeToken, type UnverifiedToken } from "./token.js";
 import { makeVerifier } from "./verifier.js";
 import { readPublicOptions } from "./verifier_options.js";
 
@@ -51,8 +51,8 @@ export function createVerifier(options: PublicVerifierOptions): PublicVerifier {
  *
  * @throws TokenMalformedError, InvalidArgumentError
  */
-export function inspect(token: string): UnverifiedToken {
-  return inspectToken(started().engine, token);
+export function decodeUnverified(token: string): UnverifiedToken {
+  return decodeToken(started().engine, token);
 }
 
 /**

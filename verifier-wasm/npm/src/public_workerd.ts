@@ -10,7 +10,7 @@ import type { GuardOptions } from "./guard_options.js";
 import module from "./public.wasm";
 import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
 import { startNow } from "./start.js";
-import { inspectToken } from "./token.js";
+import { decodeToken } from "./token.js";
 import { makeVerifier } from "./verifier.js";
 import { readPublicOptions } from "./verifier_options.js";
 
@@ -20,8 +20,8 @@ export function createVerifier(options: PublicVerifierOptions): PublicVerifier {
   return makeVerifier(readPublicOptions(started().engine, options));
 }
 
-export function inspect(token: string) {
-  return inspectToken(started().engine, token);
+export function decodeUnverified(token: string) {
+  return decodeToken(started().engine, token);
 }
 
 export function createGuard(options: GuardOptions) {

@@ -10,7 +10,7 @@ import { type Guard, makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
 import { type MemoryStore, type MemoryStoreOptions, makeMemoryStore } from "./memory_store.js";
 import { startLoaded } from "./start.js";
-import { inspectToken, type UnverifiedToken } from "./token.js";
+import { decodeToken, type UnverifiedToken } from "./token.js";
 import type { VerifierOptions } from "./types.js";
 import { makeVerifier, type Verifier } from "./verifier.js";
 import { readSharedOptions } from "./verifier_options.js";
@@ -28,7 +28,7 @@ export type { Verifier } from "./verifier.js";
 /** What `mailroom-verifier` exports, on a module that the caller loaded. */
 export interface VerifierModule {
   createVerifier(options: VerifierOptions): Verifier;
-  inspect(token: string): UnverifiedToken;
+  decodeUnverified(token: string): UnverifiedToken;
   createGuard(options: GuardOptions): Guard;
   /** Only where the caller brought the module: a store needs an instance of its own. */
   createMemoryStore(options: MemoryStoreOptions): MemoryStore;
@@ -46,7 +46,7 @@ export function instantiate(source: WebAssembly.Module | WebAssembly.Instance): 
   const { engine, module } = startLoaded(SHARED_KEY, source);
   return Object.freeze<VerifierModule>({
     createVerifier: (options) => makeVerifier(readSharedOptions(engine, options)),
-    inspect: (token) => inspectToken(engine, token),
+    decodeUnverified: (token) => decodeToken(engine, token),
     createGuard: (options) => makeGuard(options),
     createMemoryStore(options) {
       if (!module) {

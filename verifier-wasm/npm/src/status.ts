@@ -10,7 +10,7 @@ import {
   TokenMalformedError,
   TokenSignatureError,
   type VerificationError,
-  type VerificationErrorCode,
+  type VerificationReason,
   WasmUnavailableError,
 } from "./errors.js";
 import type { Refused } from "./types.js";
@@ -41,7 +41,7 @@ export function isAboutCode(status: number): boolean {
   return status >= CODE_UNCHECKABLE && status <= CODE_MALFORMED;
 }
 
-type Class = ErrorClass<VerificationErrorCode, VerificationError>;
+type Class = ErrorClass<VerificationReason, VerificationError>;
 
 /** What the numbers of `verifier-wasm/src/status.rs` mean, from 1 on. */
 const refusals: readonly (readonly [Class, string])[] = [

@@ -63,7 +63,7 @@ export class VerifiedToken {
    * The 16 bytes under which the use of this token is remembered; a fresh copy each time. All tokens of one row have the
    * same id. It reveals nothing about the secret, so it may be stored and logged.
    */
-  get id(): Bytes {
+  get consumedId(): Bytes {
     return this.#engine.id(this.#token);
   }
 }
@@ -84,11 +84,11 @@ export interface UnverifiedToken {
   /** The 32 bytes, or 64 in v3, that claim to be its signature. */
   readonly unverifiedSignature: Bytes;
   /** The 16 bytes under which the use of such a token would be remembered. */
-  readonly unverifiedId: Bytes;
+  readonly unverifiedConsumedId: Bytes;
 }
 
-/** @internal What every entry calls `inspect`. */
-export function inspectToken(engine: Engine, token: unknown): UnverifiedToken {
+/** @internal What every entry calls `decodeUnverified`. */
+export function decodeToken(engine: Engine, token: unknown): UnverifiedToken {
   demandString(token);
   const id = engine.id(token);
   const { version, action, keyId, expiresAt, secret, tag } = fieldsOf(token);
@@ -100,6 +100,6 @@ export function inspectToken(engine: Engine, token: unknown): UnverifiedToken {
     unverifiedKeyId: keyId,
     unverifiedSecret: secret,
     unverifiedSignature: tag,
-    unverifiedId: id,
+    unverifiedConsumedId: id,
   };
 }

@@ -1,4 +1,4 @@
-import type { VerificationError, VerificationErrorCode } from "./errors.js";
+import type { VerificationError, VerificationReason } from "./errors.js";
 import type { VerifiedLink } from "./link.js";
 import type { VerifiedToken } from "./token.js";
 
@@ -51,21 +51,17 @@ export interface VerifierOptions extends CommonOptions<"v1" | "v2"> {
   readonly dangerouslyAllowSecretInBrowser?: boolean | undefined;
 }
 
-/** What a link that activates an account is expected to be. It has no code; one that is given all the same is refused. */
+/** What `verify` expects of a token: an activation, which has no code. Options of other names are refused. */
 export interface ExpectedActivation {
   readonly action: "activate";
-  readonly code?: undefined;
 }
 
-/** What a link that recovers an account is expected to be. */
+/** What `verifyWithUncountedCode` expects of a token. Options of other names are refused. */
 export interface ExpectedRecovery {
   readonly action: "recover";
   /** The five digits that the person typed, as they came. */
   readonly code: string;
 }
-
-/** What the caller expects a token to be good for. Options of other names are refused. */
-export type Expectation = ExpectedActivation | ExpectedRecovery;
 
 /** What the caller expects a link to be good for, before its code is typed. Options of other names are refused. */
 export interface LinkExpectation {
@@ -94,7 +90,7 @@ export interface VerifiedLinkResult {
 export interface Refused {
   readonly ok: false;
   /** Why, in a word. */
-  readonly code: VerificationErrorCode;
+  readonly reason: VerificationReason;
   /** What `verify` throws. Made when it is asked for: a stack trace takes longer than refusing a forged token. */
   readonly error: VerificationError;
 }

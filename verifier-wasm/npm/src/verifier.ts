@@ -5,31 +5,54 @@ import type { KeyRing } from "./ring.js";
 import type { Clock } from "./seconds.js";
 import { isAboutCode, isMalformed, OK, refusal, refused, SIGNATURE } from "./status.js";
 import { VerifiedToken } from "./token.js";
-import type { Expectation, LinkExpectation, LinkVerification, Verification } from "./types.js";
+import type {
+  ExpectedActivation,
+  ExpectedRecovery,
+  LinkExpectation,
+  LinkVerification,
+  Verification,
+} from "./types.js";
 import { type Version, versionOf } from "./version.js";
 
 /** Verifies tokens with the keys that it was made with. Its methods need no `this`. */
 export interface Verifier {
   /**
-   * Proves that a key of the ring signed this token for this action and, of a recovery of v1 or v2, for this code; of v2
-   * and v3 also that it is still valid. Never that it was not used before: a guard does.
+   * Verifies the token of an activation: proves that a key of the ring signed it for this action, and of v2 that it is
+   * still valid. Never that it was not used before: a guard does. It takes no code: recoveries are for `guard.redeem`,
+   * which counts the tries.
    *
-   * @throws VerificationError when the token or the code is not good
+   * @throws VerificationError when the token is not good
    * @throws InvalidArgumentError when the call is wrong, for instance because the token is no string
    * @example
    * const token = verifier.verify(url.searchParams.get("token") ?? "", { action: "activate" });
    */
-  verify(token: string, expected: Expectation): VerifiedToken;
+  verify(token: string, expected: ExpectedActivation): VerifiedToken;
 
   /**
-   * The same without an exception for a token or a code that is not good.
+   * The same without an exception for a token that is not good.
    *
    * @throws InvalidArgumentError when the call is wrong, for instance because the token is no string
    * @example
-   * const result = verifier.tryVerify(token, { action: "recover", code });
-   * if (!result.ok) return new Response(result.code, { status: 403 });
+   * const result = verifier.tryVerify(token, { action: "activate" });
+   * if (!result.ok) return new Response(result.reason, { status: 403 });
    */
-  tryVerify(token: string, expected: Expectation): Verification;
+  tryVerify(token: string, expected: ExpectedActivation): Verification;
+
+  /**
+   * Verifies a recovery and compares its code **without counting the tries**: whoever may ask often enough finds each of
+   * the 100,000 codes. Count them yourself, or use `guard.redeem`, which does.
+   *
+   * @throws VerificationError when the token or the code is not good
+   * @throws InvalidArgumentError when the call is wrong
+   */
+  verifyWithUncountedCode(token: string, expected: ExpectedRecovery): VerifiedToken;
+
+  /**
+   * The same, **without counting the tries** either, and without an exception for a token or a code that is not good.
+   *
+   * @throws InvalidArgumentError when the call is wrong
+   */
+  tryVerifyWithUncountedCode(token: string, expected: ExpectedRecovery): Verification;
 
   /**
    * Proves that a key of the ring signed this link for this action and that it is still valid, before a code is typed.
@@ -68,8 +91,8 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
   // By version, since a list is searched more slowly.
   const accepts = [1, 2, 3].map((version) => accepted.includes(version as Version));
 
-  function judge(token: unknown, expected: unknown): VerifiedToken | number {
-    const { action, code } = readExpectation(expected, OF_TOKEN);
+  function judge(token: unknown, expected: unknown, known: typeof OF_TOKEN): VerifiedToken | number {
+    const { action, code } = readExpectation(expected, known);
     demandAction(action);
     demandString(token);
     demandCode(code);
@@ -99,24 +122,25 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
   }
 
   return Object.freeze<Verifier>({
-    verify(token, expected) {
-      const verdict = judge(token, expected);
-      if (typeof verdict === "number") throw refusal(verdict);
-      return verdict;
-    },
-    tryVerify(token, expected) {
-      const verdict = judge(token, expected);
-      return typeof verdict === "number" ? refused(verdict) : { ok: true, token: verdict };
-    },
-    verifyLink(token, expected) {
-      const verdict = judgeLink(token, expected);
-      if (typeof verdict === "number") throw refusal(verdict);
-      return verdict;
-    },
+    verify: (token, expected) => orThrow(judge(token, expected, OF_LINK)),
+    tryVerify: (token, expected) => asResult(judge(token, expected, OF_LINK)),
+    verifyWithUncountedCode: (token, expected) => orThrow(judge(token, expected, OF_TOKEN)),
+    tryVerifyWithUncountedCode: (token, expected) => asResult(judge(token, expected, OF_TOKEN)),
+    verifyLink: (token, expected) => orThrow(judgeLink(token, expected)),
     tryVerifyLink(token, expected) {
       const verdict = judgeLink(token, expected);
       return typeof verdict === "number" ? refused(verdict) : { ok: true, link: verdict };
     },
     clockTolerance,
   });
+}
+
+/** What was proven, or else the error. */
+function orThrow<Proven>(verdict: Proven | number): Proven {
+  if (typeof verdict === "number") throw refusal(verdict);
+  return verdict;
+}
+
+function asResult(verdict: VerifiedToken | number): Verification {
+  return typeof verdict === "number" ? refused(verdict) : { ok: true, token: verdict };
 }

@@ -10,7 +10,7 @@ import { makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
 import { type MemoryStoreOptions, makeMemoryStore } from "./memory_store.js";
 import { startNow } from "./start.js";
-import { inspectToken } from "./token.js";
+import { decodeToken } from "./token.js";
 import type { VerifierOptions } from "./types.js";
 import { makeVerifier } from "./verifier.js";
 import module from "./verifier.wasm";
@@ -22,8 +22,8 @@ export function createVerifier(options: VerifierOptions) {
   return makeVerifier(readSharedOptions(started().engine, options));
 }
 
-export function inspect(token: string) {
-  return inspectToken(started().engine, token);
+export function decodeUnverified(token: string) {
+  return decodeToken(started().engine, token);
 }
 
 export function createGuard(options: GuardOptions) {

@@ -70,7 +70,7 @@ test("the package depends on nothing and runs nothing when it is installed", () 
 test("each class of errors is defined once in the package", () => {
   for (const name of readdirSync(join(installed, "dist")).filter((file) => file.endsWith(".js"))) {
     const text = readFileSync(join(installed, "dist", name), "utf8");
-    assert.equal(text.includes('code = "ERR_'), name === "errors.js", name);
+    assert.equal(text.includes('reason = "ERR_'), name === "errors.js", name);
   }
 });
 

@@ -74,7 +74,7 @@ export function drawFacts(token: string, { parts }: Judgement): void {
       "Key id",
       parts.unverifiedKeyId === undefined ? "not in the token" : hexadecimal(parts.unverifiedKeyId),
     ]);
-    facts.push(["Remembered as", hexadecimal(parts.unverifiedId)]);
+    facts.push(["Remembered as", hexadecimal(parts.unverifiedConsumedId)]);
   }
   byId("facts").replaceChildren(
     ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]),

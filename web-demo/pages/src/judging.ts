@@ -1,7 +1,7 @@
 // The checks of docs/FORMAT.md in their order, and which of them a token fails. Done in this page: of v3 everything, with
 // the public key; of v1 and v2 the shape alone, since what is left needs the shared key, which no page may hold.
 
-import { createVerifier, inspect, type PublicVerifier, type UnverifiedToken } from "mailroom-verifier/public";
+import { createVerifier, decodeUnverified, type PublicVerifier, type UnverifiedToken } from "mailroom-verifier/public";
 
 export type Action = "activate" | "recover";
 export type State = "passed" | "failed" | "open";
@@ -48,8 +48,8 @@ function judge(verifier: PublicVerifier, token: string, action: Action): Judgeme
   const started = performance.now();
   const result = verifier.tryVerifyLink(token, { action });
   const microseconds = (performance.now() - started) * 1000;
-  const failed = result.ok ? undefined : (FAILS_AT[result.code] ?? "signature");
-  const words = result.ok ? "Genuine and valid" : `Refused: ${result.code}`;
+  const failed = result.ok ? undefined : (FAILS_AT[result.reason] ?? "signature");
+  const words = result.ok ? "Genuine and valid" : `Refused: ${result.reason}`;
   return { verdict: result.ok ? "good" : "bad", words, checks: upTo(failed), parts, microseconds };
 }
 
@@ -65,7 +65,7 @@ function upTo(failed: (typeof NAMES)[number] | undefined): Check[] {
 
 function onlyShape(parts: UnverifiedToken, token: string): Judgement {
   const started = performance.now();
-  inspect(token);
+  decodeUnverified(token);
   const microseconds = (performance.now() - started) * 1000;
   const key = `a v${parts.version} token needs the shared key, which no page may hold: the edge judges it`;
   const checks: Check[] = [
@@ -83,7 +83,7 @@ function onlyShape(parts: UnverifiedToken, token: string): Judgement {
 
 function partsOf(token: string): UnverifiedToken | undefined {
   try {
-    return inspect(token);
+    return decodeUnverified(token);
   } catch {
     return undefined;
   }

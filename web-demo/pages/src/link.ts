@@ -40,7 +40,7 @@ function judge(token: string, publicKeys: string): Check {
           state: "passed",
           text: `This page has verified it, too, with the public key, in ${microseconds} µs.`,
         }
-      : { state: "failed", text: `This page does not believe it: ${result.code}.` };
+      : { state: "failed", text: `This page does not believe it: ${result.reason}.` };
   } catch {
     return {
       state: "cannot",

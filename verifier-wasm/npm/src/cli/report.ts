@@ -27,7 +27,7 @@ export function report(engine: Engine, keys: readonly LoadedKey[], question: Que
   );
   const status = verdicts[fitting] ?? SIGNATURE;
   const error = status === OK ? undefined : refusal(status);
-  if (error?.code === "ERR_TOKEN_MALFORMED") {
+  if (error?.reason === "ERR_TOKEN_MALFORMED") {
     return answer([["verdict", notValid(error, fault(question) ?? error.message)]]);
   }
 
@@ -57,8 +57,8 @@ function answer(parts: readonly Part[]): Answer {
   return { text: parts.map(([name, value]) => `${name.padEnd(12)}${value}\n`).join(""), genuine: false };
 }
 
-function notValid({ code }: VerificationError, reason: string): string {
-  return `not valid: ${code}: ${reason}`;
+function notValid({ reason }: VerificationError, message: string): string {
+  return `not valid: ${reason}: ${message}`;
 }
 
 const CHARACTERS = [86, 104, 124, 147];

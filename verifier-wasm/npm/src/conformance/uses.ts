@@ -67,7 +67,7 @@ export const ids: Check = async (subject) => {
 
 export const release: Check = async (subject) => {
   const { store } = subject;
-  if (!store.release) return new Skipped("the store has no release; what an effect could not do stays used");
+  if (!store.release) return new Skipped("the store has no release; what a callback could not do stays used");
   const until = later(subject);
   const [id, other] = [freshId(), freshId()];
   demand((await consume(store, other, until)) === true, "an id that nobody had before is denied");

@@ -14,7 +14,7 @@ import {
   type VerifiedToken,
 } from "mailroom-verifier";
 import { type CheckName, checkStore } from "mailroom-verifier/conformance";
-import type { RedemptionError, RedemptionErrorCode, VerificationError } from "mailroom-verifier/errors";
+import type { RedemptionError, RedemptionReason, VerificationError } from "mailroom-verifier/errors";
 import * as publicEntry from "mailroom-verifier/public";
 import { createDurableObjectStore, UsedToken } from "mailroom-verifier/stores/durable-object";
 import { createPostgresStore, type TABLE } from "mailroom-verifier/stores/postgres";
@@ -40,7 +40,7 @@ same<typeof link.expiresAt, number>(true);
 same<typeof link.action, Action>(true);
 // @ts-expect-error a link is judged without its code
 verifier.verifyLink(token, { action: "recover", code: "01234" });
-same<ReturnType<typeof link.withCode>, VerifiedToken>(true);
+same<ReturnType<typeof link.withUncountedCode>, VerifiedToken>(true);
 same<ReturnType<typeof verifier.tryVerifyLink>, LinkVerification>(true);
 // @ts-expect-error of a link the code is not proven
 const proven: VerifiedToken = link;
@@ -59,8 +59,8 @@ const guard: Guard = createGuard({
 });
 same<Awaited<ReturnType<typeof plain>>, VerifiedToken>(true);
 const plain = () => guard.redeem(token, { action: "activate" });
-const withEffect = () => guard.redeem(token, { action: "recover", code: "01234" }, async () => 5);
-same<Awaited<ReturnType<typeof withEffect>>, number>(true);
+const withCallback = () => guard.redeem(token, { action: "recover", code: "01234" }, async () => 5);
+same<Awaited<ReturnType<typeof withCallback>>, number>(true);
 const redeemed = await guard.tryRedeem(token, { action: "activate", expiresAt: 5 }, () => "done");
 if (redeemed.ok) {
   same<typeof redeemed.result, string>(true);
@@ -68,7 +68,7 @@ if (redeemed.ok) {
 } else {
   same<typeof redeemed, RefusedRedemption>(true);
   same<typeof redeemed.error, VerificationError | RedemptionError>(true);
-  redeemed.code satisfies RedemptionErrorCode | VerificationError["code"];
+  redeemed.reason satisfies RedemptionReason | VerificationError["reason"];
 }
 // @ts-expect-error a store is required
 createGuard({ verifier });
@@ -82,7 +82,7 @@ const publicVerifier = publicEntry.createVerifier({ keys: "mrpk_", accept: ["v3"
 createGuard({
   verifier: publicVerifier,
   store,
-  checkCode: async (found, code) => found.id.length > code.length,
+  checkCode: async (found, code) => found.consumedId.length > code.length,
 });
 publicEntry.createGuard({ verifier: publicVerifier, store });
 same<
@@ -111,4 +111,4 @@ new UsedToken({ storage: {} }).alarm();
 const { passed, checks } = await checkStore({ store, small: store, unreachable: store });
 same<typeof passed, boolean>(true);
 same<(typeof checks)[number]["name"], CheckName>(true);
-void [proven, plain, withEffect];
+void [proven, plain, withCallback];

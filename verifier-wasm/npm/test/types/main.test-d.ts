@@ -4,10 +4,9 @@ import {
   type Action,
   type Bytes,
   createVerifier,
-  type Expectation,
+  decodeUnverified,
   type ExpectedActivation,
   type ExpectedRecovery,
-  inspect,
   type Refused,
   type SharedKey,
   type UnverifiedToken,
@@ -21,7 +20,7 @@ import * as errors from "mailroom-verifier/errors";
 import {
   TokenMalformedError,
   VerificationError,
-  type VerificationErrorCode,
+  type VerificationReason,
   VerifierError,
 } from "mailroom-verifier/errors";
 
@@ -55,7 +54,9 @@ same<typeof verified.expiresAt, number | undefined>(true);
 same<typeof verified.action, Action>(true);
 same<Action, "activate" | "recover">(true);
 same<typeof verified.secret, Uint8Array<ArrayBuffer>>(true);
-same<typeof verified.id, Uint8Array<ArrayBuffer>>(true);
+same<typeof verified.consumedId, Uint8Array<ArrayBuffer>>(true);
+verifier.verifyWithUncountedCode(token, { action: "recover", code: "01234" });
+// @ts-expect-error a code is compared where its tries are counted
 verifier.verify(token, { action: "recover", code: "01234" });
 // @ts-expect-error nothing can be changed
 verified.secret = bytes;
@@ -65,30 +66,32 @@ verifier.verify(token, {});
 verifier.verify(token, { action: "activation" });
 // @ts-expect-error a recovery has a code
 verifier.verify(token, { action: "recover" });
+// @ts-expect-error a recovery has a code
+verifier.tryVerifyWithUncountedCode(token, { action: "recover" });
 // @ts-expect-error an activation has none
 verifier.verify(token, { action: "activate", code: "01234" });
 // @ts-expect-error a code is text, so that 01234 keeps its zero
-verifier.verify(token, { action: "recover", code: 1234 });
+verifier.verifyWithUncountedCode(token, { action: "recover", code: 1234 });
 // @ts-expect-error a misspelt option
-verifier.verify(token, { action: "recover", code: "01234", cod: "" });
+verifier.verifyWithUncountedCode(token, { action: "recover", code: "01234", cod: "" });
 // @ts-expect-error a parameter that may be missing
 verifier.verify(maybe, { action: "activate" });
-verifier.verify(maybe ?? "", { action: "activate" } satisfies Expectation);
+verifier.verify(maybe ?? "", { action: "activate" } satisfies ExpectedActivation);
 
-same<Expectation, ExpectedActivation | ExpectedRecovery>(true);
 same<Verification, Verified | Refused>(true);
 same<SharedKey, string | Uint8Array>(true);
 same<Bytes, Uint8Array<ArrayBuffer>>(true);
-verifier.verify(token, { action: "activate", code: undefined });
+const recovery: ExpectedRecovery = { action: "recover", code: "01234" };
+verifier.tryVerifyWithUncountedCode(token, recovery);
 // @ts-expect-error a code that may be missing
-verifier.verify(token, { action: "recover", code: token as string | undefined });
+verifier.verifyWithUncountedCode(token, { action: "recover", code: token as string | undefined });
 // @ts-expect-error an action that nobody has looked at
 verifier.verify(token, { action: token });
 // @ts-expect-error a verifier cannot be changed
 verifier.verify = verifier.tryVerify;
 
 const { verify, tryVerify } = verifier;
-verify(token, { action: "activate" }).id.byteLength;
+verify(token, { action: "activate" }).consumedId.byteLength;
 
 const result = tryVerify(token, { action: "activate" });
 same<typeof result, Verification>(true);
@@ -99,12 +102,12 @@ if (result.ok) {
   // @ts-expect-error what is genuine has no error
   result.error;
 } else {
-  same<typeof result.code, VerificationErrorCode>(true);
+  same<typeof result.reason, VerificationReason>(true);
   same<typeof result.error, VerificationError>(true);
   // @ts-expect-error what was refused has no token
   result.token;
-  const { code } = result;
-  switch (code) {
+  const { reason } = result;
+  switch (reason) {
     case "ERR_TOKEN_MALFORMED":
     case "ERR_TOKEN_SIGNATURE":
     case "ERR_TOKEN_ACTION":
@@ -116,24 +119,24 @@ if (result.ok) {
     case "ERR_CODE_MALFORMED":
       break;
     default:
-      code satisfies never;
+      reason satisfies never;
   }
 }
 
-const shown = inspect(token);
+const shown = decodeUnverified(token);
 same<typeof shown, UnverifiedToken>(true);
 same<typeof shown.verified, false>(true);
 same<typeof shown.version, 1 | 2 | 3>(true);
 same<typeof shown.unverifiedExpiresAt, number | undefined>(true);
 same<typeof shown.unverifiedSecret, Bytes>(true);
 same<typeof shown.unverifiedSignature, Bytes>(true);
-same<typeof shown.unverifiedId, Bytes>(true);
+same<typeof shown.unverifiedConsumedId, Bytes>(true);
 // @ts-expect-error the name says that nothing is proven
 shown.secret;
 // @ts-expect-error what is not verified does not pass for what is
 const forged: VerifiedToken = shown;
 // @ts-expect-error nor does anything that only looks like it
-const imitation: VerifiedToken = { version: 1, action: "activate", secret: bytes, id: bytes };
+const imitation: VerifiedToken = { version: 1, action: "activate", secret: bytes, consumedId: bytes };
 // @ts-expect-error a verified token is made by a verifier only
 const made: VerifiedToken = new (verified.constructor as new () => VerifiedToken)("x");
 void [forged, imitation, made];
@@ -141,25 +144,25 @@ void [forged, imitation, made];
 try {
   verify(token, { action: "activate" });
 } catch (error) {
-  if (error instanceof TokenMalformedError) same<typeof error.code, "ERR_TOKEN_MALFORMED">(true);
-  if (error instanceof VerificationError) same<typeof error.code, VerificationErrorCode>(true);
-  if (error instanceof VerifierError) same<typeof error.code, string>(true);
+  if (error instanceof TokenMalformedError) same<typeof error.reason, "ERR_TOKEN_MALFORMED">(true);
+  if (error instanceof VerificationError) same<typeof error.reason, VerificationReason>(true);
+  if (error instanceof VerifierError) same<typeof error.reason, string>(true);
 }
 
-same<typeof errors.TokenMalformedError.code, "ERR_TOKEN_MALFORMED">(true);
-same<typeof errors.TokenSignatureError.code, "ERR_TOKEN_SIGNATURE">(true);
-same<typeof errors.CodeUncheckableError.code, "ERR_CODE_UNCHECKABLE">(true);
-same<typeof errors.CodeRequiredError.code, "ERR_CODE_REQUIRED">(true);
-same<typeof errors.CodeMalformedError.code, "ERR_CODE_MALFORMED">(true);
-same<typeof errors.InvalidArgumentError.code, "ERR_INVALID_ARGUMENT">(true);
-same<typeof errors.KeyInvalidError.code, "ERR_KEY_INVALID">(true);
-same<typeof errors.SecretInBrowserError.code, "ERR_SECRET_IN_BROWSER">(true);
-same<typeof errors.WasmUnavailableError.code, "ERR_WASM_UNAVAILABLE">(true);
+same<typeof errors.TokenMalformedError.reason, "ERR_TOKEN_MALFORMED">(true);
+same<typeof errors.TokenSignatureError.reason, "ERR_TOKEN_SIGNATURE">(true);
+same<typeof errors.CodeUncheckableError.reason, "ERR_CODE_UNCHECKABLE">(true);
+same<typeof errors.CodeRequiredError.reason, "ERR_CODE_REQUIRED">(true);
+same<typeof errors.CodeMalformedError.reason, "ERR_CODE_MALFORMED">(true);
+same<typeof errors.InvalidArgumentError.reason, "ERR_INVALID_ARGUMENT">(true);
+same<typeof errors.KeyInvalidError.reason, "ERR_KEY_INVALID">(true);
+same<typeof errors.SecretInBrowserError.reason, "ERR_SECRET_IN_BROWSER">(true);
+same<typeof errors.WasmUnavailableError.reason, "ERR_WASM_UNAVAILABLE">(true);
 const handmade: VerifierError = new errors.KeyInvalidError("message", { cause: token });
 // @ts-expect-error a wrong key is not the visitor's fault
 const visitors: VerificationError = handmade;
-// @ts-expect-error the base has no code of its own
+// @ts-expect-error the base has no reason of its own
 new errors.VerifierError("message");
-// @ts-expect-error a code never changes
-handmade.code = "ERR_KEY_INVALID";
+// @ts-expect-error a reason never changes
+handmade.reason = "ERR_KEY_INVALID";
 void visitors;

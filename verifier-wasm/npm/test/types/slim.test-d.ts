@@ -6,7 +6,7 @@ import module from "mailroom-verifier/verifier.wasm";
 
 const loaded: VerifierModule = instantiate(module);
 const verifier: Verifier = loaded.createVerifier({ keys: "" });
-instantiate(new WebAssembly.Instance(module)).inspect("").unverifiedSecret.byteLength;
+instantiate(new WebAssembly.Instance(module)).decodeUnverified("").unverifiedSecret.byteLength;
 verifier.verify("", { action: "activate" });
 // The language's type of a module has no properties, so that only these can be refused.
 // @ts-expect-error a module is required

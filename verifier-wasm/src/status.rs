@@ -58,7 +58,9 @@ mod tests {
         let classes = refusals.split(|character: char| !character.is_alphanumeric());
         let reasons: Vec<&str> = classes
             .filter(|word| word.ends_with("Error"))
-            .map(|class| between(between(errors, &format!("export class {class} "), "}"), "reason = \"", "\""))
+            .map(|class| {
+                between(between(errors, &format!("export class {class} "), "}"), "reason = \"", "\"")
+            })
             .collect();
 
         let refused = [

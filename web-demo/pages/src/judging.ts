@@ -1,7 +1,12 @@
 // The checks of docs/FORMAT.md in their order, and which of them a token fails. Done in this page: of v3 everything, with
 // the public key; of v1 and v2 the shape alone, since what is left needs the shared key, which no page may hold.
 
-import { createVerifier, decodeUnverified, type PublicVerifier, type UnverifiedToken } from "mailroom-verifier/public";
+import {
+  createVerifier,
+  decodeUnverified,
+  type PublicVerifier,
+  type UnverifiedToken,
+} from "mailroom-verifier/public";
 
 export type Action = "activate" | "recover";
 export type State = "passed" | "failed" | "open";

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use tokio::time::sleep_until;
 
 use crate::batcher::Batcher;
-use crate::complaints::{Complaints, NAMED, listed, withheld};
+use crate::complaints::{Complaints, NAMED, ids, listed, withheld};
 use crate::config::CollectSettings;
 use crate::connection::Connection;
 use crate::line::{Line, LineFormat};
@@ -257,9 +257,10 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             Attended::Done(Err(error)) => self.lost(&error),
             Attended::Done(Ok(lost)) if !lost.is_empty() => {
                 tracing::warn!(
-                    "{} batches took so long that somebody else has their tokens now; what the reader says of them is \
-                     ignored",
-                    lost.len()
+                    event = "batches_lost",
+                    count = lost.len(),
+                    "batches took so long that somebody else has their tokens now; what the reader says of them is \
+                     ignored"
                 );
                 self.outbox.forget(&lost);
                 // What else was not begun is as old, and is better judged again.
@@ -289,9 +290,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             Attended::Done(Err(QueueError::Superseded(reason))) => return Err(CollectError::Queue(reason)),
             Attended::Done(Err(error)) => self.lost(&error),
             Attended::Done(Ok(claim)) => {
-                if let Some(sentence) = self.connection.worked(Instant::now()) {
-                    tracing::info!("{sentence}");
-                }
+                self.connection.worked(Instant::now());
                 self.more = claim.batches.len() == want.batches;
                 self.batcher.looked(claim.waiting, claim.batches.len(), Instant::now());
                 if again {
@@ -322,8 +321,14 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         } else {
             (usize::MAX, 0)
         };
-        let (count, list) = (passed.len(), listed(passed, named));
-        tracing::warn!("{count} tokens are passed and get no mail: {list}{}", withheld(others));
+        tracing::warn!(
+            event = "tokens_passed",
+            reason = %listed(passed, named),
+            count = passed.len(),
+            ids = ?ids(passed, named),
+            withheld = withheld(others),
+            "tokens are passed and get no mail"
+        );
     }
 
     /// Takes back what was sent and not begun, so that it is judged again or left to another collector.
@@ -334,7 +339,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     fn release(&mut self, batches: &[BatchId]) {
         if !batches.is_empty() {
-            tracing::debug!("{} lines were taken back before the reader read them", batches.len());
+            tracing::debug!(
+                event = "lines_taken_back",
+                count = batches.len(),
+                "lines were taken back before the reader read them"
+            );
             self.queue.release(batches);
             self.more = true;
         }
@@ -342,9 +351,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     fn lost(&mut self, error: &QueueError) {
         self.recall();
-        if let Some(sentence) = self.connection.lost(error, Instant::now()) {
-            tracing::warn!("{sentence}");
-        }
+        self.connection.lost(error, Instant::now());
     }
 
     fn note_hints(&mut self) {

@@ -35,9 +35,14 @@ impl Complaints {
     }
 }
 
-/// What a line says at its end of those that were not written.
-pub fn withheld(lines: usize) -> String {
-    if lines == 0 { String::new() } else { format!(" ({lines} more such lines were not logged)") }
+/// The field of a line that counts those that were not written.
+pub fn withheld(lines: usize) -> Option<usize> {
+    (lines > 0).then_some(lines)
+}
+
+/// The ids of tokens, of which at most `most` are named.
+pub fn ids<R>(tokens: &[(i64, R)], most: usize) -> Vec<i64> {
+    tokens.iter().take(most).map(|(id, _)| *id).collect()
 }
 
 /// Tokens with the reason for each, of which at most `most` are named.
@@ -49,7 +54,8 @@ pub fn listed<R: Display>(tokens: &[(i64, R)], most: usize) -> String {
         write!(list, "{separator}token {id}: {reason}").ok();
     }
     if let others @ 1.. = tokens.len().saturating_sub(most) {
-        write!(list, "; and {others} others").ok();
+        let others = if others == 1 { "1 other".to_owned() } else { format!("{others} others") };
+        write!(list, "; and {others}").ok();
     }
     list
 }
@@ -63,7 +69,7 @@ mod tests {
         let tokens = [(4, "no"), (7, "never"), (9, "no")];
         assert_eq!(listed(&tokens, 3), "token 4: no; token 7: never; token 9: no");
         assert_eq!(listed(&tokens, 1), "token 4: no; and 2 others");
-        assert_eq!(withheld(0) + &withheld(3), " (3 more such lines were not logged)");
+        assert_eq!(listed(&tokens, 2), "token 4: no; token 7: never; and 1 other");
     }
 
     #[test]

@@ -88,7 +88,7 @@ struct Listening {
 impl Listening {
     async fn run(self, mut attendant: Option<Attendant>) -> Infallible {
         let mut backoff = Backoff::default();
-        let mut outage = Outage::of(&format!("listening on `{}`", self.channel));
+        let mut outage = Outage::of("listening");
         loop {
             let connecting = Box::pin(self.connect());
             let cause = match while_refusing(attendant.as_mut(), connecting).await {
@@ -102,9 +102,7 @@ impl Listening {
                 }
                 Err(cause) => cause,
             };
-            if let Some(sentence) = outage.failed(&cause, Instant::now()) {
-                tracing::warn!("{sentence}");
-            }
+            outage.failed(&cause, Instant::now());
             while_refusing(attendant.as_mut(), sleep(backoff.pause())).await;
         }
     }
@@ -143,8 +141,9 @@ impl Listening {
         }
         // Only now, when nothing can be missed any more, is it time to look for what was.
         self.hints.send_modify(|count| *count += 1);
-        let again = outage.over(Instant::now());
-        tracing::info!("{}", again.unwrap_or_else(|| format!("listening on `{}`", self.channel)));
+        if !outage.over(Instant::now()) {
+            tracing::info!(event = "listening", "listening on `{}`", self.channel);
+        }
         let questions = async {
             loop {
                 sleep(self.question_interval).await;

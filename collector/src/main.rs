@@ -83,7 +83,7 @@ async fn run(command: Command) -> ExitCode {
         Command::Collect(arguments) => match Box::pin(collect::run(&arguments)).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) if !error.is_setting() => {
-                tracing::error!("{error}");
+                tracing::error!(event = "failed", reason = %error, "ending");
                 error.exit_code()
             }
             Err(error) => failed(&error, error.exit_code()),

@@ -1,10 +1,6 @@
-//! Says that something is away, once a change and not once an attempt.
-//!
-//! Pure policy: the caller passes the time in and writes the log line.
+//! Logs that something is away, once a change and not once an attempt. The caller passes the time in.
 
 use std::time::{Duration, Instant};
-
-use crate::config::Span;
 
 /// Another cause within this time is not worth a line: while a server starts, causes alternate.
 const QUIET: Duration = Duration::from_secs(10);
@@ -15,7 +11,7 @@ const REMINDER: Duration = Duration::from_secs(60);
 /// What is known of an outage.
 #[derive(Debug)]
 pub struct Outage {
-    activity: String,
+    activity: &'static str,
     standing: Option<Standing>,
 }
 
@@ -28,16 +24,33 @@ struct Standing {
 
 impl Outage {
     /// None yet of an activity, such as "listening".
-    pub fn of(activity: &str) -> Self {
-        Self { activity: activity.to_owned(), standing: None }
+    pub fn of(activity: &'static str) -> Self {
+        Self { activity, standing: None }
     }
 
-    /// An attempt failed. Returns a sentence if that is news.
-    pub fn failed(&mut self, cause: &str, now: Instant) -> Option<String> {
-        let activity = &self.activity;
+    /// An attempt failed. That is logged if it is news.
+    pub fn failed(&mut self, cause: &str, now: Instant) {
+        let activity = self.activity;
+        let Some(lasted) = self.failure(cause, now) else { return };
+        let still = if lasted.is_zero() { "" } else { "still " };
+        let lasted_ms = milliseconds(lasted);
+        tracing::warn!(event = "outage", activity, reason = %cause, lasted_ms, "{still}not {activity}, trying again");
+    }
+
+    /// An attempt succeeded. That is logged if there was an outage; answers whether there was.
+    pub fn over(&mut self, now: Instant) -> bool {
+        let Some(standing) = self.standing.take() else { return false };
+        let activity = self.activity;
+        let lasted_ms = milliseconds(now.duration_since(standing.since));
+        tracing::info!(event = "outage_over", activity, lasted_ms, "{activity} again");
+        true
+    }
+
+    /// How long the outage has lasted if that is to be said now.
+    fn failure(&mut self, cause: &str, now: Instant) -> Option<Duration> {
         let Some(standing) = &mut self.standing else {
             self.standing = Some(Standing { since: now, said: now, cause: cause.to_owned() });
-            return Some(format!("not {activity}: {cause}; trying again"));
+            return Some(Duration::ZERO);
         };
         let silence = now.duration_since(standing.said);
         let is_news = standing.cause != cause && silence >= QUIET;
@@ -46,23 +59,12 @@ impl Outage {
         }
         standing.said = now;
         cause.clone_into(&mut standing.cause);
-        let lasting = whole_seconds(now.duration_since(standing.since));
-        Some(format!("still not {activity}, for {lasting} now: {cause}; trying again"))
-    }
-
-    /// An attempt succeeded. Returns a sentence if there was an outage.
-    pub fn over(&mut self, now: Instant) -> Option<String> {
-        let lasting = now.duration_since(self.standing.take()?.since);
-        Some(if lasting < Duration::from_secs(1) {
-            format!("{} again, after less than a second", self.activity)
-        } else {
-            format!("{} again, after {}", self.activity, whole_seconds(lasting))
-        })
+        Some(now.duration_since(standing.since))
     }
 }
 
-fn whole_seconds(span: Duration) -> Span {
-    Span(Duration::from_secs(span.as_secs()))
+fn milliseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -74,32 +76,22 @@ mod tests {
         let start = Instant::now();
         let seconds = Duration::from_secs;
         let mut outage = Outage::of("listening");
-        assert_eq!(outage.over(start), None);
+        assert!(!outage.over(start));
         let said: Vec<_> =
-            (0..=130).filter_map(|second| outage.failed("refused", start + seconds(second))).collect();
-        assert_eq!(
-            said,
-            [
-                "not listening: refused; trying again",
-                "still not listening, for 1m now: refused; trying again",
-                "still not listening, for 2m now: refused; trying again",
-            ]
-        );
-        assert_eq!(outage.over(start + seconds(131)).as_deref(), Some("listening again, after 131s"));
-        assert_eq!(outage.over(start + seconds(132)), None);
-        assert!(outage.failed("refused", start + seconds(133)).is_some());
-        let over = outage.over(start + seconds(133) + Duration::from_millis(999));
-        assert_eq!(over.as_deref(), Some("listening again, after less than a second"));
+            (0..=130).filter_map(|second| outage.failure("refused", start + seconds(second))).collect();
+        assert_eq!(said, [0, 60, 120].map(seconds));
+        assert!(outage.over(start + seconds(131)));
+        assert!(!outage.over(start + seconds(132)));
+        assert_eq!(outage.failure("refused", start + seconds(133)), Some(Duration::ZERO));
     }
 
     #[test]
     fn another_cause_is_said_after_a_while() {
         let start = Instant::now();
         let mut outage = Outage::of("listening");
-        assert!(outage.failed("refused", start).is_some());
-        assert_eq!(outage.failed("starting up", start + Duration::from_secs(9)), None);
-        let said = outage.failed("starting up", start + QUIET);
-        assert_eq!(said.as_deref(), Some("still not listening, for 10s now: starting up; trying again"));
-        assert_eq!(outage.failed("starting up", start + 2 * QUIET), None);
+        assert_eq!(outage.failure("refused", start), Some(Duration::ZERO));
+        assert_eq!(outage.failure("starting up", start + Duration::from_secs(9)), None);
+        assert_eq!(outage.failure("starting up", start + QUIET), Some(QUIET));
+        assert_eq!(outage.failure("starting up", start + 2 * QUIET), None);
     }
 }

@@ -56,10 +56,18 @@ pub fn on_signals() -> io::Result<Signals> {
     let sender = Arc::clone(&stop);
     let task = tokio::spawn(async move {
         let name = either(&mut terminate, &mut interrupt).await;
-        tracing::info!("{name}: finishing what is on its way to the reader; a second signal ends at once");
+        tracing::info!(
+            event = "stop_requested",
+            signal = name,
+            "finishing what is on its way to the reader; a second signal ends at once"
+        );
         sender.send_replace(true);
         let name = either(&mut terminate, &mut interrupt).await;
-        tracing::warn!("{name} again: ending at once; lines that the reader has not taken go out again");
+        tracing::warn!(
+            event = "stop_forced",
+            signal = name,
+            "ending at once; lines that the reader has not taken go out again"
+        );
         sink::kill_running_sender();
         process::exit(1);
     });

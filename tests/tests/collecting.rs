@@ -210,7 +210,7 @@ async fn the_log_is_json_on_request_and_shows_no_secrets_and_no_addresses() -> R
     for line in log.lines() {
         let line: serde_json::Value = serde_json::from_str(line)?;
         assert!(line["timestamp"].is_string() && line["level"].is_string(), "{line}");
-        assert!(line["fields"]["message"].is_string(), "{line}");
+        assert!(line["message"].is_string() && line["event"].is_string(), "{line}");
     }
     for item in &items {
         for secret in [&item.email, &item.login, &item.token, &item.token[..43]] {

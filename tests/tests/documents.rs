@@ -1,5 +1,6 @@
 //! The commands of the documents work as they stand.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,6 +75,41 @@ fn every_command_of_the_documents_succeeds() -> Result<()> {
     }
     // A block in a fence that is spelt otherwise would be left out in silence.
     ensure!(followed == 6, "{followed} blocks of commands were found in the documents, not 6");
+    Ok(())
+}
+
+/// The events that the collector's sources name.
+fn events_of(folder: &Path) -> Result<BTreeSet<String>> {
+    let mut events = BTreeSet::new();
+    for entry in folder.read_dir()? {
+        let path = entry?.path();
+        if path.is_dir() {
+            events.append(&mut events_of(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path)?;
+            let named = text.split("event = \"").skip(1).filter_map(|rest| rest.split('"').next());
+            events.extend(named.filter(|event| *event != "test").map(str::to_owned));
+            for call in ["error!(", "warn!(", "info!(", "debug!("].map(|level| format!("tracing::{level}")) {
+                let mut fields = text.split(&call).skip(1).map(str::trim_start);
+                ensure!(fields.all(|fields| fields.starts_with("event")), "no event in {}", path.display());
+            }
+        }
+    }
+    Ok(events)
+}
+
+#[test]
+fn every_event_of_the_log_is_documented() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let document = std::fs::read_to_string(root.join("docs/OPERATIONS.md"))?;
+    let events = events_of(&root.join("collector/src"))?;
+    ensure!(events.len() > 20, "only {events:?} were found");
+    for event in events {
+        ensure!(
+            document.contains(&format!("`{event}`")),
+            "docs/OPERATIONS.md does not name the event {event}"
+        );
+    }
     Ok(())
 }
 

@@ -67,7 +67,7 @@ fn change_keys(
         items.extend(lines.next_items(count - items.len())?);
         fs::write(file, format!("# change {change}\n{}\n{}\n", pair[1][0], pair[0][0]))?;
         collector.signal(Signal::HUP)?;
-        collector.wait_for_log("read 2 keys", change + 1)?;
+        collector.wait_for_log("the first one signs from now on count=2", change + 1)?;
         changed.send_replace(change + 1);
     }
     let expected = usize::try_from(ACCOUNTS)?;

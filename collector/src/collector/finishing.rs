@@ -27,12 +27,17 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             let recorded = timeout(limit, self.settle_finally()).await.is_ok_and(|settled| settled);
             if !recorded {
                 tracing::warn!(
+                    event = "settlement_lost",
                     "the database could not be told what the reader took last; that goes out again"
                 );
             }
         }
         if left > 0 {
-            tracing::warn!("the reader has not taken {left} lines; their tokens go out again");
+            tracing::warn!(
+                event = "lines_left",
+                count = left,
+                "the reader has not taken all lines; their tokens go out again"
+            );
         }
     }
 

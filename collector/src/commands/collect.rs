@@ -1,26 +1,29 @@
 //! `mailroom collect`: signs the tokens of a queue and hands them to the reader of standard output.
 
+use std::env;
 use std::future::{Future, pending};
 use std::io;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::Args as _;
 use mailroom_verifier_core::{Signer, Version};
 use tokio::sync::watch;
 
 use crate::collector::{CollectError, Collector};
 use crate::config::{
-    CollectFlags, CollectSettings, DATABASE_URL, QueueKind, SettingError, Wake, process_variables,
-    set_variable,
+    CollectFlags, CollectSettings, DATABASE_URL, QueueKind, SettingError, Span, Wake, process_variables,
+    set_variable, unknown_variables,
 };
 use crate::keys::{KeyError, KeySource, Use};
 use crate::listener::Listener;
+use crate::migrate::MIGRATIONS;
 use crate::postgres::{ConnectionSettings, ProcessEnvironment, SettingsError};
 use crate::queue::{CursorQueue, DeliveriesQueue, EitherQueue, Intervals};
 use crate::retention::Pruner;
 use crate::shutdown;
-use crate::sink::{Sender, StartError, Stdout};
+use crate::sink::{Sender, SenderCommand, StartError, Stdout};
 use crate::sleeper::{self, Sleeper};
 use crate::telemetry;
 
@@ -89,7 +92,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
         Some(command) => Destination::Sender(Box::new(Sender::new(command.clone(), settings.sender_timeout))),
         None => Destination::Stdout(Stdout::start()?),
     };
-    tracing::info!("{}", introduction(&settings, keys.count()));
+    introduce(&settings, &connection, keys.count());
     let queue = match settings.queue_kind {
         QueueKind::Cursor => {
             let intervals = Intervals { poll: settings.poll_interval, reread: settings.healthcheck_interval };
@@ -134,7 +137,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
         }
     };
     alongside(task_ended, || _ = stop.send_replace(true), collecting).await?;
-    tracing::info!("ended");
+    tracing::info!(event = "ended", "ended");
     Ok(())
 }
 
@@ -145,21 +148,52 @@ enum Destination {
     Sender(Box<Sender>),
 }
 
-/// What somebody who reads a log wants to know first.
-fn introduction(settings: &CollectSettings, keys: usize) -> String {
-    let reader = match &settings.sender {
-        Some(command) => format!("the sender `{}`", command.name()),
-        None => "standard output".to_owned(),
-    };
-    format!(
-        "mailroom {}: {} tokens of the queue kind `{}` go to {reader} as {} lines of at most {}; {keys} {}",
-        env!("CARGO_PKG_VERSION"),
-        settings.token_format,
-        settings.queue_kind.name(),
-        settings.line_format.name(),
-        settings.batch_limit,
-        if keys == 1 { "key" } else { "keys" },
-    )
+/// What somebody who reads a log wants to know first: the versions, and every setting that is no secret, by the name of its
+/// variable.
+fn introduce(settings: &CollectSettings, connection: &ConnectionSettings, keys: usize) {
+    for (name, nearest) in unknown_variables(&names_of_flags(), env::vars_os().map(|(name, _)| name)) {
+        tracing::warn!(
+            event = "unknown_variable",
+            name,
+            nearest,
+            "a variable of the environment is no setting"
+        );
+    }
+    let CollectSettings { deliveries, .. } = settings;
+    tracing::info!(
+        event = "started",
+        version = env!("CARGO_PKG_VERSION"),
+        schema = MIGRATIONS.last().map(|migration| migration.version),
+        database = %connection,
+        keys,
+        token_format = %settings.token_format,
+        queue_kind = settings.queue_kind.name(),
+        queue_name = settings.queue_name,
+        channel_name = settings.channel,
+        batch_limit = settings.batch_limit,
+        batch_timeout = %Span(settings.batch_timeout),
+        poll_interval = %Span(settings.poll_interval),
+        wake = settings.wake.name(),
+        healthcheck_interval = %Span(settings.healthcheck_interval),
+        prefetch = %settings.prefetch,
+        line_format = settings.line_format.name(),
+        sender = settings.sender.as_ref().map(SenderCommand::name),
+        sender_timeout = %Span(settings.sender_timeout),
+        lease = %Span(settings.lease),
+        max_attempts = deliveries.max_attempts,
+        backoff = %Span(deliveries.backoff),
+        min_lifetime = %Span(deliveries.min_lifetime),
+        retention = %settings.retention.map_or_else(|| "off".to_owned(), |age| Span(age).to_string()),
+        log_format = settings.log_format.name(),
+        log_level = settings.log_level.name(),
+        "the collector starts"
+    );
+}
+
+/// Of all flags of the command.
+fn names_of_flags() -> Vec<String> {
+    let command = Arguments::augment_args(clap::Command::new("collect"));
+    command.get_arguments().filter_map(|flag| flag.get_long().map(str::to_owned)).collect()
 }
 
 /// The hints of nobody, who ends before he has given any.
@@ -210,19 +244,23 @@ fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer
     match source {
         KeySource::Environment { .. } => {
             tracing::warn!(
+                event = "keys_kept",
                 "SIGHUP: nothing to read again, the key came from the environment of this process"
             );
         }
         KeySource::File(path) => match load() {
             Ok((new, count)) => {
                 signer.send_replace(Arc::new(new));
-                let keys = if count == 1 { "1 key".to_owned() } else { format!("{count} keys") };
                 tracing::info!(
-                    "SIGHUP: read {keys} from {}; the first one signs from now on",
-                    path.display()
+                    event = "keys_read",
+                    count,
+                    key_file = %path.display(),
+                    "SIGHUP: the keys were read, and the first one signs from now on"
                 );
             }
-            Err(error) => tracing::error!("SIGHUP: {error}; the keys in use stay"),
+            Err(error) => {
+                tracing::error!(event = "keys_kept", reason = %error, "SIGHUP: the keys in use stay");
+            }
         },
     }
 }

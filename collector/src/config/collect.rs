@@ -1,6 +1,7 @@
 //! The settings of `mailroom collect`.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -119,6 +120,16 @@ impl QueueKind {
     }
 }
 
+impl Wake {
+    /// As the setting spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hint => "hint",
+            Self::Poll => "poll",
+        }
+    }
+}
+
 /// How many batches may be on their way to the reader at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefetch {
@@ -126,6 +137,16 @@ pub enum Prefetch {
     Auto,
     /// This many, however slow the reader is.
     Batches(usize),
+}
+
+/// As the setting spells it.
+impl fmt::Display for Prefetch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => formatter.write_str("auto"),
+            Self::Batches(count) => count.fmt(formatter),
+        }
+    }
 }
 
 impl CollectSettings {

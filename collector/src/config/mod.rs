@@ -6,6 +6,7 @@
 mod collect;
 mod deliveries;
 mod flags;
+mod unknown;
 mod value;
 
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use mailroom_verifier_core::Version;
 pub use collect::{CollectSettings, Prefetch, QueueKind, Wake, retention};
 pub use deliveries::{DeliveryFlags, DeliverySettings};
 pub use flags::CollectFlags;
+pub use unknown::unknown_variables;
 pub use value::{NotAllowed, Span};
 
 /// The variable that says which database to connect to. It may hold a password, so there is no flag for it.

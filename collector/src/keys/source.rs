@@ -203,6 +203,7 @@ fn load_file(path: &Path) -> Result<Keys, KeyError> {
     // Refusing, as ssh does, would stop containers whose secrets are mounted with fixed modes.
     if is_exposed && keys.iter().any(Key::is_secret) {
         tracing::warn!(
+            event = "key_file_exposed",
             "the key file {} can be read by every user of this machine; `chmod o= {0}` keeps it private",
             path.display()
         );

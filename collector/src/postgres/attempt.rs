@@ -216,7 +216,7 @@ impl Attempt<'_> {
             Ok(Some(password)) => (Some(password), format!("the password came from {}", file.display())),
             Ok(None) => (None, format!("{nowhere} or, for this server, in {}", file.display())),
             Err(fault) => {
-                tracing::warn!("{fault}");
+                tracing::warn!(event = "password_file_unusable", "{fault}");
                 (None, fault.to_string())
             }
         }

@@ -107,7 +107,7 @@ impl std::fmt::Debug for Connection {
 
 fn log(notice: &DbError) {
     let (severity, code) = (notice.severity(), notice.code().code());
-    tracing::debug!(severity, code, "the server says: {}", notice.message());
+    tracing::debug!(event = "notice", severity, code, reason = %notice.message(), "the server says");
 }
 
 /// Asks the server to break off what a session is doing, over a connection of its own.

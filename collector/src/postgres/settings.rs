@@ -138,6 +138,7 @@ impl ConnectionSettings {
             && let Some((origin, _)) = values.bytes("sslrootcert")
         {
             tracing::warn!(
+                event = "setting_without_effect",
                 "{origin} has no effect with sslmode={}: to verify the server, set sslmode=verify-full",
                 self.tls.mode
             );

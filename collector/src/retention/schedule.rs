@@ -32,8 +32,10 @@ impl Pruner {
             loop {
                 if let Err(cause) = run(&connection, age).await {
                     tracing::warn!(
-                        "what is older than {} is not pruned from the log of hand-overs: {cause}; trying again in an hour",
-                        Span(age)
+                        event = "prune_failed",
+                        reason = %cause,
+                        older_than = %Span(age),
+                        "the log of hand-overs is not pruned, trying again in an hour"
                     );
                 }
                 sleep(jittered(INTERVAL)).await;
@@ -67,10 +69,11 @@ async fn run(connection: &ConnectionSettings, age: Duration) -> Result<(), Strin
     match outcome {
         Ok(Some(progress)) if progress.handovers + progress.dead > 0 => {
             tracing::info!(
-                "pruned {} hand-overs from the log and {} dead tokens, all older than {}",
-                progress.handovers,
-                progress.dead,
-                Span(age)
+                event = "pruned",
+                handovers = progress.handovers,
+                dead = progress.dead,
+                older_than = %Span(age),
+                "the log of hand-overs is pruned"
             );
         }
         Ok(_) => {}

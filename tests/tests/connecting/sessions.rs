@@ -143,5 +143,11 @@ async fn what_the_server_remarks_is_logged_for_debugging() {
     let client = served(session(&TLS_SERVER.string("either"), &Surroundings::new()).await.unwrap());
     client.batch_execute("DO $$ BEGIN RAISE NOTICE 'mind the gap'; END $$").await.unwrap();
     let log = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
-    assert!(log.contains("DEBUG") && log.contains("the server says: mind the gap"), "{log}");
+    assert!(
+        log.contains("DEBUG")
+            && log.contains(
+                "the server says event=\"notice\" severity=\"NOTICE\" code=\"00000\" reason=mind the gap"
+            ),
+        "{log}"
+    );
 }

@@ -67,7 +67,7 @@ async fn a_server_that_is_away_costs_nothing() -> Result<()> {
         let client = database.connect().await?;
         register(&client, first + 57..=first + 99).await?;
         assert_eq!(next_logins(&lines, 50)?, logins(first + 50..=first + 99));
-        for again in ["collecting again, after", "listening on `token_insert` again, after"] {
+        for again in ["collecting again", "listening again"] {
             collector.wait_for_log(again, usize::try_from(round)? + 1)?;
         }
     }
@@ -75,11 +75,11 @@ async fn a_server_that_is_away_costs_nothing() -> Result<()> {
     let log = collector.stop()?;
     // Said when it begins and when it ends, and once in between with the reason that replaced the first one; not at every
     // attempt.
-    for activity in ["collecting", "listening on `token_insert`"] {
+    for activity in ["collecting", "listening"] {
         let said = |text: &str| log.matches(&format!("{text}{activity}")).count();
         assert_eq!(said("WARN not "), 2, "{log}");
         assert!(said("WARN still not ") <= 1, "{log}");
-        assert_eq!(log.matches(&format!("INFO {activity} again, after")).count(), 2, "{log}");
+        assert_eq!(log.matches(&format!("INFO {activity} again ")).count(), 2, "{log}");
     }
     assert!(log.lines().count() < 30, "{log}");
     // A crash leaves a gap in the ids.
@@ -157,7 +157,7 @@ async fn connections_that_fall_silent_are_replaced() -> Result<()> {
     // The server still believes in the old session, which holds the lock.
     assert_eq!(next_logins(&lines, 1)?, logins(2..=2));
     println!("the silent connections were replaced after {:?}", start.elapsed());
-    collector.wait_for_log("again, after", 2)?;
+    collector.wait_for_log("again lasted_ms=", 2)?;
     collector.stop()?;
     Ok(())
 }

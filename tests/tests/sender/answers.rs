@@ -62,7 +62,10 @@ async fn answers_in_part_add_up_and_each_token_gets_its_verdict() -> Result<()> 
     puppet.answer(&again, "\"ok\":\"all\"")?;
     wait_for_state(&client, &[2], "sent").await?;
     let log = collector.stop()?;
-    assert!(log.contains("the sender gives 1 tokens up: token 4: 550 [address] no such user"), "{log}");
+    assert!(
+        log.contains("the sender gives tokens up: token 4: 550 [address] no such user count=1 ids=[4]"),
+        "{log}"
+    );
     Ok(())
 }
 
@@ -79,11 +82,11 @@ async fn nonsense_is_ignored_and_logged_and_changes_no_verdict() -> Result<()> {
 
     puppet.answer(&batch, "\"ok\":[2]")?;
     for (said, logged) in [
-        ("ready", "no answer and is ignored: it is no JSON at byte 1"),
+        ("ready", "is ignored: it is no answer: it is no JSON at byte 1"),
         ("{\"batch\":\"ada@example.test\",\"ok\":\"all\"}", "`batch` is no name of a batch"),
         (
             "{\"batch\":\"01234567-89ab-cdef-0011-223344556677\",\"ok\":\"all\"}",
-            "batch 01234567-89ab-cdef-0011-223344556677, which it never got; ignored",
+            "the sender never got its batch batch=01234567-89ab-cdef-0011-223344556677",
         ),
     ] {
         puppet.say(said)?;
@@ -92,17 +95,17 @@ async fn nonsense_is_ignored_and_logged_and_changes_no_verdict() -> Result<()> {
     for (rest, logged) in [
         ("\"ok\":[\"3\"]", "an id is no whole number"),
         ("\"ok\":[3],\"sent\":[]", "it has a field that the protocol does not know"),
-        ("\"ok\":[99,1]", "for 2 tokens that are not in batch"),
+        ("\"ok\":[99,1]", "it is for tokens that are not in the batch"),
         // Twice, and against what was said first.
-        ("\"dead\":[{\"id\":2}]", "for 1 tokens of batch"),
+        ("\"dead\":[{\"id\":2}]", "it repeats verdicts"),
     ] {
         puppet.answer(&batch, rest)?;
         collector.wait_for_log(logged, 1)?;
     }
     puppet.answer(&trial, "\"dead\":[{\"id\":1}]")?;
-    collector.wait_for_log("that was answered in full before; ignored", 1)?;
+    collector.wait_for_log("its batch was answered in full before", 1)?;
     puppet.say(&"x".repeat(3_000_000))?;
-    collector.wait_for_log("is longer than 1000000 bytes and is ignored", 1)?;
+    collector.wait_for_log("is ignored: it is longer than 1000000 bytes", 1)?;
     assert_eq!(state(&client, 3).await?, "leased");
     // Two verdicts in one answer: the one that loses no mail counts.
     puppet.answer(&batch, "\"ok\":[3],\"dead\":[{\"id\":3}],\"retry\":[{\"id\":3,\"after_ms\":3600000}]")?;
@@ -131,9 +134,9 @@ async fn a_batch_that_is_forgotten_while_others_are_answered_is_tried_again() ->
     let other = puppet.next_batch()?;
     assert_eq!(other.ids(), [22]);
     puppet.answer(&other, "\"ok\":\"all\"")?;
-    collector.wait_for_log("the sender has forgotten 1 batches", 1)?;
+    collector.wait_for_log("the sender has forgotten batches; their tokens are tried again count=1", 1)?;
     puppet.answer(&forgotten, "\"dead\":[]")?;
-    collector.wait_for_log("that was not waited for any longer; ignored", 1)?;
+    collector.wait_for_log("its batch was not waited for any longer", 1)?;
     // Each after a pause of its own.
     let mut again = Vec::new();
     while again.len() < 10 {

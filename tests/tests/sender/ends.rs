@@ -49,7 +49,7 @@ async fn what_a_killed_sender_owes_goes_out_again_with_a_higher_attempt() -> Res
     puppet.answer(&batch, "\"ok\":[2,3]")?;
     tokio::time::sleep(Duration::from_millis(200)).await;
     puppet.signal(Signal::KILL)?;
-    collector.wait_for_log("(signal: 9 (SIGKILL)) and owed answers for 1 batches", 1)?;
+    collector.wait_for_log("(signal: 9 (SIGKILL)) and owed answers for 1 batch,", 1)?;
     wait_for_state(&client, &[2, 3], "sent").await?;
     let trial = puppet.pass_the_trial()?;
     assert_eq!((trial.ids(), trial.attempts()), (vec![4], vec![2]));

@@ -91,6 +91,8 @@ pub struct CursorQueue {
     survey_due: Option<i64>,
     /// The rows read by one statement.
     page: usize,
+    /// Whether a line says that this collector has the queue, and nothing has worked since.
+    is_announced: bool,
 }
 
 impl CursorQueue {
@@ -109,6 +111,7 @@ impl CursorQueue {
             last_reread: Instant::now(),
             survey_due: None,
             page: LARGEST_PAGE,
+            is_announced: false,
         }
     }
 
@@ -137,7 +140,7 @@ impl CursorQueue {
             self.position = Some(Position::at(found));
             self.ahead.start_at(found);
             self.survey_due = Some(found);
-            tracing::info!("collecting the tokens after id {found}");
+            tracing::info!(event = "cursor_read", "collecting the tokens after id {found}");
             return;
         };
         let resumed = position.resume(found);
@@ -145,11 +148,19 @@ impl CursorQueue {
         match resumed {
             Found::AsLeft => return,
             Found::MovedOn { from, to } => {
-                tracing::warn!("another collector moved the cursor from {from} to {to}; going on from there");
+                tracing::warn!(
+                    event = "cursor_moved",
+                    from,
+                    to,
+                    "another collector moved the cursor; going on from there"
+                );
             }
             Found::SetBack { from, to } => {
                 tracing::warn!(
-                    "the cursor was set back from {from} to {to}; the tokens after it go out again"
+                    event = "cursor_set_back",
+                    from,
+                    to,
+                    "the cursor was set back; the tokens after it go out again"
                 );
             }
         }
@@ -222,7 +233,7 @@ impl CursorQueue {
         position.attempt(to);
         self.on_session(async |session| session.advance(from, to).await).await?;
         self.position.as_mut().ok_or_else(not_open)?.record(to);
-        tracing::debug!("the cursor is at {to}");
+        tracing::debug!(event = "cursor_recorded", to, "the cursor is recorded");
         Ok(())
     }
 }
@@ -244,7 +255,10 @@ impl Queue for CursorQueue {
         }
         // From here on nobody else moves the cursor.
         let found = session.begin().await?;
-        tracing::info!("this collector has the queue `{}`", self.name);
+        if !std::mem::replace(&mut self.is_announced, true) {
+            let server = session.server.as_str();
+            tracing::info!(event = "queue_opened", server, "this collector has the queue `{}`", self.name);
+        }
         self.session = Some(session);
         self.past_session = None;
         self.resume(found);
@@ -271,10 +285,12 @@ impl Queue for CursorQueue {
             self.release(&batches(unanswered));
         }
         self.record().await?;
-        match want {
-            Some(want) => self.claim(want).await,
-            None => Ok(Claim::default()),
-        }
+        let claim = match want {
+            Some(want) => self.claim(want).await?,
+            None => Claim::default(),
+        };
+        self.is_announced = false;
+        Ok(claim)
     }
 
     fn keeps_reasons(&self) -> bool {

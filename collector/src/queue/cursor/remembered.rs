@@ -22,8 +22,9 @@ impl Remembered {
         if self.ids.len() > MOST && !self.is_full {
             self.is_full = true;
             tracing::warn!(
-                "more than {MOST} tokens wait for their account to get the status they need; only as many are looked at \
-                 again"
+                event = "tokens_forgotten",
+                most = MOST,
+                "too many tokens wait for their account to get the status they need; only the newest are looked at again"
             );
         } else if self.ids.len() < MOST / 2 {
             self.is_full = false;

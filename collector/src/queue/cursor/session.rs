@@ -33,6 +33,8 @@ pub(super) struct Session {
     lock: i64,
     process: i32,
     started: String,
+    /// Which server answers, for log lines.
+    pub(super) server: String,
 }
 
 /// What tells an earlier session of this process from those of others.
@@ -54,9 +56,7 @@ impl Session {
             // The next call of the client reports why the connection ended.
             session.connection.run().await.ok();
         });
-        let session = Self::prepare(client, driver, queue).await?;
-        tracing::info!("connected to {server}");
-        Ok(session)
+        Self::prepare(client, driver, server, queue).await
     }
 
     /// Takes the queue's lock, from an earlier session of this process if need be.
@@ -117,7 +117,12 @@ impl Session {
         PastSession { process: self.process, started: self.started.clone() }
     }
 
-    async fn prepare(client: Client, driver: JoinHandle<()>, queue: &str) -> Result<Self, QueueError> {
+    async fn prepare(
+        client: Client,
+        driver: JoinHandle<()>,
+        server: String,
+        queue: &str,
+    ) -> Result<Self, QueueError> {
         answer(client.batch_execute(SETTINGS)).await?;
         let row = answer(client.query_one(INSPECT, &[&queue])).await?;
         if column(&row, 0)? {
@@ -141,6 +146,7 @@ impl Session {
             lock: column(&row, 2)?,
             process: column(&row, 3)?,
             started: column(&row, 4)?,
+            server,
             client,
             driver,
         })

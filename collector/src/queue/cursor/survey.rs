@@ -53,16 +53,20 @@ impl CursorQueue {
             }
             if read >= MOST_ROWS {
                 tracing::warn!(
-                    "tokens up to id {through} are not looked at again, because {read} newer ones lie before the cursor; \
-                     of those whose account had the wrong status, some may get no mail"
+                    event = "survey_ended",
+                    through,
+                    count = read,
+                    "older tokens are not looked at again, because so many newer ones lie before the cursor; of those \
+                     whose account had the wrong status, some may get no mail"
                 );
                 break;
             }
         }
         if !owed.is_empty() {
             tracing::info!(
-                "{} tokens before the cursor go out when their account's status allows it; some may have been sent",
-                owed.len()
+                event = "tokens_owed",
+                count = owed.len(),
+                "tokens before the cursor go out when their account's status allows it; some may have been sent"
             );
         }
         self.ahead.put_back(owed);

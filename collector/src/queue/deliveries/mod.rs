@@ -101,6 +101,8 @@ pub struct DeliveriesQueue {
     tended: Option<Instant>,
     tidying: Tidying,
     asked: Instant,
+    /// Whether a line says that this collector has the queue, and nothing has worked since.
+    is_announced: bool,
 }
 
 impl DeliveriesQueue {
@@ -140,6 +142,7 @@ impl DeliveriesQueue {
             tended: None,
             tidying: Tidying::new(),
             asked: Instant::now(),
+            is_announced: false,
         })
     }
 
@@ -277,13 +280,13 @@ impl DeliveriesQueue {
         claim.waiting = found.waiting;
         self.since = found.since;
         self.turn = (self.turn + tokens) % PLACES;
-        for (count, what) in [
-            (found.expired, "expired before they could be sent"),
-            (found.cancelled, "were used or deleted before they could be sent"),
-            (found.parked, "wait until their account has the status that they need"),
+        for (count, event, message) in [
+            (found.expired, "tokens_expired", "tokens expired before they could be sent"),
+            (found.cancelled, "tokens_cancelled", "tokens were used or deleted before they could be sent"),
+            (found.parked, "tokens_parked", "tokens wait until their account has the status that they need"),
         ] {
             if count > 0 {
-                tracing::info!("{count} tokens {what}");
+                tracing::info!(event, count, "{message}");
             }
         }
         tokens
@@ -322,13 +325,23 @@ impl Queue for DeliveriesQueue {
     async fn open(&mut self) -> Result<(), QueueError> {
         self.session = None;
         let was_open = self.tended.is_some();
-        self.session = Some(Session::open(&self.connection).await?);
+        let session = Session::open(&self.connection).await?;
+        let server = session.server.clone();
+        self.session = Some(session);
         self.since = [self.horizon.since(); 2];
         (self.horizon_asked, self.looked_back) = (None, None);
         self.keep_alive().await?;
         self.tell().await?;
         let again = if was_open { " again" } else { "" };
-        tracing::info!("this collector has the queue `deliveries`{again}, as holder {}", self.holder);
+        if !std::mem::replace(&mut self.is_announced, true) {
+            let holder = self.holder.to_string();
+            tracing::info!(
+                event = "queue_opened",
+                server,
+                holder,
+                "this collector has the queue `deliveries`{again}"
+            );
+        }
         Ok(())
     }
 
@@ -351,6 +364,7 @@ impl Queue for DeliveriesQueue {
         }
         // Nothing below waits: from here on the caller has them.
         self.untold.clear();
+        self.is_announced = false;
         self.held.extend(claim.batches.iter().map(|batch| (batch.id, BatchName(batch.name))));
         Ok(claim)
     }
@@ -384,8 +398,9 @@ impl Queue for DeliveriesQueue {
         let lost = std::mem::take(&mut self.lost);
         if !lost.is_empty() {
             tracing::warn!(
-                "{} batches were taken over by another collector, because they lapsed",
-                lost.len()
+                event = "leases_lost",
+                count = lost.len(),
+                "batches were taken over by another collector, because they lapsed"
             );
         }
         Ok(lost)

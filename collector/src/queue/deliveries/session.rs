@@ -28,6 +28,8 @@ const PROSPECT: &str = include_str!("prospect.sql");
 pub(super) struct Session {
     client: Client,
     driver: JoinHandle<()>,
+    /// Which server answers, for log lines.
+    pub(super) server: String,
     name: String,
     is_unicode: bool,
     exchange: Statement,
@@ -85,7 +87,7 @@ impl Session {
             SessionOptions { application_name: "mailroom collect", statement_timeout: Some(STATEMENT) };
         let connected = postgres::connect(connection, &options).await;
         let session = connected.map_err(|error| QueueError::Unavailable(error.to_string()))?;
-        let (client, server) = (session.client, session.server);
+        let client = session.client;
         let is_unicode = session.connection.parameter("server_encoding") == Some("UTF8");
         let driver = tokio::spawn(async move {
             // The next call of the client reports why the connection ended.
@@ -101,7 +103,8 @@ impl Session {
                     .to_owned(),
             ));
         }
-        let session = Self {
+        Ok(Self {
+            server: session.server,
             name: format!("{} process {}", whoami::hostname().unwrap_or_default(), std::process::id()),
             is_unicode,
             exchange: answer(client.prepare(EXCHANGE)).await?,
@@ -110,9 +113,7 @@ impl Session {
             prospect: answer(client.prepare(PROSPECT)).await?,
             client,
             driver,
-        };
-        tracing::info!("connected to {server}");
-        Ok(session)
+        })
     }
 
     /// Finds out whether the server still answers.

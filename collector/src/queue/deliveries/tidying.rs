@@ -50,19 +50,19 @@ impl Tidying {
         Some(self.place)
     }
 
-    /// A part is done. Returns a sentence for the log if that is news.
-    pub(super) fn came_to(&mut self, place: Place, now: Instant) -> Option<String> {
+    /// A part is done.
+    pub(super) fn came_to(&mut self, place: Place, now: Instant) {
         self.place = place;
         let is_over = place == Place::default();
         self.next = Some(now + if is_over { ROUND } else { PART });
-        self.outage.over(now)
+        self.outage.over(now);
     }
 
-    /// The server refused, and the session goes on. Returns a sentence for the log if that is news.
-    pub(super) fn failed(&mut self, cause: &str, now: Instant) -> Option<String> {
+    /// The server refused, and the session goes on.
+    pub(super) fn failed(&mut self, cause: &str, now: Instant) {
         // From here on, since it may have failed by taking long.
         self.next = Some(now + ROUND);
-        self.outage.failed(cause, now)
+        self.outage.failed(cause, now);
     }
 }
 
@@ -74,16 +74,8 @@ impl DeliveriesQueue {
         let outcome = self.on_session(async |session| session.tidy(holder, place, MOST).await).await?;
         let now = Instant::now();
         match outcome {
-            Ok(place) => {
-                if let Some(sentence) = self.tidying.came_to(place, now) {
-                    tracing::info!("{sentence}");
-                }
-            }
-            Err(refusal) => {
-                if let Some(sentence) = self.tidying.failed(&refusal, now) {
-                    tracing::warn!("{sentence}");
-                }
-            }
+            Ok(place) => self.tidying.came_to(place, now),
+            Err(refusal) => self.tidying.failed(&refusal, now),
         }
         Ok(())
     }
@@ -99,7 +91,7 @@ mod tests {
         let mut tidying = Tidying::new();
         assert_eq!(tidying.begin(start), Some(Place::default()));
         let place = Place { parked: Some(5), later: None };
-        assert_eq!(tidying.came_to(place, start), None);
+        tidying.came_to(place, start);
         assert_eq!(tidying.begin(start), None);
         assert_eq!(tidying.begin(start + PART), Some(place));
         tidying.came_to(Place::default(), start + PART);
@@ -108,12 +100,11 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_said_and_not_tried_again_at_once() {
+    fn what_fails_is_not_tried_again_at_once() {
         let start = Instant::now();
         let mut tidying = Tidying::new();
         assert!(tidying.begin(start).is_some());
-        let said = tidying.failed("no", start);
-        assert_eq!(said.as_deref(), Some("not tidying up the queue: no; trying again"));
+        tidying.failed("no", start);
         assert_eq!(tidying.begin(start + PART), None);
         assert!(tidying.begin(start + ROUND).is_some());
     }

@@ -36,11 +36,11 @@ impl SenderCommand {
     }
 
     /// Starts it in a process group of its own, so that a signal for the collector is not one for the sender. Its
-    /// standard error is that of the collector, its environment too, except for what is the collector's alone.
+    /// environment is that of the collector, except for what is the collector's alone.
     pub(super) fn spawn(&self) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).process_group(0);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         for (name, _) in env::vars_os().filter(|(name, _)| is_private(name)) {
             command.env_remove(name);
         }

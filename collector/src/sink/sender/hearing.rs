@@ -7,7 +7,7 @@ use super::ledger::{Outcome, Past, Remarks};
 use super::lines::{LONGEST_LINE, TooLong};
 use super::process::Event;
 use super::{ClosedPipe, INPUT, OUTPUT, Sender, State};
-use crate::complaints::{NAMED, listed, withheld};
+use crate::complaints::{NAMED, ids, listed, withheld};
 use crate::line::BatchName;
 use crate::queue::Exception;
 use crate::sink::Taken;
@@ -54,13 +54,11 @@ impl Sender {
         let answer = match answer {
             Ok(Ok(answer)) => answer,
             Ok(Err(fault)) => {
-                self.complain(now, || format!("a line of the sender is no answer and is ignored: {fault}"));
+                self.complain(now, None, None, || format!("it is no answer: {fault}"));
                 return false;
             }
             Err(TooLong) => {
-                self.complain(now, || {
-                    format!("a line of the sender is longer than {LONGEST_LINE} bytes and is ignored")
-                });
+                self.complain(now, None, None, || format!("it is longer than {LONGEST_LINE} bytes"));
                 return false;
             }
         };
@@ -79,17 +77,15 @@ impl Sender {
             }
             Outcome::Late(past) => {
                 let why = match past {
-                    Past::Settled => "that was answered in full before",
-                    Past::GivenUp => "that was not waited for any longer",
-                    Past::Lost => "that somebody else has by now",
+                    Past::Settled => "its batch was answered in full before",
+                    Past::GivenUp => "its batch was not waited for any longer",
+                    Past::Lost => "somebody else has its batch by now",
                 };
-                self.complain(now, || format!("the sender answers for batch {batch}, {why}; ignored"));
+                self.complain(now, Some(batch), None, || why.to_owned());
                 false
             }
             Outcome::Unknown => {
-                self.complain(now, || {
-                    format!("the sender answers for batch {batch}, which it never got; ignored")
-                });
+                self.complain(now, Some(batch), None, || "the sender never got its batch".to_owned());
                 false
             }
         }
@@ -99,34 +95,40 @@ impl Sender {
         if let State::Up(up) = &mut self.state {
             up.has_answered = true;
         }
-        if let Some(sentence) = self.outage.over(now) {
-            tracing::info!("{sentence}");
-        }
+        self.outage.over(now);
     }
 
     fn remark(&mut self, batch: BatchName, remarks: Remarks, now: Instant) {
         if remarks.foreign > 0 {
-            self.complain(now, || {
-                format!(
-                    "the sender answers for {} tokens that are not in batch {batch}; ignored",
-                    remarks.foreign
-                )
+            self.complain(now, Some(batch), Some(remarks.foreign), || {
+                "it is for tokens that are not in the batch".to_owned()
             });
         }
         if remarks.repeated > 0 {
-            self.complain(now, || {
-                format!(
-                    "the sender answers for {} tokens of batch {batch} more than once; the first verdict counts, and \
-                     within an answer the most careful one",
-                    remarks.repeated
-                )
+            self.complain(now, Some(batch), Some(remarks.repeated), || {
+                "it repeats verdicts; the first one counts, and within an answer the most careful one"
+                    .to_owned()
             });
         }
     }
 
-    fn complain(&mut self, now: Instant, sentence: impl FnOnce() -> String) {
+    /// What is ignored: all that the sender said, or what it says of so many tokens of a batch.
+    fn complain(
+        &mut self,
+        now: Instant,
+        batch: Option<BatchName>,
+        count: Option<usize>,
+        reason: impl FnOnce() -> String,
+    ) {
         if let Some(others) = self.complaints.admit(now) {
-            tracing::warn!("{}{}", sentence(), withheld(others));
+            tracing::warn!(
+                event = "answer_ignored",
+                reason = %reason(),
+                batch = batch.map(tracing::field::display),
+                count,
+                withheld = withheld(others),
+                "what the sender answers is ignored"
+            );
         }
     }
 
@@ -143,14 +145,26 @@ impl Sender {
         if !dead.is_empty()
             && let Some(others) = self.given_up.admit(now)
         {
-            let (count, list) = (dead.len(), listed(&dead, NAMED));
-            tracing::warn!("the sender gives {count} tokens up: {list}{}", withheld(others));
+            tracing::warn!(
+                event = "tokens_dead",
+                reason = %listed(&dead, NAMED),
+                count = dead.len(),
+                ids = ?ids(&dead, NAMED),
+                withheld = withheld(others),
+                "the sender gives tokens up"
+            );
         }
         if !refused.is_empty()
             && let Some(others) = self.refused.admit(now)
         {
-            let (count, list) = (refused.len(), listed(&refused, NAMED));
-            tracing::info!("the sender wants to try {count} tokens again: {list}{}", withheld(others));
+            tracing::info!(
+                event = "tokens_refused",
+                reason = %listed(&refused, NAMED),
+                count = refused.len(),
+                ids = ?ids(&refused, NAMED),
+                withheld = withheld(others),
+                "the sender wants to try tokens again"
+            );
         }
     }
 }

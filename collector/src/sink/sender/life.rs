@@ -84,8 +84,9 @@ impl Sender {
                 format!("the sender answered later batches, but not this one for {}", Span(self.timeout));
             let given_up = self.ledger.give_up_forgotten(self.timeout, now, &reason);
             tracing::warn!(
-                "the sender has forgotten {} batches; their tokens are tried again",
-                given_up.len()
+                event = "batches_forgotten",
+                count = given_up.len(),
+                "the sender has forgotten batches; their tokens are tried again"
             );
             self.taken.extend(given_up);
             return true;
@@ -124,7 +125,13 @@ impl Sender {
     fn start(&mut self, now: Instant) {
         match Process::start(&self.command) {
             Ok(process) => {
-                tracing::debug!(process = process.id(), "the sender `{}` is started", self.command.name());
+                let sender = self.command.name();
+                tracing::debug!(
+                    event = "sender_started",
+                    process = process.id(),
+                    sender,
+                    "the sender is started"
+                );
                 self.state = State::Up(Box::new(Up {
                     process,
                     settled_at: now + SETTLING,
@@ -169,6 +176,7 @@ impl Sender {
         let (taken, unread) = self.ledger.give_up_all(read, now, &exception);
         let fault = match taken.len() {
             0 => fault,
+            1 => format!("{fault} and owed answers for 1 batch, which goes out again"),
             count => format!("{fault} and owed answers for {count} batches, which go out again"),
         };
         self.taken.extend(taken);
@@ -181,9 +189,7 @@ impl Sender {
         self.state = State::Down { start_at: now + self.backoff.pause() };
         if self.closing.is_none() {
             let cause = format!("the sender `{}` {fault}", self.command.name());
-            if let Some(sentence) = self.outage.failed(&cause, now) {
-                tracing::warn!("{sentence}");
-            }
+            self.outage.failed(&cause, now);
         }
     }
 

@@ -19,6 +19,7 @@
 
 mod answer;
 mod command;
+mod errors;
 mod hearing;
 mod ledger;
 mod life;

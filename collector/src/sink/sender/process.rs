@@ -9,15 +9,17 @@ use std::time::{Duration, Instant};
 
 use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
 use super::command::SenderCommand;
+use super::errors::Errors;
 use super::lines::{Lines, TooLong};
 use crate::alarm::reached;
 
 /// How much is read at once.
 const PIECE: usize = 64 * 1024;
+const ERROR_PIECE: usize = 4 * 1024;
 
 /// How long a sender that has ended may keep others from closing what it wrote to.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -55,6 +57,9 @@ pub(super) struct Process {
     output: Option<ChildStdout>,
     piece: Vec<u8>,
     lines: Lines,
+    error_output: Option<ChildStderr>,
+    error_piece: Vec<u8>,
+    errors: Errors,
     /// The line being written and how much of it is.
     current: Option<(Vec<u8>, usize)>,
     written: u64,
@@ -73,10 +78,13 @@ impl Process {
         Ok(Self {
             input: child.stdin.take(),
             output: child.stdout.take(),
+            error_output: child.stderr.take(),
             child,
             group,
             piece: vec![0; PIECE],
             lines: Lines::default(),
+            error_piece: vec![0; ERROR_PIECE],
+            errors: Errors::default(),
             current: None,
             written: 0,
             unread: 0,
@@ -158,10 +166,19 @@ impl Process {
 
     /// Waits for what happens next. Can be dropped at any point.
     pub(super) async fn event(&mut self) -> Event {
-        if let (Some(status), None) = (self.status, &self.output) {
-            return Event::Ended(status);
+        loop {
+            if let Some(event) = self.next_event().await {
+                return event;
+            }
         }
-        tokio::select! {
+    }
+
+    /// What happens next; nothing if it was logged.
+    async fn next_event(&mut self) -> Option<Event> {
+        if let (Some(status), None, None) = (self.status, &self.output, &self.error_output) {
+            return Some(Event::Ended(status));
+        }
+        let event = tokio::select! {
             biased;
             read = read(&mut self.output, &mut self.piece) => match read {
                 Ok(count) if count > 0 => {
@@ -173,6 +190,18 @@ impl Process {
                     Event::OutputClosed
                 }
             },
+            read = read(&mut self.error_output, &mut self.error_piece) => {
+                let process = self.group.map(|group| group.as_raw_nonzero().get());
+                let log = |line: &str| log_error_output(process, line);
+                match read {
+                    Ok(count) if count > 0 => self.errors.push(&self.error_piece[..count], log),
+                    _ => {
+                        self.errors.end(log);
+                        self.error_output = None;
+                    }
+                }
+                return None;
+            }
             status = self.child.wait(), if self.status.is_none() => {
                 // A process whose end cannot be learnt is as good as gone.
                 self.status = Some(status.unwrap_or_default());
@@ -184,7 +213,8 @@ impl Process {
                 Event::Read
             }
             () = reached(self.read_until) => {
-                self.output = None;
+                self.error_output = None;
+                self.output.take()?;
                 Event::OutputClosed
             }
             written = write(&mut self.input, self.current.as_ref()), if self.status.is_none() => {
@@ -197,7 +227,8 @@ impl Process {
                     Event::InputClosed
                 }
             }
-        }
+        };
+        Some(event)
     }
 
     fn wrote(&mut self, count: usize) {
@@ -229,7 +260,11 @@ impl fmt::Debug for Process {
     }
 }
 
-async fn read(output: &mut Option<ChildStdout>, piece: &mut [u8]) -> io::Result<usize> {
+fn log_error_output(process: Option<i32>, line: &str) {
+    tracing::warn!(event = "sender_output", stream = "stderr", process, line = %line, "the sender writes");
+}
+
+async fn read(output: &mut Option<impl AsyncRead + Unpin>, piece: &mut [u8]) -> io::Result<usize> {
     match output {
         Some(output) => output.read(piece).await,
         None => pending().await,

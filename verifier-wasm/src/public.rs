@@ -37,14 +37,14 @@ pub fn load_key() {
     RING.replace(PublicKey::from_bytes(&BUFFERS.key.load()).ok().map(KeyRing::of));
 }
 
-/// Verifies the token in the first `length` bytes of the text buffer with the key that was loaded, and leaves its expiry
-/// (a number of 64 bits as JavaScript has them) in the output buffer.
+/// Verifies the link of the token in the first `length` bytes of the text buffer with the key that was loaded, and leaves its
+/// expiry (a number of 64 bits as JavaScript has them) in the output buffer.
 ///
-/// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, `code` the
-/// length of the code in the code buffer, −1 for no code, −2 to judge the link apart from its code; `now` and `tolerance`
-/// are seconds. Lengths beyond the buffers stand for whatever is too long. Returns a number of `status.rs` for tokens.
+/// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects; `now` and
+/// `tolerance` are seconds. A length beyond the buffer stands for whatever is too long. Returns a number of `status.rs` for
+/// tokens.
 #[wasm_bindgen]
-pub fn verify(length: usize, action: u8, code: i32, now: f64, tolerance: f64) -> u32 {
+pub fn verify_link(length: usize, action: u8, now: f64, tolerance: f64) -> u32 {
     let Some(action) = Action::from_number(action) else { return status::UNKNOWN };
     RING.with(status::UNKNOWN, |ring| {
         status::of(token(length).and_then(|token| {
@@ -52,12 +52,18 @@ pub fn verify(length: usize, action: u8, code: i32, now: f64, tolerance: f64) ->
             if token.version() != Version::V3 {
                 return Err(VerifyError::Signature);
             }
-            let link = token.verify_link(ring, action, moment(now, tolerance))?;
-            if code >= 0 {
-                return Err(VerifyError::CodeUncheckable);
-            }
-            leave_expiry(Some(link.expires_at()));
+            leave_expiry(Some(token.verify_link(ring, action, moment(now, tolerance))?.expires_at()));
             Ok(())
         }))
     })
+}
+
+/// The same for a caller who may have a code, of which `code_length` is the length, negative for none. No signature covers
+/// one, so a link that has one beside it is refused.
+#[wasm_bindgen]
+pub fn verify(length: usize, action: u8, code_length: i32, now: f64, tolerance: f64) -> u32 {
+    match verify_link(length, action, now, tolerance) {
+        status::OK if code_length >= 0 => status::of(Err(VerifyError::CodeUncheckable)),
+        verdict => verdict,
+    }
 }

@@ -1,6 +1,6 @@
 //! Shared keys: v1 and v2.
 
-use mailroom_verifier_core::{Action, Expected, KeyRing, SharedKey};
+use mailroom_verifier_core::{Action, Expected, KeyRing, Moment, SharedKey};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
@@ -39,30 +39,46 @@ pub fn load_key() {
     RING.replace(Some(KeyRing::of(SharedKey::from_prepared(&BUFFERS.key.load()))));
 }
 
-/// Verifies the token in the first `length` bytes of the text buffer with the key that was loaded, and leaves its expiry
-/// (a number of 64 bits as JavaScript has them, 0 in v1) in the output buffer.
+/// Verifies the token in the first `length` bytes of the text buffer, together with its code, with the key that was loaded,
+/// and leaves its expiry (a number of 64 bits as JavaScript has them, 0 in v1) in the output buffer.
 ///
-/// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, `code` the
-/// length of the code in the code buffer, −1 for no code, −2 to judge the link apart from its code; `now` and `tolerance`
-/// are seconds. Lengths beyond the buffers stand for whatever is too long. Returns a number of `status.rs` for tokens.
+/// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, `code_length`
+/// the length of the code in the code buffer, negative for no code; `now` and `tolerance` are seconds. Lengths beyond the
+/// buffers stand for whatever is too long. Returns a number of `status.rs` for tokens.
 #[wasm_bindgen]
-pub fn verify(length: usize, action: u8, code: i32, now: f64, tolerance: f64) -> u32 {
-    let Some(action) = Action::from_number(action) else { return status::UNKNOWN };
-    let moment = moment(now, tolerance);
+pub fn verify(length: usize, action: u8, code_length: i32, now: f64, tolerance: f64) -> u32 {
     let digits = BUFFERS.code.load();
-    let given = usize::try_from(code).ok().map(|length| first(&digits, length));
+    let code = usize::try_from(code_length).ok().map(|length| first(&digits, length));
+    judge(length, action, Asked::Token { code }, moment(now, tolerance))
+}
+
+/// Verifies the link of the token in the text buffer, apart from its code: for v2, since a v1 token is one with its code.
+///
+/// The arguments and the result are those of `verify`.
+#[wasm_bindgen]
+pub fn verify_link(length: usize, action: u8, now: f64, tolerance: f64) -> u32 {
+    judge(length, action, Asked::Link, moment(now, tolerance))
+}
+
+/// What is to be judged.
+enum Asked<'a> {
+    Link,
+    Token { code: Option<&'a [u8]> },
+}
+
+/// Judges the token in the text buffer and leaves the expiry of an accepted one in the output buffer.
+// In one place: whatever a verification consists of would be there twice.
+#[inline(never)]
+fn judge(length: usize, action: u8, asked: Asked<'_>, moment: Moment) -> u32 {
+    let Some(action) = Action::from_number(action) else { return status::UNKNOWN };
     RING.with(status::UNKNOWN, |ring| {
         status::of(token(length).and_then(|token| {
-            let expiry = if code == LINK_ONLY {
-                Some(token.verify_link(ring, action, moment)?.expires_at())
-            } else {
-                token.verify(ring, Expected { action, code: given }, moment)?.expires_at()
+            let expiry = match asked {
+                Asked::Link => Some(token.verify_link(ring, action, moment)?.expires_at()),
+                Asked::Token { code } => token.verify(ring, Expected { action, code }, moment)?.expires_at(),
             };
             leave_expiry(expiry);
             Ok(())
         }))
     })
 }
-
-/// The length of the code where none is asked for: only the link is judged.
-const LINK_ONLY: i32 = -2;

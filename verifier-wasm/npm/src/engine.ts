@@ -19,11 +19,11 @@ const TEXT_LENGTH = 160;
 const CODE_LENGTH = 8;
 const OUTPUT_LENGTH = 16;
 
-/** The length of the code where none is given. */
+/** The length of the code where none is given; no text has it. */
 const NO_CODE = -1;
 
-/** Instead of a code: the link is judged apart from it. */
-export const LINK_ONLY = -2;
+/** The number of an action, as `Action::number` in the core has it. */
+const numberOf = (action: Action): number => (action === "activate" ? 1 : 2);
 
 const encoder = new TextEncoder();
 
@@ -76,27 +76,43 @@ export class Engine {
   }
 
   /**
-   * Judges a token with the keys, one after the other, until one of them made its signature; the number is one of
-   * `status.ts`. `now` and `tolerance` are in whole seconds.
+   * Judges a token together with its code, with the keys, one after the other, until one of them made its signature; the
+   * number is one of `status.ts`. `now` and `tolerance` are in whole seconds.
+   *
+   * Only `undefined` stands for no code. Whatever else is not a string, which types do not keep out, is a code that is none.
    */
   verify(
     token: string,
     action: Action,
-    code: string | typeof LINK_ONLY | undefined,
+    code: string | undefined,
     keys: readonly PreparedKey[],
     now: number,
     tolerance: number,
   ): number {
-    // The number of an action, as `Action::number` in the core has it.
-    const number = action === "activate" ? 1 : 2;
-    const digits = code === LINK_ONLY ? code : code === undefined ? NO_CODE : write(code, this.#code);
+    const codeLength = code === undefined ? NO_CODE : typeof code === "string" ? write(code, this.#code) : 0;
+    const { verify } = this.#exports;
+    return this.#judge(token, keys, (length) => verify(length, numberOf(action), codeLength, now, tolerance));
+  }
+
+  /** Judges the link of a token apart from its code. The other arguments and the result are those of `verify`. */
+  verifyLink(
+    token: string,
+    action: Action,
+    keys: readonly PreparedKey[],
+    now: number,
+    tolerance: number,
+  ): number {
+    const { verify_link } = this.#exports;
+    return this.#judge(token, keys, (length) => verify_link(length, numberOf(action), now, tolerance));
+  }
+
+  #judge(token: string, keys: readonly PreparedKey[], ask: (length: number) => number): number {
     const length = this.#write(token);
-    const exports = this.#exports;
     let status = SIGNATURE;
     for (let index = 0; status === SIGNATURE && index < keys.length; index++) {
       this.#stack.enter();
       this.#load(keys[index] as PreparedKey);
-      status = exports.verify(length, number, digits, now, tolerance);
+      status = ask(length);
       this.#stack.leave();
     }
     return status;

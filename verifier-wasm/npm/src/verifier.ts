@@ -1,4 +1,4 @@
-import { type Engine, LINK_ONLY } from "./engine.js";
+import type { Engine } from "./engine.js";
 import { VerifiedLink } from "./link.js";
 import { demandAction, demandCode, demandString, OF_LINK, OF_TOKEN, readExpectation } from "./options.js";
 import type { KeyRing } from "./ring.js";
@@ -111,7 +111,7 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
     demandString(token);
     const now = Math.floor(clock());
     const keys = ring.candidates(token);
-    const status = engine.verify(token, action, LINK_ONLY, keys, now, clockTolerance);
+    const status = engine.verifyLink(token, action, keys, now, clockTolerance);
     if (!accepts[versionOf(token) - 1]) return isMalformed(status) ? status : SIGNATURE;
     if (status !== OK) return status;
     // Every key is asked again: any of those with the same id may be the one.

@@ -32,6 +32,7 @@ test("the module exports what the package calls, and nothing that allocates", ()
     "prepare_key",
     "release",
     "verify",
+    "verify_link",
   ]);
 });
 

@@ -28,6 +28,7 @@ export async function redeeming({ createVerifier, createGuard, createMemoryStore
   const capacity = (ROUNDS + WARM_UP) * LINKS;
   const consumed = createMemoryStore({ capacity });
   const ids = randomBytes(capacity * ID_LENGTH);
+  const owner = randomBytes(ID_LENGTH);
   let next = 0;
 
   const judge = (tryVerify, links, expected) => () => {
@@ -42,7 +43,7 @@ export async function redeeming({ createVerifier, createGuard, createMemoryStore
     v2_recover: judge(tryVerifyWithUncountedCode, recoveries, { action: "recover", code: CODE }),
     consume() {
       for (const end = next + LINKS * ID_LENGTH; next < end; next += ID_LENGTH) {
-        demand(consumed.consume(ids.subarray(next, next + ID_LENGTH), until));
+        demand(consumed.consume(ids.subarray(next, next + ID_LENGTH), until, owner));
       }
     },
     async redeem() {

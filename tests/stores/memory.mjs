@@ -53,60 +53,73 @@ function* hanging(folder) {
   ];
 }
 
-/** Random operations at random times give the answers of a map. */
+/** Random operations of a few owners at random times give the answers of maps. */
 function* againstAMap(createMemoryStore) {
   const CAPACITY = 50;
+  const OPERATIONS = ["consume", "release", "attempt", "withdraw"];
   for (const seed of [1, 2, 3]) {
     yield [
       `200,000 operations from seed ${seed}`,
       () => {
         const random = generator(seed);
         let time = 1_800_000_000;
-        let highest = 0;
         const store = createMemoryStore({ capacity: CAPACITY, clock: () => time });
-        const model = new Map();
+        const model = mapped(CAPACITY);
         for (let turn = 0; turn < 200_000; turn += 1) {
           // The clock also goes back.
           time += random(10) === 0 ? random(20) - 5 : 0;
-          const name = random(80);
-          const id = new Uint8Array(16).fill(name);
+          const [name, own, operation] = [random(40), random(3), OPERATIONS[random(4)]];
           const until = time + random(40) - 5;
-          const entry = () => {
-            highest = Math.max(highest, time);
-            for (const [other, { until: end }] of model) {
-              if (end <= highest) model.delete(other);
-            }
-            if (until <= highest) throw { reason: "ERR_TOKEN_EXPIRED" };
-            if (!model.has(name) && model.size === CAPACITY) throw { reason: "ERR_STORE_FULL" };
-            const found = model.get(name) ?? { used: false, tries: 0, until };
-            found.until = Math.max(found.until, until);
-            model.set(name, found);
-            return found;
-          };
-          const operations = [
-            [
-              () => store.consume(id, until),
-              () => {
-                const found = entry();
-                const first = !found.used;
-                found.used = true;
-                return first;
-              },
-            ],
-            [() => store.attempt(id, until), () => ++entry().tries],
-            [
-              () => store.release(id),
-              () => {
-                if (model.has(name)) model.get(name).used = false;
-              },
-            ],
-          ];
-          const [real, expected] = operations[random(3)].map(answer);
-          same(real, expected, `operation ${turn}`);
+          const [id, owner] = [name, own].map((byte) => new Uint8Array(16).fill(byte));
+          const real = answer(() => store[operation](id, until, owner));
+          same(real, answer(() => model(operation, name, own, until, time)), `operation ${turn}`);
         }
       },
     ];
   }
+}
+
+/** What the store should do, written as plainly as possible: ids to owners to what they did. */
+function mapped(capacity) {
+  const ids = new Map();
+  let highest = 0;
+  return (operation, name, own, until, time) => {
+    highest = Math.max(highest, time);
+    for (const [other, { end }] of ids) {
+      if (end <= highest) ids.delete(other);
+    }
+    const { owners, end } = ids.get(name) ?? { owners: new Map(), end: 0 };
+    if (end > 0) ids.set(name, { owners, end: Math.max(end, until) });
+    const over = until <= highest;
+    const before = owners.get(own);
+    const all = [...owners.values()];
+    const change = (deeds) => {
+      const size = [...ids.values()].reduce((sum, of) => sum + of.owners.size, 0);
+      if (!before && size === capacity) throw { reason: "ERR_STORE_FULL" };
+      owners.set(own, { ...before, ...deeds });
+      ids.set(name, { owners, end: Math.max(end, until) });
+    };
+    switch (operation) {
+      case "consume":
+        if (over) throw { reason: "ERR_TOKEN_EXPIRED" };
+        if (all.some((deeds) => deeds !== before && deeds.used)) return false;
+        change({ used: !before?.released });
+        return !before?.released;
+      case "release":
+        if (before || !over) change({ used: false, released: true });
+        return undefined;
+      case "attempt": {
+        if (over) throw { reason: "ERR_TOKEN_EXPIRED" };
+        if (before?.number) return before.number;
+        const number = all.filter((deeds) => deeds.number && deeds.number < 101).length + 1;
+        change({ number });
+        return number;
+      }
+      default:
+        if (before?.number || !over) change({ number: 101 });
+        return undefined;
+    }
+  };
 }
 
 function answer(operation) {

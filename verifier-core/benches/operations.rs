@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use mailroom_verifier_core::{
-    Code, ConsumedId, Consumption, Expected, Expiry, Grant, Guard, KeyRing, MemoryCache, Moment, PrivateKey,
-    Purpose, Secret, SharedKey, Signer, Slot, UntrustedToken, VerifiedToken, VerifyingKey,
+    Code, ConsumedId, Consumption, Expected, Expiry, Grant, Guard, KeyRing, MemoryCache, Moment, Owner,
+    PrivateKey, Purpose, Secret, SharedKey, Signer, Slot, UntrustedToken, VerifiedToken, VerifyingKey,
 };
 
 /// Many short rounds: one that the operating system interrupts says nothing, and most of these are shorter than its slices.
@@ -178,6 +178,10 @@ fn id(number: u64) -> ConsumedId {
     ConsumedId::from(bytes)
 }
 
+fn owner(number: u64) -> Owner {
+    Owner::from_random(*id(!number).as_bytes())
+}
+
 /// Every id is new and the clock moves on, so that for each entry one is forgotten.
 fn consume<'a>(name: &'static str, live: u32) -> Operation<'a> {
     const LIFETIME: u64 = 1_000;
@@ -187,7 +191,7 @@ fn consume<'a>(name: &'static str, live: u32) -> Operation<'a> {
     Operation::new(name, 1_000, move |number| {
         for _ in 0..number {
             let now = NOW + next / a_second;
-            assert_eq!(cache.consume(id(next), now + LIFETIME, now), Ok(Consumption::FirstUse));
+            assert_eq!(cache.consume(id(next), owner(next), now + LIFETIME, now), Ok(Consumption::FirstUse));
             next += 1;
         }
     })
@@ -196,13 +200,14 @@ fn consume<'a>(name: &'static str, live: u32) -> Operation<'a> {
 fn consume_again<'a>(name: &'static str, live: u32) -> Operation<'a> {
     let mut cache = cache(live as usize);
     for number in 0..live {
-        let _ = cache.consume(id(number.into()), EXPIRY, NOW);
+        let _ = cache.consume(id(number.into()), owner(0), EXPIRY, NOW);
     }
     let mut next: u32 = 0;
     Operation::new(name, 1_000, move |number| {
         for _ in 0..number {
             next = (next + 1) % live;
-            assert_eq!(cache.consume(id(next.into()), EXPIRY, NOW), Ok(Consumption::AlreadyUsed));
+            let again = cache.consume(id(next.into()), owner(1), EXPIRY, NOW);
+            assert_eq!(again, Ok(Consumption::AlreadyUsed));
         }
     })
 }
@@ -220,8 +225,9 @@ where
     let mut tokens = tokens.into_iter();
     let effect = |_: &VerifiedToken| Ok::<_, Infallible>(());
     Operation::new(name, repetitions, move |number| {
-        for token in tokens.by_ref().take(number as usize) {
-            let redeemed = guard.redeem(black_box(token), Expected::activation(), Moment::at(NOW), effect);
+        for (next, token) in (0..).zip(tokens.by_ref().take(number as usize)) {
+            let token = black_box(token);
+            let redeemed = guard.redeem(token, Expected::activation(), Moment::at(NOW), owner(next), effect);
             assert!(redeemed.is_ok(), "{name}");
         }
     })

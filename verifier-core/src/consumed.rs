@@ -5,6 +5,7 @@ use core::fmt;
 use crate::{
     bytes::{concat, field},
     hmac::sha256,
+    owner::Owner,
     secret::Secret,
 };
 
@@ -39,52 +40,165 @@ impl From<[u8; Self::LENGTH]> for ConsumedId {
     }
 }
 
+/// The most owners whose tries a store numbers on one link, withdrawn ones included, and the most releases that it keeps of
+/// one link.
+pub const MAX_OWNERS: u32 = 100;
+
 /// What a store answers to the use of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "only `FirstUse` is consent"]
 pub enum Consumption {
-    /// Nobody used the token before, and nobody else will be told so.
+    /// This owner has the use: nobody else does, and nobody else will be told so.
     FirstUse,
-    /// The token was used.
+    /// Another owner has the use, or this one has released it.
     AlreadyUsed,
     /// The time until which the use would have to be remembered is over, so that an earlier use may be forgotten.
     TooLate,
 }
 
+/// What a store answers to a try of a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "only a number that is low enough is consent"]
+pub enum Attempt {
+    /// How many owners have tried a code on this link and not withdrawn, this one included: from 1 to [`MAX_OWNERS`].
+    Number(u32),
+    /// This owner has withdrawn, or as many owners as a store numbers came before it.
+    TooMany,
+    /// The time until which the try would have to be remembered is over, as in [`Consumption::TooLate`].
+    TooLate,
+}
+
 /// Remembers which tokens were used, and how many codes were tried on each.
 ///
-/// Every operation is atomic: of any number of simultaneous calls of `consume` for one id, one is the first use.
-/// Times are seconds since the Unix epoch.
+/// Every operation is atomic: of any number of simultaneous calls of `consume` for one id, one owner has the first use.
+/// Every operation may be repeated, also late and after others, because an answer was lost: the repeat has no effect of its
+/// own. Times are seconds since the Unix epoch. What is remembered of an id is remembered until the latest
+/// `remember_until` that came with it.
 pub trait ConsumedTokens {
     /// Why the store could not answer. Whoever asks must refuse the token then.
     type Error;
 
-    /// Marks a token as used and remembers that until `remember_until`; a later time for the same id extends it.
-    fn consume(&self, id: ConsumedId, remember_until: u64, now: u64) -> Result<Consumption, Self::Error>;
+    /// Marks a token as used by `owner`. A repeat by the same owner is still its first use, until it releases it.
+    fn consume(
+        &self,
+        id: ConsumedId,
+        owner: Owner,
+        remember_until: u64,
+        now: u64,
+    ) -> Result<Consumption, StoreError<Self::Error>>;
 
-    /// Takes the next number for a try of a code, beginning with 1, before that code is compared.
+    /// Ends the use of this owner and of no other, because what the token was used for did not happen. Tries stay counted.
     ///
-    /// Numbers are remembered like uses. `None` stands for a time that is over, as in [`Consumption::TooLate`].
-    fn attempt(&self, id: ConsumedId, remember_until: u64, now: u64) -> Result<Option<u32>, Self::Error>;
+    /// It is final: the store keeps a mark of it, also when it comes before the consumption, so that a late repeat of that
+    /// is [`AlreadyUsed`](Consumption::AlreadyUsed). Other owners may use the token.
+    ///
+    /// # Errors
+    /// [`Full`](StoreError::Full) also when there are [`MAX_OWNERS`] marks of this id: the use stays.
+    fn release(
+        &self,
+        id: ConsumedId,
+        owner: Owner,
+        remember_until: u64,
+        now: u64,
+    ) -> Result<(), StoreError<Self::Error>>;
 
-    /// Takes the use of a token back, because what it was used for did not happen. Its tries stay counted.
-    fn release(&self, id: ConsumedId) -> Result<(), Self::Error>;
+    /// Takes the number of this owner's try of a code, before that code is compared. One owner tries one code: it gets the
+    /// same number for a repeat.
+    fn attempt(
+        &self,
+        id: ConsumedId,
+        owner: Owner,
+        remember_until: u64,
+        now: u64,
+    ) -> Result<Attempt, StoreError<Self::Error>>;
+
+    /// Takes the try of this owner back, because there was no verdict on its code.
+    ///
+    /// It is final: a later attempt of this owner is [`TooMany`](Attempt::TooMany), also when this comes before it.
+    fn withdraw(
+        &self,
+        id: ConsumedId,
+        owner: Owner,
+        remember_until: u64,
+        now: u64,
+    ) -> Result<(), StoreError<Self::Error>>;
 }
 
 /// A store that several guards share.
 impl<S: ConsumedTokens + ?Sized> ConsumedTokens for &S {
     type Error = S::Error;
 
-    fn consume(&self, id: ConsumedId, remember_until: u64, now: u64) -> Result<Consumption, Self::Error> {
-        (**self).consume(id, remember_until, now)
+    fn consume(
+        &self,
+        id: ConsumedId,
+        owner: Owner,
+        remember_until: u64,
+        now: u64,
+    ) -> Result<Consumption, StoreError<Self::Error>> {
+        (**self).consume(id, owner, remember_until, now)
     }
 
-    fn attempt(&self, id: ConsumedId, remember_until: u64, now: u64) -> Result<Option<u32>, Self::Error> {
-        (**self).attempt(id, remember_until, now)
+    fn release(
+        &self,
+        id: ConsumedId,
+        owner: Owner,
+        remember_until: u64,
+        now: u64,
+    ) -> Result<(), StoreError<Self::Error>> {
+        (**self).release(id, owner, remember_until, now)
     }
 
-    fn release(&self, id: ConsumedId) -> Result<(), Self::Error> {
-        (**self).release(id)
+    fn attempt(
+        &self,
+        id: ConsumedId,
+        owner: Owner,
+        remember_until: u64,
+        now: u64,
+    ) -> Result<Attempt, StoreError<Self::Error>> {
+        (**self).attempt(id, owner, remember_until, now)
+    }
+
+    fn withdraw(
+        &self,
+        id: ConsumedId,
+        owner: Owner,
+        remember_until: u64,
+        now: u64,
+    ) -> Result<(), StoreError<Self::Error>> {
+        (**self).withdraw(id, owner, remember_until, now)
+    }
+}
+
+/// Why a store gives no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreError<E> {
+    /// It has no room, and refuses rather than forget a token that may still be replayed.
+    Full,
+    /// It could not be asked, or did not answer.
+    Unavailable(E),
+}
+
+impl<E> From<Full> for StoreError<E> {
+    fn from(_: Full) -> Self {
+        Self::Full
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for StoreError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => Full.fmt(f),
+            Self::Unavailable(error) => write!(f, "the store of used tokens: {error}"),
+        }
+    }
+}
+
+impl<E: core::error::Error + 'static> core::error::Error for StoreError<E> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Full => None,
+            Self::Unavailable(error) => Some(error),
+        }
     }
 }
 

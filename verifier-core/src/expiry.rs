@@ -2,6 +2,12 @@
 
 use core::fmt;
 
+/// The largest clock tolerance, in seconds. A larger one counts as this one.
+pub const MAX_CLOCK_TOLERANCE: u64 = 999;
+
+/// By how many seconds the clocks of those who share a store of used tokens may differ.
+pub(crate) const CLOCK_MARGIN: u64 = 300;
+
 /// The time at which a link ends, in seconds since the Unix epoch, at most the end of the year 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Expiry(u64);
@@ -41,8 +47,8 @@ impl core::error::Error for InvalidExpiry {}
 pub struct Moment {
     /// The verifier's clock, in seconds since the Unix epoch.
     pub now: u64,
-    /// By how many seconds the verifier's clock may be ahead of the database's.
-    pub tolerance: u64,
+    /// By how many seconds the verifier's clock may be ahead of the database's: at most [`MAX_CLOCK_TOLERANCE`].
+    tolerance: u64,
 }
 
 impl Moment {
@@ -51,15 +57,21 @@ impl Moment {
         Self { now, tolerance: 0 }
     }
 
-    /// The same moment for a clock that may be `seconds` ahead.
+    /// The same moment for a clock that may be `seconds` ahead, of which [`MAX_CLOCK_TOLERANCE`] count at most.
     #[must_use]
     pub const fn tolerating(self, seconds: u64) -> Self {
-        Self { tolerance: seconds, ..self }
+        let tolerance = if seconds < MAX_CLOCK_TOLERANCE { seconds } else { MAX_CLOCK_TOLERANCE };
+        Self { tolerance, ..self }
+    }
+
+    /// By how many seconds the clock may be ahead.
+    pub const fn tolerance(self) -> u64 {
+        self.tolerance
     }
 
     /// Whether a link that ends at `expiry` is still valid: while `now < expiry + tolerance`.
     pub const fn is_before(self, expiry: Expiry) -> bool {
-        self.now < expiry.0.saturating_add(self.tolerance)
+        self.now < expiry.0 + self.tolerance
     }
 }
 
@@ -84,7 +96,11 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_tolerance_does_not_overflow() {
-        assert!(Moment::at(u64::MAX - 1).tolerating(u64::MAX).is_before(Expiry::MAX));
+    fn a_tolerance_above_the_largest_counts_as_the_largest() {
+        let expiry = Expiry::from_seconds(1000).unwrap();
+        for tolerance in [999, 1000, u64::MAX] {
+            assert!(Moment::at(1998).tolerating(tolerance).is_before(expiry));
+            assert!(!Moment::at(1999).tolerating(tolerance).is_before(expiry));
+        }
     }
 }

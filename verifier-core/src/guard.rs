@@ -5,16 +5,14 @@ use core::fmt;
 use crate::{
     action::Action,
     code::Code,
-    consumed::{ConsumedId, ConsumedTokens, Consumption},
+    consumed::{Attempt, ConsumedTokens, Consumption, Full, StoreError},
     error::VerifyError,
-    expiry::{Expiry, Moment},
+    expiry::{CLOCK_MARGIN, Expiry, MAX_CLOCK_TOLERANCE, Moment},
+    owner::Owner,
     ring::{KeyRing, VerifyingKey},
     token::{Expected, UntrustedToken, Version},
     verified::{VerifiedLink, VerifiedToken},
 };
-
-/// By how many seconds the clocks of those who share a store may differ.
-const CLOCK_MARGIN: u64 = 300;
 
 /// A verifier together with a store of used tokens.
 ///
@@ -24,8 +22,8 @@ const CLOCK_MARGIN: u64 = 300;
 /// Verifying never consumes, since mail scanners open links: verify when a page is asked for, redeem when its button is
 /// pressed. Tokens that are not genuine never reach the store, so that junk cannot fill it.
 ///
-/// All who share a store must allow the same clock tolerance: a use is remembered until nobody accepts its token any
-/// more, which a guard can only tell by its own.
+/// A use is remembered until nobody accepts its token any more: for [`MAX_CLOCK_TOLERANCE`] and five minutes after it ends,
+/// whatever tolerance those who share the store allow.
 #[derive(Clone, Debug)]
 pub struct Guard<K, S> {
     ring: KeyRing<K>,
@@ -65,9 +63,10 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
         token: impl AsRef<[u8]>,
         expected: Expected<'_>,
         moment: Moment,
+        owner: Owner,
         effect: impl FnOnce(&VerifiedToken) -> Result<T, E>,
     ) -> Result<T, RedeemError<S::Error, E>> {
-        self.redeem_once(token.as_ref(), expected, moment, None::<CodeCheck<S::Error, E>>, effect)
+        self.redeem_once(token.as_ref(), expected, moment, owner, None::<CodeCheck<S::Error, E>>, effect)
     }
 
     /// As [`redeem`](Self::redeem), for v3 recoveries too: `check_code` compares their code where that can be done in
@@ -80,10 +79,11 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
         token: impl AsRef<[u8]>,
         expected: Expected<'_>,
         moment: Moment,
+        owner: Owner,
         check_code: impl FnOnce(&VerifiedLink<'_>, &Code) -> Result<bool, RedeemError<S::Error, E>>,
         effect: impl FnOnce(&VerifiedToken) -> Result<T, E>,
     ) -> Result<T, RedeemError<S::Error, E>> {
-        self.redeem_once(token.as_ref(), expected, moment, Some(check_code), effect)
+        self.redeem_once(token.as_ref(), expected, moment, owner, Some(check_code), effect)
     }
 
     fn redeem_once<T, E>(
@@ -91,6 +91,7 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
         token: &[u8],
         expected: Expected<'_>,
         moment: Moment,
+        owner: Owner,
         check_code: Option<impl FnOnce(&VerifiedLink<'_>, &Code) -> Result<bool, RedeemError<S::Error, E>>>,
         effect: impl FnOnce(&VerifiedToken) -> Result<T, E>,
     ) -> Result<T, RedeemError<S::Error, E>> {
@@ -99,16 +100,19 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
             self.verify_v1(&token, expected, moment)?
         } else {
             let link = token.verify_link(&self.ring, expected.action, moment)?;
-            let until = remember_until(link.expires_at(), moment);
-            (self.verify_code(link, expected, until, moment, check_code)?, until)
+            let until = remember_until(link.expires_at());
+            (self.verify_code(link, expected, until, moment, owner, check_code)?, until)
         };
         let id = verified.consumed_id();
-        match self.store.consume(id, remember_until, moment.now).map_err(RedeemError::Store)? {
+        match self.store.consume(id, owner, remember_until, moment.now)? {
             Consumption::FirstUse => {}
             Consumption::AlreadyUsed => return Err(RedeemError::Used),
             Consumption::TooLate => return Err(RedeemError::TooLate),
         }
-        effect(&verified).or_else(|error| self.give_back(id, error))
+        effect(&verified).or_else(|error| {
+            self.store.release(id, owner, remember_until, moment.now)?;
+            Err(RedeemError::Effect(error))
+        })
     }
 
     fn verify_v1<E>(
@@ -132,6 +136,7 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
         expected: Expected<'_>,
         remember_until: u64,
         moment: Moment,
+        owner: Owner,
         check_code: Option<impl FnOnce(&VerifiedLink<'_>, &Code) -> Result<bool, RedeemError<S::Error, E>>>,
     ) -> Result<VerifiedToken, RedeemError<S::Error, E>> {
         if expected.action == Action::Activate {
@@ -146,14 +151,10 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
             _ => None,
         };
         // The number is taken before the comparison: otherwise any number of simultaneous guesses would get verdicts.
-        match self
-            .store
-            .attempt(link.consumed_id(), remember_until, moment.now)
-            .map_err(RedeemError::Store)?
-        {
-            None => return Err(RedeemError::TooLate),
-            Some(number) if number > self.max_code_attempts => return Err(RedeemError::TooManyAttempts),
-            Some(_) => {}
+        match self.store.attempt(link.consumed_id(), owner, remember_until, moment.now)? {
+            Attempt::TooLate => return Err(RedeemError::TooLate),
+            Attempt::Number(number) if number <= self.max_code_attempts => {}
+            Attempt::Number(_) | Attempt::TooMany => return Err(RedeemError::TooManyAttempts),
         }
         let Some(check_code) = check_code else { return Ok(link.with_code(Some(text))?) };
         if check_code(&link, &code)? {
@@ -162,20 +163,14 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
             Err(VerifyError::CodeMismatch.into())
         }
     }
-
-    /// The error of the effect, or that of a store which could not take the use back.
-    fn give_back<T, E>(&self, id: ConsumedId, error: E) -> Result<T, RedeemError<S::Error, E>> {
-        self.store.release(id).map_err(RedeemError::Store)?;
-        Err(RedeemError::Effect(error))
-    }
 }
 
 /// A comparison that could be given; the type of the one that is not.
 type CodeCheck<S, E> = fn(&VerifiedLink<'_>, &Code) -> Result<bool, RedeemError<S, E>>;
 
 /// Until when the use of a link is remembered: until no verifier accepts it any more, whatever its clock.
-const fn remember_until(expires_at: Expiry, moment: Moment) -> u64 {
-    expires_at.seconds().saturating_add(moment.tolerance).saturating_add(CLOCK_MARGIN)
+const fn remember_until(expires_at: Expiry) -> u64 {
+    expires_at.seconds() + MAX_CLOCK_TOLERANCE + CLOCK_MARGIN
 }
 
 /// Why a token was not redeemed; `S` is the store's error and `E` that of the effect.
@@ -194,7 +189,9 @@ pub enum RedeemError<S, E> {
     UncheckedRecovery,
     /// A v1 activation, although the guard was not told for how long to remember one.
     NoExpiry,
-    /// The store could not answer, or has no room.
+    /// The store has no room.
+    StoreFull,
+    /// The store could not answer.
     Store(S),
     /// What the token was used for failed; the token was released.
     Effect(E),
@@ -209,6 +206,7 @@ impl<S, E> RedeemError<S, E> {
             Self::TooManyAttempts => Some("ERR_TOO_MANY_ATTEMPTS"),
             Self::TooLate => Some("ERR_TOKEN_EXPIRED"),
             Self::UncheckedRecovery | Self::NoExpiry => Some("ERR_GUARD_UNSUPPORTED"),
+            Self::StoreFull => Some("ERR_STORE_FULL"),
             Self::Store(_) => Some("ERR_STORE_UNAVAILABLE"),
             Self::Effect(_) => None,
         }
@@ -218,6 +216,15 @@ impl<S, E> RedeemError<S, E> {
 impl<S, E> From<VerifyError> for RedeemError<S, E> {
     fn from(error: VerifyError) -> Self {
         Self::Token(error)
+    }
+}
+
+impl<S, E> From<StoreError<S>> for RedeemError<S, E> {
+    fn from(error: StoreError<S>) -> Self {
+        match error {
+            StoreError::Full => Self::StoreFull,
+            StoreError::Unavailable(error) => Self::Store(error),
+        }
     }
 }
 
@@ -232,6 +239,7 @@ impl<S: fmt::Display, E: fmt::Display> fmt::Display for RedeemError<S, E> {
                 "this recovery cannot be judged here: let the database compare its code, through `redeem_with` for v3",
             ),
             Self::NoExpiry => f.write_str("a v1 token carries no expiry: say with `remember_v1_for` how long it is remembered"),
+            Self::StoreFull => Full.fmt(f),
             Self::Store(error) => write!(f, "the store of used tokens: {error}"),
             Self::Effect(error) => error.fmt(f),
         }

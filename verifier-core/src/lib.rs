@@ -56,6 +56,7 @@ mod guard;
 mod header;
 mod hmac;
 mod key_index;
+mod owner;
 mod ring;
 mod secret;
 mod shared_key;
@@ -70,15 +71,16 @@ mod verified;
 mod wycheproof;
 
 pub use action::{Action, UnknownAction};
-pub use cache::{MemoryCache, Slot};
+pub use cache::{MemoryCache, Slot, Unusable};
 pub use code::{Code, InvalidCode};
-pub use consumed::{ConsumedId, ConsumedTokens, Consumption, Full};
+pub use consumed::{Attempt, ConsumedId, ConsumedTokens, Consumption, Full, MAX_OWNERS, StoreError};
 #[cfg(feature = "public")]
 pub use ed25519::{PrivateKey, PrivateKeyText, PublicKey};
 pub use error::{Malformed, VerifyError};
-pub use expiry::{Expiry, InvalidExpiry, Moment};
+pub use expiry::{Expiry, InvalidExpiry, MAX_CLOCK_TOLERANCE, Moment};
 pub use guard::{Guard, RedeemError};
 pub use header::KeyId;
+pub use owner::Owner;
 pub use ring::{KeyRing, NoKey, VerifyingKey};
 pub use secret::{InvalidSecret, Secret};
 pub use shared_key::{InvalidKey, SharedKey};

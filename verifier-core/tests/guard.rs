@@ -16,15 +16,15 @@ use std::{
 };
 
 use mailroom_verifier_core::{
-    Code, ConsumedId, ConsumedTokens, Consumption, Expected, Expiry, Full, Grant, Guard, KeyRing,
-    MemoryCache, Moment, PrivateKey, Purpose, RedeemError, Secret, SharedKey, Signer, Slot, UntrustedToken,
-    VerifiedToken, VerifyError, VerifyingKey,
+    Attempt, Code, ConsumedId, ConsumedTokens, Consumption, Expected, Expiry, Grant, Guard, KeyRing,
+    MAX_CLOCK_TOLERANCE, MemoryCache, Moment, Owner, PrivateKey, Purpose, RedeemError, Secret, SharedKey,
+    Signer, Slot, StoreError, UntrustedToken, Unusable, VerifiedToken, VerifyError, VerifyingKey, v2,
 };
 
 const NOW: u64 = 1_800_000_000;
 const EXPIRY: u64 = NOW + 900;
 
-type Refusal = RedeemError<Full, Infallible>;
+type Refusal = RedeemError<Unusable, Infallible>;
 
 fn shared() -> SharedKey {
     SharedKey::from(&[3; 32])
@@ -45,12 +45,25 @@ fn sign(signer: &Signer, secret: u8, code: Option<&str>) -> String {
     signer.sign(Grant { secret: &Secret::from([secret; 32]), purpose, expires_at }).to_string()
 }
 
+fn sign_until(seconds: u64, secret: u8) -> String {
+    v2::sign_activation(&shared(), &Secret::from([secret; 32]), Expiry::from_seconds(seconds).unwrap())
+        .to_string()
+}
+
 fn memory(capacity: usize) -> RefCell<MemoryCache<Vec<Slot>>> {
     RefCell::new(MemoryCache::new(vec![Slot::EMPTY; capacity]))
 }
 
 fn guard(capacity: usize) -> Guard<[VerifyingKey; 2], RefCell<MemoryCache<Vec<Slot>>>> {
     Guard::new(ring(), memory(capacity))
+}
+
+/// An owner that nobody had before.
+fn fresh() -> Owner {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+    Owner::from_random(bytes)
 }
 
 fn accept(_: &VerifiedToken) -> Result<(), Infallible> {
@@ -63,7 +76,7 @@ fn a_link_works_once_in_every_format() {
     for (secret, signer) in (0..).zip(&signers) {
         let guard = guard(10).remember_v1_for(900);
         let token = sign(signer, secret, None);
-        let redeem = || guard.redeem(&token, Expected::activation(), Moment::at(NOW), accept);
+        let redeem = || guard.redeem(&token, Expected::activation(), Moment::at(NOW), fresh(), accept);
         assert_eq!(redeem(), Ok(()));
         assert_eq!(redeem(), Err(Refusal::Used));
     }
@@ -73,21 +86,24 @@ fn a_link_works_once_in_every_format() {
 fn a_row_that_is_sent_again_in_another_format_is_the_same_link() {
     let guard = guard(10);
     let [second, third] = [Signer::V2(shared()), Signer::V3(private())].map(|signer| sign(&signer, 7, None));
-    assert_eq!(guard.redeem(second, Expected::activation(), Moment::at(NOW), accept), Ok(()));
-    assert_eq!(guard.redeem(third, Expected::activation(), Moment::at(NOW), accept), Err(Refusal::Used));
+    assert_eq!(guard.redeem(second, Expected::activation(), Moment::at(NOW), fresh(), accept), Ok(()));
+    assert_eq!(
+        guard.redeem(third, Expected::activation(), Moment::at(NOW), fresh(), accept),
+        Err(Refusal::Used)
+    );
 }
 
 #[test]
 fn a_failed_effect_releases_the_link_and_an_effect_runs_once_among_all_threads() {
     let guard = Guard::new(ring(), Mutex::new(MemoryCache::new(vec![Slot::EMPTY; 10])));
     let token = sign(&Signer::V2(shared()), 1, None);
-    let failed =
-        guard.redeem(&token, Expected::activation(), Moment::at(NOW), |_| Err::<(), _>("origin is down"));
+    let failed = guard
+        .redeem(&token, Expected::activation(), Moment::at(NOW), fresh(), |_| Err::<(), _>("origin is down"));
     assert_eq!(failed, Err(RedeemError::Effect("origin is down")));
 
     let effects = AtomicU32::new(0);
     let redeem = || {
-        guard.redeem(&token, Expected::activation(), Moment::at(NOW), |_| {
+        guard.redeem(&token, Expected::activation(), Moment::at(NOW), fresh(), |_| {
             effects.fetch_add(1, Ordering::Relaxed);
             Ok::<_, Infallible>(())
         })
@@ -101,12 +117,12 @@ fn a_failed_effect_releases_the_link_and_an_effect_runs_once_among_all_threads()
 
 #[test]
 fn of_all_codes_tried_on_a_link_five_get_a_verdict() {
-    let guard = guard(10);
+    let guard = guard(100);
     let token = sign(&Signer::V2(shared()), 1, Some("04711"));
     let mut verdicts = Vec::new();
     for guess in 0..10_000 {
         let code = format!("{guess:05}");
-        verdicts.push(guard.redeem(&token, Expected::recovery(&code), Moment::at(NOW), accept));
+        verdicts.push(guard.redeem(&token, Expected::recovery(&code), Moment::at(NOW), fresh(), accept));
     }
     let mismatch = Err(VerifyError::CodeMismatch.into());
     assert!(verdicts[..5].iter().all(|verdict| *verdict == mismatch), "{:?}", &verdicts[..5]);
@@ -119,7 +135,7 @@ fn of_all_codes_tried_on_a_link_five_get_a_verdict() {
 #[test]
 fn of_ten_thousand_guesses_in_parallel_at_most_five_get_a_verdict() {
     const THREADS: usize = 16;
-    let guard = Guard::new(ring(), Mutex::new(MemoryCache::new(vec![Slot::EMPTY; 10])));
+    let guard = Guard::new(ring(), Mutex::new(MemoryCache::new(vec![Slot::EMPTY; 100])));
     let token = sign(&Signer::V2(shared()), 1, Some("04711"));
     let (guard, token, start) = (&guard, token.as_str(), &Barrier::new(THREADS));
     let guesses = |thread: usize| {
@@ -129,7 +145,7 @@ fn of_ten_thousand_guesses_in_parallel_at_most_five_get_a_verdict() {
             guesses
                 .map(|guess| {
                     let code = format!("{guess:05}");
-                    guard.redeem(token, Expected::recovery(&code), Moment::at(NOW), accept)
+                    guard.redeem(token, Expected::recovery(&code), Moment::at(NOW), fresh(), accept)
                 })
                 .collect::<Vec<_>>()
         }
@@ -153,7 +169,7 @@ fn verifying_never_consumes() {
             assert!(untrusted.verify_link(&ring(), expected.action, Moment::at(NOW)).is_ok());
             assert!(untrusted.verify(&ring(), expected, Moment::at(NOW)).is_ok());
         }
-        assert_eq!(guard.redeem(&token, expected, Moment::at(NOW), accept), Ok(()));
+        assert_eq!(guard.redeem(&token, expected, Moment::at(NOW), fresh(), accept), Ok(()));
         assert!(untrusted.verify(&ring(), expected, Moment::at(NOW)).is_ok(), "nor does it ask the store");
     }
 }
@@ -163,10 +179,10 @@ fn the_right_code_within_five_tries_recovers() {
     let guard = guard(10);
     let token = sign(&Signer::V2(shared()), 1, Some("04711"));
     for wrong in ["00000", "11111", "22222", "33333"] {
-        let refused = guard.redeem(&token, Expected::recovery(wrong), Moment::at(NOW), accept);
+        let refused = guard.redeem(&token, Expected::recovery(wrong), Moment::at(NOW), fresh(), accept);
         assert_eq!(refused, Err(VerifyError::CodeMismatch.into()));
     }
-    assert_eq!(guard.redeem(&token, Expected::recovery("04711"), Moment::at(NOW), accept), Ok(()));
+    assert_eq!(guard.redeem(&token, Expected::recovery("04711"), Moment::at(NOW), fresh(), accept), Ok(()));
 }
 
 #[test]
@@ -174,7 +190,7 @@ fn a_missing_or_malformed_code_takes_no_number() {
     let guard = guard(10).max_code_attempts(1);
     let token = sign(&Signer::V2(shared()), 1, Some("04711"));
     let without = Expected { code: None, ..Expected::recovery("") };
-    let redeem = |expected| guard.redeem(&token, expected, Moment::at(NOW), accept);
+    let redeem = |expected| guard.redeem(&token, expected, Moment::at(NOW), fresh(), accept);
     assert_eq!(redeem(without), Err(VerifyError::CodeRequired.into()));
     assert_eq!(redeem(Expected::recovery("4711")), Err(VerifyError::CodeMalformed.into()));
     assert_eq!(redeem(Expected::recovery("04711")), Ok(()));
@@ -190,6 +206,7 @@ fn a_v3_code_is_compared_after_its_number_was_taken_and_before_the_token_is_cons
             &token,
             Expected::recovery(code),
             Moment::at(NOW),
+            fresh(),
             |_, code| {
                 asked.set(asked.get() + 1);
                 Ok(code.as_bytes() == b"04711")
@@ -206,7 +223,7 @@ fn a_v3_code_is_compared_after_its_number_was_taken_and_before_the_token_is_cons
 #[test]
 fn what_cannot_be_judged_here_is_refused_before_the_store_is_asked() {
     let guard = guard(0);
-    let redeem = |token: String, expected| guard.redeem(token, expected, Moment::at(NOW), accept);
+    let redeem = |token: String, expected| guard.redeem(token, expected, Moment::at(NOW), fresh(), accept);
     let first = |code| sign(&Signer::V1(shared()), 1, code);
     assert_eq!(redeem(first(Some("04711")), Expected::recovery("04711")), Err(Refusal::UncheckedRecovery));
     assert_eq!(redeem(first(None), Expected::activation()), Err(Refusal::NoExpiry));
@@ -216,18 +233,28 @@ fn what_cannot_be_judged_here_is_refused_before_the_store_is_asked() {
 struct Untouched;
 
 impl ConsumedTokens for Untouched {
-    type Error = Full;
+    type Error = Infallible;
 
-    fn consume(&self, _: ConsumedId, _: u64, _: u64) -> Result<Consumption, Full> {
+    fn consume(
+        &self,
+        _: ConsumedId,
+        _: Owner,
+        _: u64,
+        _: u64,
+    ) -> Result<Consumption, StoreError<Infallible>> {
         panic!("the store was asked to consume");
     }
 
-    fn attempt(&self, _: ConsumedId, _: u64, _: u64) -> Result<Option<u32>, Full> {
+    fn release(&self, _: ConsumedId, _: Owner, _: u64, _: u64) -> Result<(), StoreError<Infallible>> {
+        panic!("the store was asked to release");
+    }
+
+    fn attempt(&self, _: ConsumedId, _: Owner, _: u64, _: u64) -> Result<Attempt, StoreError<Infallible>> {
         panic!("the store was asked for a number");
     }
 
-    fn release(&self, _: ConsumedId) -> Result<(), Full> {
-        panic!("the store was asked to release");
+    fn withdraw(&self, _: ConsumedId, _: Owner, _: u64, _: u64) -> Result<(), StoreError<Infallible>> {
+        panic!("the store was asked to withdraw");
     }
 }
 
@@ -245,26 +272,54 @@ impl Failing {
     fn ask<T>(
         &self,
         operation: &str,
-        question: impl FnOnce(&RefCell<MemoryCache<Vec<Slot>>>) -> Result<T, Full>,
-    ) -> Result<T, Unreachable> {
+        question: impl FnOnce(&RefCell<MemoryCache<Vec<Slot>>>) -> Result<T, StoreError<Unusable>>,
+    ) -> Result<T, StoreError<Unreachable>> {
         let is_reached = operation != self.operation;
-        is_reached.then(|| question(&self.memory).ok()).flatten().ok_or(Unreachable)
+        is_reached.then(|| question(&self.memory).ok()).flatten().ok_or(StoreError::Unavailable(Unreachable))
     }
 }
 
 impl ConsumedTokens for Failing {
     type Error = Unreachable;
 
-    fn consume(&self, id: ConsumedId, until: u64, now: u64) -> Result<Consumption, Unreachable> {
-        self.ask("consume", |memory| memory.consume(id, until, now))
+    fn consume(
+        &self,
+        id: ConsumedId,
+        owner: Owner,
+        until: u64,
+        now: u64,
+    ) -> Result<Consumption, StoreError<Unreachable>> {
+        self.ask("consume", |memory| memory.consume(id, owner, until, now))
     }
 
-    fn attempt(&self, id: ConsumedId, until: u64, now: u64) -> Result<Option<u32>, Unreachable> {
-        self.ask("attempt", |memory| memory.attempt(id, until, now))
+    fn release(
+        &self,
+        id: ConsumedId,
+        owner: Owner,
+        until: u64,
+        now: u64,
+    ) -> Result<(), StoreError<Unreachable>> {
+        self.ask("release", |memory| memory.release(id, owner, until, now))
     }
 
-    fn release(&self, id: ConsumedId) -> Result<(), Unreachable> {
-        self.ask("release", |memory| memory.release(id))
+    fn attempt(
+        &self,
+        id: ConsumedId,
+        owner: Owner,
+        until: u64,
+        now: u64,
+    ) -> Result<Attempt, StoreError<Unreachable>> {
+        self.ask("attempt", |memory| memory.attempt(id, owner, until, now))
+    }
+
+    fn withdraw(
+        &self,
+        id: ConsumedId,
+        owner: Owner,
+        until: u64,
+        now: u64,
+    ) -> Result<(), StoreError<Unreachable>> {
+        self.ask("withdraw", |memory| memory.withdraw(id, owner, until, now))
     }
 }
 
@@ -274,7 +329,7 @@ fn a_store_that_fails_denies_and_no_effect_runs() {
     for operation in ["attempt", "consume"] {
         let guard = Guard::new(ring(), Failing { operation, memory: memory(10) });
         let ran = Cell::new(false);
-        let verdict = guard.redeem(&token, Expected::recovery("04711"), Moment::at(NOW), |_| {
+        let verdict = guard.redeem(&token, Expected::recovery("04711"), Moment::at(NOW), fresh(), |_| {
             ran.set(true);
             Ok::<(), Infallible>(())
         });
@@ -289,7 +344,7 @@ fn a_use_that_cannot_be_taken_back_is_told_and_the_link_stays_used() {
     let guard = Guard::new(ring(), Failing { operation: "release", memory: memory(10) });
     let token = sign(&Signer::V2(shared()), 1, None);
     let redeem = |effect: Result<(), &'static str>| {
-        guard.redeem(&token, Expected::activation(), Moment::at(NOW), |_| effect)
+        guard.redeem(&token, Expected::activation(), Moment::at(NOW), fresh(), |_| effect)
     };
     assert_eq!(redeem(Err("origin is down")), Err(RedeemError::Store(Unreachable)));
     assert_eq!(redeem(Ok(())), Err(RedeemError::Used));
@@ -307,26 +362,27 @@ fn a_token_that_is_not_genuine_valid_and_for_this_action_never_touches_the_store
         sign(&Signer::V3(PrivateKey::from_seed(&[9; 32])), 1, None),
         sign(&Signer::V2(shared()), 1, Some("04711")),
     ] {
-        assert!(guard.redeem(token, Expected::activation(), Moment::at(NOW), accept).is_err());
+        assert!(guard.redeem(token, Expected::activation(), Moment::at(NOW), fresh(), accept).is_err());
     }
     let expired = sign(&Signer::V2(shared()), 1, None);
-    assert!(guard.redeem(expired, Expected::activation(), Moment::at(EXPIRY), accept).is_err());
+    assert!(guard.redeem(expired, Expected::activation(), Moment::at(EXPIRY), fresh(), accept).is_err());
 }
 
 #[test]
 fn a_v3_recovery_without_a_way_to_compare_its_code_takes_no_number() {
     let token = sign(&Signer::V3(private()), 1, Some("04711"));
     let guard = Guard::new(ring(), Untouched);
-    let verdict = guard.redeem(token, Expected::recovery("04711"), Moment::at(NOW), accept);
-    assert_eq!(verdict, Err(Refusal::UncheckedRecovery));
+    let verdict = guard.redeem(token, Expected::recovery("04711"), Moment::at(NOW), fresh(), accept);
+    assert_eq!(verdict, Err(RedeemError::UncheckedRecovery));
 }
 
 #[test]
 fn guards_that_share_a_store_let_a_link_through_once_among_them() {
     let store = memory(10);
     let token = sign(&Signer::V2(shared()), 1, None);
-    let redeem =
-        || Guard::new(ring(), &store).redeem(&token, Expected::activation(), Moment::at(NOW), accept);
+    let redeem = || {
+        Guard::new(ring(), &store).redeem(&token, Expected::activation(), Moment::at(NOW), fresh(), accept)
+    };
     assert_eq!(redeem(), Ok(()));
     assert_eq!(redeem(), Err(Refusal::Used));
 }
@@ -337,23 +393,40 @@ fn a_full_store_denies() {
         sign(&Signer::V2(shared()), 1, None),
         Expected::activation(),
         Moment::at(NOW),
+        fresh(),
         accept,
     );
-    assert_eq!(verdict, Err(Refusal::Store(Full)));
+    assert_eq!(verdict, Err(Refusal::StoreFull));
+    assert_eq!(verdict.unwrap_err().code(), Some("ERR_STORE_FULL"));
 }
 
 #[test]
 fn a_store_whose_clock_runs_ahead_lets_nothing_through_twice() {
+    let guard = guard(10);
+    let token = sign(&Signer::V2(shared()), 1, None);
+    let redeem = |moment| guard.redeem(&token, Expected::activation(), moment, fresh(), accept);
+    assert_eq!(redeem(Moment::at(EXPIRY - 1)), Ok(()));
+    // Another holder of the store whose clock is half an hour ahead makes it forget the entry.
+    let other = sign_until(EXPIRY + 3600, 2);
+    let ahead = Moment::at(EXPIRY + 1800);
+    assert_eq!(guard.redeem(other, Expected::activation(), ahead, fresh(), accept), Ok(()));
+    assert_eq!(redeem(Moment::at(EXPIRY - 1)), Err(Refusal::TooLate));
+}
+
+#[test]
+fn a_guard_that_tolerates_nothing_remembers_for_one_that_tolerates_the_most() {
     let store = memory(10);
     let token = sign(&Signer::V2(shared()), 1, None);
-    let guard = Guard::new(ring(), store);
-    assert_eq!(guard.redeem(&token, Expected::activation(), Moment::at(EXPIRY - 1), accept), Ok(()));
-    // Another holder of the store whose clock is ten minutes ahead makes it forget the entry.
-    let later = sign(&Signer::V2(shared()), 2, None);
-    let ahead = Moment::at(EXPIRY + 600).tolerating(1000);
-    assert_eq!(guard.redeem(later, Expected::activation(), ahead, accept), Ok(()));
-    assert_eq!(
-        guard.redeem(&token, Expected::activation(), Moment::at(EXPIRY - 1), accept),
-        Err(Refusal::TooLate)
-    );
+    let redeem =
+        |moment| Guard::new(ring(), &store).redeem(&token, Expected::activation(), moment, fresh(), accept);
+    assert_eq!(redeem(Moment::at(NOW)), Ok(()));
+    for late in [900, 998] {
+        assert_eq!(
+            redeem(Moment::at(EXPIRY + late).tolerating(u64::MAX)),
+            Err(Refusal::Used),
+            "{late} s late"
+        );
+    }
+    let over = redeem(Moment::at(EXPIRY + MAX_CLOCK_TOLERANCE).tolerating(u64::MAX));
+    assert!(matches!(over, Err(RedeemError::Token(VerifyError::Expired { .. }))), "{over:?}");
 }

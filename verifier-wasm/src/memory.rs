@@ -5,7 +5,7 @@
 
 use core::{arch::wasm32, cell::RefCell, ptr, slice};
 
-use mailroom_verifier_core::{ConsumedId, Consumption, MemoryCache, Slot};
+use mailroom_verifier_core::{Attempt, ConsumedId, Consumption, MAX_OWNERS, MemoryCache, Owner, Slot};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{buffers::BUFFERS, single_thread::SingleThread};
@@ -38,41 +38,59 @@ pub fn open_store(capacity: u32) -> bool {
     true
 }
 
-/// Marks the token whose id is in the text buffer as used: 0 for the first use, 1 for any other, 2 if `remember_until` is
-/// over, 3 if there is no room.
+/// Marks the token as used by the owner: 0 for the first use, 1 for any other, 2 if `remember_until` is over, 3 if there is
+/// no room.
+///
+/// Of this call and the others the text buffer holds what they are about: the token's id (16 bytes) and the owner (16).
 #[wasm_bindgen]
 pub fn consume(remember_until: f64, now: f64) -> u32 {
-    with_store(FULL, |store, id| match store.consume(id, seconds(remember_until), seconds(now)) {
-        Ok(Consumption::FirstUse) => 0,
-        Ok(Consumption::AlreadyUsed) => 1,
-        Ok(Consumption::TooLate) => 2,
-        Err(_) => FULL,
+    with_store(FULL, |store, id, owner| {
+        match store.consume(id, owner, seconds(remember_until), seconds(now)) {
+            Ok(Consumption::FirstUse) => 0,
+            Ok(Consumption::AlreadyUsed) => 1,
+            Ok(Consumption::TooLate) => 2,
+            Err(_) => FULL,
+        }
     })
 }
 
 const FULL: u32 = 3;
 
-/// The number of the next try of a code on the token whose id is in the text buffer: 0 if `remember_until` is over, −1 if
-/// there is no room.
+/// Ends the owner's use of the token: 0 if it has, 3 if there is no room.
+#[wasm_bindgen]
+pub fn release(remember_until: f64, now: f64) -> u32 {
+    with_store(FULL, |store, id, owner| {
+        store.release(id, owner, seconds(remember_until), seconds(now)).map_or(FULL, |()| 0)
+    })
+}
+
+/// The number of the owner's try of a code: 0 if `remember_until` is over, 101 if it is one too many, −1 if there is no room.
 #[wasm_bindgen]
 pub fn attempt(remember_until: f64, now: f64) -> i32 {
-    with_store(-1, |store, id| match store.attempt(id, seconds(remember_until), seconds(now)) {
-        Ok(number) => number.and_then(|number| number.try_into().ok()).unwrap_or(0),
+    with_store(-1, |store, id, owner| match store.attempt(id, owner, seconds(remember_until), seconds(now)) {
+        Ok(Attempt::Number(number)) => number.cast_signed(),
+        Ok(Attempt::TooMany) => MAX_OWNERS.cast_signed() + 1,
+        Ok(Attempt::TooLate) => 0,
         Err(_) => -1,
     })
 }
 
-/// Takes the use of the token whose id is in the text buffer back.
+/// Takes the owner's try back: 0 if it has, 3 if there is no room.
 #[wasm_bindgen]
-pub fn release() {
-    with_store((), MemoryCache::release);
+pub fn withdraw(remember_until: f64, now: f64) -> u32 {
+    with_store(FULL, |store, id, owner| {
+        store.withdraw(id, owner, seconds(remember_until), seconds(now)).map_or(FULL, |()| 0)
+    })
 }
 
-/// What `act` answers for the token whose id is in the text buffer.
-fn with_store<T>(otherwise: T, act: impl FnOnce(&mut Cache, ConsumedId) -> T) -> T {
+/// What `act` answers for the id and the owner in the text buffer.
+fn with_store<T>(otherwise: T, act: impl FnOnce(&mut Cache, ConsumedId, Owner) -> T) -> T {
     let text = BUFFERS.text.load();
-    let (Some(id), Ok(mut store)) = (text.first_chunk(), STORE.try_borrow_mut()) else { return otherwise };
-    store.as_mut().map_or(otherwise, |store| act(store, ConsumedId::from(*id)))
+    let (Some((id, owner)), Ok(mut store)) = (text.split_first_chunk(), STORE.try_borrow_mut()) else {
+        return otherwise;
+    };
+    let (Some(owner), Some(store)) = (owner.first_chunk(), store.as_mut()) else { return otherwise };
+    act(store, ConsumedId::from(*id), Owner::from_random(*owner))
 }
 
 #[expect(

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use arbitrary::{Arbitrary, Unstructured};
 use mailroom_verifier_core::{
-    Action, Code, ConsumedId, Consumption, Expected, Expiry, Full, Guard, KeyRing, MemoryCache, Moment,
-    RedeemError, Secret, Slot, VerifiedLink, VerifyError, VerifyingKey,
+    Action, Attempt, Code, ConsumedId, Consumption, Expected, Expiry, Full, Guard, KeyRing, MemoryCache,
+    Moment, Owner, RedeemError, Secret, Slot, Unusable, VerifiedLink, VerifyError, VerifyingKey,
 };
 
 use crate::oracle;
@@ -17,6 +17,8 @@ use crate::store::{Clock, Model};
 const NOW: u64 = 1_800_000_000;
 /// By how much the clocks of those who share a store may differ.
 const MARGIN: u64 = 300;
+/// The largest tolerance.
+const TOLERANCE: u64 = 999;
 /// The code of every recovery.
 const CODE: &[u8; 5] = b"04711";
 
@@ -36,7 +38,7 @@ const ROWS: [Row; 4] = [
 /// Places in [`KEYS`] of those that the guard knows: a shared key and a private one. The next of each is unknown to it.
 const GENUINE: [usize; 2] = [4, 9];
 
-type Verdict = Result<(), RedeemError<Full, ()>>;
+type Verdict = Result<(), RedeemError<Unusable, ()>>;
 
 /// A guard, and what happens to it.
 #[derive(Arbitrary, Debug)]
@@ -114,7 +116,8 @@ pub fn redeem(data: &[u8]) {
     let mut now = NOW;
     let mut effects = [0; ROWS.len()];
     let mut verdicts = [0; ROWS.len()];
-    for event in &scene.events {
+    for (owner, event) in (0..).zip(&scene.events) {
+        let owner = Owner::from_random([owner; 16]);
         now = event.now.after(now);
         let row = usize::from(event.row) % ROWS.len();
         let version = usize::from(event.version % 3);
@@ -128,11 +131,11 @@ pub fn redeem(data: &[u8]) {
             if event.effect_fails { Err(()) } else { Ok(()) }
         };
         let verdict = if event.compares_code {
-            guard.redeem_with(token, expected, moment, compare, effect)
+            guard.redeem_with(token, expected, moment, owner, compare, effect)
         } else {
-            guard.redeem(token, expected, moment, effect)
+            guard.redeem(token, expected, moment, owner, effect)
         };
-        assert_eq!(verdict, judge(&mut model, &scene, event, moment), "{event:?} at {now}");
+        assert_eq!(verdict, judge(&mut model, &scene, event, owner, moment), "{event:?} at {now}");
         assert_eq!(ran, matches!(verdict, Ok(()) | Err(RedeemError::Effect(()))), "{event:?} at {now}");
         assert_eq!(usize::try_from(store.borrow().len()), Ok(model.len()));
 
@@ -149,7 +152,7 @@ pub fn redeem(data: &[u8]) {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the guard's comparison may fail")]
-fn compare(_: &VerifiedLink<'_>, code: &Code) -> Result<bool, RedeemError<Full, ()>> {
+fn compare(_: &VerifiedLink<'_>, code: &Code) -> Result<bool, RedeemError<Unusable, ()>> {
     Ok(code.as_bytes() == CODE)
 }
 
@@ -178,7 +181,7 @@ fn tells_about_the_code(event: &Event, verdict: Verdict) -> bool {
 }
 
 /// The rules of the guard: every other check first, then a number for the code, consumption last.
-fn judge(store: &mut Model, scene: &Scene, event: &Event, moment: Moment) -> Verdict {
+fn judge(store: &mut Model, scene: &Scene, event: &Event, owner: Owner, moment: Moment) -> Verdict {
     let row = usize::from(event.row) % ROWS.len();
     let version = event.version % 3 + 1;
     let Row { recovery, expires_at } = ROWS[row];
@@ -205,11 +208,11 @@ fn judge(store: &mut Model, scene: &Scene, event: &Event, moment: Moment) -> Ver
         if recovery != event.expects_recovery {
             return refused(VerifyError::Action { found: action(recovery) });
         }
-        if now >= expires_at + moment.tolerance {
+        if now >= expires_at + u64::from(scene.tolerance).min(TOLERANCE) {
             let expires_at = Expiry::from_seconds(expires_at).expect("every row has an expiry");
             return refused(VerifyError::Expired { now, expires_at });
         }
-        expires_at + moment.tolerance + MARGIN
+        expires_at + TOLERANCE + MARGIN
     };
     if recovery {
         match event.typed {
@@ -220,12 +223,10 @@ fn judge(store: &mut Model, scene: &Scene, event: &Event, moment: Moment) -> Ver
         if version == 3 && !event.compares_code {
             return Err(RedeemError::UncheckedRecovery);
         }
-        match store.attempt(id, until, now).map_err(RedeemError::Store)? {
-            None => return Err(RedeemError::TooLate),
-            Some(number) if number > scene.max_code_attempts.into() => {
-                return Err(RedeemError::TooManyAttempts);
-            }
-            Some(_) => {}
+        match store.attempt(id, owner, until, now).map_err(full)? {
+            Attempt::TooLate => return Err(RedeemError::TooLate),
+            Attempt::Number(number) if number <= scene.max_code_attempts.into() => {}
+            Attempt::Number(_) | Attempt::TooMany => return Err(RedeemError::TooManyAttempts),
         }
         if matches!(event.typed, Typed::Wrong) {
             return refused(VerifyError::CodeMismatch);
@@ -233,14 +234,18 @@ fn judge(store: &mut Model, scene: &Scene, event: &Event, moment: Moment) -> Ver
     } else if event.typed.text().is_some() {
         return refused(VerifyError::CodeUncheckable);
     }
-    match store.consume(id, until, now).map_err(RedeemError::Store)? {
+    match store.consume(id, owner, until, now).map_err(full)? {
         Consumption::TooLate => return Err(RedeemError::TooLate),
         Consumption::AlreadyUsed => return Err(RedeemError::Used),
         Consumption::FirstUse => {}
     }
     if event.effect_fails {
-        store.release(id);
+        store.release(id, owner, until, now).map_err(full)?;
         return Err(RedeemError::Effect(()));
     }
     Ok(())
+}
+
+fn full(_: Full) -> RedeemError<Unusable, ()> {
+    RedeemError::StoreFull
 }

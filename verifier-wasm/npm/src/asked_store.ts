@@ -9,10 +9,10 @@ type Asked<Value> = Answer<Value> | Promise<Answer<Value>>;
 
 /** A store of which nothing is believed but what it may say, and which is not waited for longer than allowed. */
 export interface AskedStore {
-  consume(id: Uint8Array, rememberUntil: number): Asked<boolean>;
-  readonly attempt: ((id: Uint8Array, rememberUntil: number) => Asked<number>) | undefined;
+  consume(id: Uint8Array, rememberUntil: number, owner: Uint8Array): Asked<boolean>;
+  readonly attempt: ((id: Uint8Array, rememberUntil: number, owner: Uint8Array) => Asked<number>) | undefined;
   /** Of a store that cannot release, everything stays used. */
-  release(id: Uint8Array): Asked<unknown>;
+  release(id: Uint8Array, rememberUntil: number, owner: Uint8Array): Asked<unknown>;
 }
 
 /** The option `store`; its methods are read once. */
@@ -21,16 +21,19 @@ export function readStore(store: unknown, timeout: number): AskedStore {
   const attempt = readMethod(store, "attempt");
   const release = readMethod(store, "release");
   if (!consume) throw new InvalidArgumentError("the option store has the method consume");
-  const releaseNow: AskedStore["release"] = (id) =>
-    release ? ask(() => release(id.slice()), timeout, isAnything) : DONE;
+  const releaseNow: AskedStore["release"] = (id, rememberUntil, owner) =>
+    release ? ask(() => release(id.slice(), rememberUntil, owner.slice()), timeout, isAnything) : DONE;
   return {
-    consume(id, rememberUntil) {
+    consume(id, rememberUntil, owner) {
       // Nobody got a first use that comes too late, and nobody will: the token may be tried again.
-      const tooLate = (answer: unknown): void => void (answer === true && releaseNow(id));
-      return ask(() => consume(id.slice(), rememberUntil), timeout, isVerdict, tooLate);
+      const tooLate = (answer: unknown): void =>
+        void (answer === true && releaseNow(id, rememberUntil, owner));
+      return ask(() => consume(id.slice(), rememberUntil, owner.slice()), timeout, isVerdict, tooLate);
     },
     attempt:
-      attempt && ((id, rememberUntil) => ask(() => attempt(id.slice(), rememberUntil), timeout, isOrdinal)),
+      attempt &&
+      ((id, rememberUntil, owner) =>
+        ask(() => attempt(id.slice(), rememberUntil, owner.slice()), timeout, isOrdinal)),
     release: releaseNow,
   };
 }

@@ -107,13 +107,14 @@ export function makeGuard(given: GuardOptions): Guard {
     action: Action,
     code: string | undefined,
     expiresAt: number | undefined,
+    owner: Uint8Array,
   ): Judged | Promise<Judged> {
     const found = verifier.tryVerifyLink(token, { action });
     if (!found.ok)
       return found.reason === "ERR_LINK_UNCHECKABLE" ? judgeV1(token, action, code, expiresAt) : found;
     const { link } = found;
     const rememberUntil = link.acceptedUntil + CLOCK_MARGIN;
-    if (action === "recover") return judgeCode(link, code, rememberUntil);
+    if (action === "recover") return judgeCode(link, code, rememberUntil, owner);
     return remembered(link.tryWithUncountedCode(code), rememberUntil);
   }
 
@@ -150,6 +151,7 @@ export function makeGuard(given: GuardOptions): Guard {
     link: VerifiedLink,
     code: string | undefined,
     rememberUntil: number,
+    owner: Uint8Array,
   ): Promise<Judged> {
     if (code === undefined) return refused(CODE_REQUIRED);
     if (!/^[0-9]{5}$/.test(code)) return refused(CODE_MALFORMED);
@@ -163,7 +165,7 @@ export function makeGuard(given: GuardOptions): Guard {
       );
     }
     // The number is taken before the comparison: otherwise any number of simultaneous guesses would get verdicts.
-    const taken = await store.attempt(link.consumedId, rememberUntil);
+    const taken = await store.attempt(link.consumedId, rememberUntil, owner);
     if (!taken.ok) return taken;
     if (taken.answer > maxCodeAttempts) {
       return denied(TooManyAttemptsError, "too many codes were tried on this link");
@@ -191,11 +193,12 @@ export function makeGuard(given: GuardOptions): Guard {
       throw new InvalidArgumentError("the callback is a function");
     }
 
+    const owner = crypto.getRandomValues(new Uint8Array(16));
     // Where an answer is there at once, nothing waits for it.
-    const judged = judge(token, action, code, until);
+    const judged = judge(token, action, code, until, owner);
     const genuine = judged instanceof Promise ? await judged : judged;
     if (!genuine.ok) return genuine;
-    const asked = store.consume(genuine.token.consumedId, genuine.rememberUntil);
+    const asked = store.consume(genuine.token.consumedId, genuine.rememberUntil, owner);
     const used = asked instanceof Promise ? await asked : asked;
     if (!used.ok) return used;
     if (!used.answer) return denied(TokenUsedError, "the token was used before");
@@ -204,7 +207,7 @@ export function makeGuard(given: GuardOptions): Guard {
       const result: unknown = await Reflect.apply(callback, undefined, [genuine.token]);
       return { ok: true, token: genuine.token, result };
     } catch (error) {
-      const released = await store.release(genuine.token.consumedId);
+      const released = await store.release(genuine.token.consumedId, genuine.rememberUntil, owner);
       if (released.ok) throw error;
       throw new StoreUnavailableError("the callback failed, and the token stays used", {
         cause: new AggregateError([error, released.error]),

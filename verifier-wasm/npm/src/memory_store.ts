@@ -8,12 +8,14 @@ import type { TokenStore } from "./token_store.js";
 /** What {@link createMemoryStore} takes. Options of other names are refused. */
 export interface MemoryStoreOptions {
   /**
-   * For how many tokens there is room, each taking 40 bytes from the start. Those that are used and tried within the
-   * lifetime of a link and five minutes have to fit.
+   * For how many redemptions there is room, each taking 56 bytes from the start; a code that is tried is one, too. Those
+   * within the lifetime of a link and 22 minutes have to fit.
    */
   readonly capacity: number;
   /**
-   * Tells the time in seconds since the Unix epoch; read at each call. The highest it ever told counts.
+   * Tells the time in seconds since the Unix epoch; read at each call. Steps back of up to five minutes are ignored. A
+   * clock that read the future for a while leaves behind that links are refused which end no later than one that was
+   * redeemed before; newer ones are not.
    *
    * @default the system's clock
    */
@@ -22,15 +24,20 @@ export interface MemoryStoreOptions {
 
 /** A store that answers at once. */
 export interface MemoryStore extends TokenStore {
-  consume(id: Uint8Array, rememberUntil: number): boolean;
-  attempt(id: Uint8Array, rememberUntil: number): number;
-  release(id: Uint8Array): void;
+  consume(id: Uint8Array, rememberUntil: number, owner: Uint8Array): boolean;
+  release(id: Uint8Array, rememberUntil: number, owner: Uint8Array): void;
+  attempt(id: Uint8Array, rememberUntil: number, owner: Uint8Array): number;
+  withdraw(id: Uint8Array, rememberUntil: number, owner: Uint8Array): void;
 }
 
-const ID_LENGTH = 16;
+/** Of an id, and of an owner. */
+const LENGTH = 16;
 
 /** One gibibyte, which wasm engines give. */
-const MOST = 26_843_545;
+const MOST = 19_173_961;
+
+/** What the module answers to all calls but `attempt`. */
+const TOO_LATE = 2;
 
 /**
  * @internal What every entry calls `createMemoryStore`: the cache of the core, on an instance of the module of its own, because it
@@ -51,39 +58,43 @@ export function makeMemoryStore(module: WebAssembly.Module, options: unknown): M
   if (!exports.open_store(capacity as number)) {
     throw new InvalidArgumentError("not enough memory for this capacity");
   }
-  const place = new Uint8Array(exports.memory.buffer, exports.buffers(), ID_LENGTH);
+  const place = new Uint8Array(exports.memory.buffer, exports.buffers(), 2 * LENGTH);
 
-  function write(id: Uint8Array): void {
-    if (id.length !== ID_LENGTH) throw new InvalidArgumentError("an id has 16 bytes");
+  function ask(
+    question: (rememberUntil: number, now: number) => number,
+    id: Uint8Array,
+    rememberUntil: number,
+    owner: Uint8Array,
+  ): number {
+    // The clock may be code of the caller, so it is read before anything is written.
+    const time = Math.floor(now());
+    for (const bytes of [id, owner]) {
+      if (bytes?.length !== LENGTH) throw new InvalidArgumentError("an id and an owner have 16 bytes each");
+    }
     place.set(id);
+    place.set(owner, LENGTH);
+    stack.enter();
+    const answer = question(Math.ceil(rememberUntil), time);
+    stack.leave();
+    return answer;
   }
 
   return Object.freeze<MemoryStore>({
-    consume(id, rememberUntil) {
-      // The clock may be code of the caller, so it is read before anything is written.
-      const time = Math.floor(now());
-      write(id);
-      stack.enter();
-      const answer = exports.consume(Math.ceil(rememberUntil), time);
-      stack.leave();
-      if (answer === 0) return true;
-      if (answer === 1) return false;
-      throw answer === 2 ? tooLate() : full();
+    consume(id, rememberUntil, owner) {
+      const answer = ask(exports.consume, id, rememberUntil, owner);
+      if (answer > 1) throw answer === TOO_LATE ? tooLate() : full();
+      return answer === 0;
     },
-    attempt(id, rememberUntil) {
-      const time = Math.floor(now());
-      write(id);
-      stack.enter();
-      const answer = exports.attempt(Math.ceil(rememberUntil), time);
-      stack.leave();
-      if (answer > 0) return answer;
-      throw answer === 0 ? tooLate() : full();
+    release(id, rememberUntil, owner) {
+      if (ask(exports.release, id, rememberUntil, owner)) throw full();
     },
-    release(id) {
-      write(id);
-      stack.enter();
-      exports.release();
-      stack.leave();
+    attempt(id, rememberUntil, owner) {
+      const answer = ask(exports.attempt, id, rememberUntil, owner);
+      if (answer <= 0) throw answer === 0 ? tooLate() : full();
+      return answer;
+    },
+    withdraw(id, rememberUntil, owner) {
+      if (ask(exports.withdraw, id, rememberUntil, owner)) throw full();
     },
   });
 }

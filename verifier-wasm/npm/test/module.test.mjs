@@ -33,6 +33,7 @@ test("the module exports what the package calls, and nothing that allocates", ()
     "release",
     "verify",
     "verify_link",
+    "withdraw",
   ]);
 });
 

@@ -47,10 +47,15 @@ export function later({ now }: Subject, seconds = 600): number {
 }
 
 /** Answers of the store, or what it threw. The id that it is given is made useless afterwards, since it is only lent. */
-export async function consume(store: TokenStore, id: Uint8Array, rememberUntil: number): Promise<unknown> {
+export async function consume(
+  store: TokenStore,
+  id: Uint8Array,
+  rememberUntil: number,
+  owner = freshId(),
+): Promise<unknown> {
   const lent = id.slice();
   try {
-    return await store.consume(lent, rememberUntil);
+    return await store.consume(lent, rememberUntil, owner.slice());
   } catch (error) {
     return new Thrown(error);
   } finally {
@@ -61,7 +66,7 @@ export async function consume(store: TokenStore, id: Uint8Array, rememberUntil: 
 export async function attempt(store: TokenStore, id: Uint8Array, rememberUntil: number): Promise<unknown> {
   const lent = id.slice();
   try {
-    return await store.attempt?.(lent, rememberUntil);
+    return await store.attempt?.(lent, rememberUntil, freshId());
   } catch (error) {
     return new Thrown(error);
   } finally {

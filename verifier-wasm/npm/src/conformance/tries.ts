@@ -15,7 +15,9 @@ import {
 const NONE = new Skipped("the store has no attempt; the guard refuses recoveries");
 
 export const numbers: Check = async (subject) => {
-  const { store, concurrency } = subject;
+  const { store } = subject;
+  // As many as a store has to number.
+  const concurrency = Math.min(subject.concurrency, 99);
   if (!store.attempt) return NONE;
   const until = later(subject);
   const id = freshId();

@@ -70,18 +70,20 @@ export const release: Check = async (subject) => {
   if (!store.release) return new Skipped("the store has no release; what a callback could not do stays used");
   const until = later(subject);
   const [id, other] = [freshId(), freshId()];
-  demand((await consume(store, other, until)) === true, "an id that nobody had before is denied");
+  const otherOwner = freshId();
+  demand((await consume(store, other, until, otherOwner)) === true, "an id that nobody had before is denied");
   for (let round = 0; round < 3; round++) {
-    demand((await consume(store, id, until)) === true, "an id that was released is denied");
+    const owner = freshId();
+    demand((await consume(store, id, until, owner)) === true, "an id that was released is denied");
     demand((await consume(store, id, until)) === false, "an id is not denied after it was consumed again");
-    await store.release(id.slice());
+    await store.release(id.slice(), until, owner);
   }
-  await store.release(id.slice());
-  await store.release(freshId());
+  await store.release(id.slice(), until, freshId());
+  await store.release(freshId(), until, freshId());
   demand((await consume(store, other, until)) === false, "to release one id released another one");
   if (!store.attempt) return undefined;
   const numbers = [await attempt(store, other, until)];
-  await store.release(other.slice());
+  await store.release(other.slice(), until, otherOwner);
   numbers.push(await attempt(store, other, until));
   demand(
     numbers[0] === 1 && numbers[1] === 2,

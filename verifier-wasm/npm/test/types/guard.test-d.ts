@@ -93,7 +93,11 @@ same<
 publicVerifier.verify(token, { action: "recover", code: "01234" });
 
 const namespace = "mailroom";
-createRedisStore({ client: async (words: string[]) => words.length, namespace }).release(new Uint8Array(16));
+createRedisStore({ client: async (words: string[]) => words.length, namespace }).release(
+  new Uint8Array(16),
+  0,
+  new Uint8Array(16),
+);
 createRedisStore({ client: { sendCommand: async (words: string[]) => words }, namespace });
 createRedisStore({
   client: { call: async (command: string, ...words: string[]) => [command, words] },

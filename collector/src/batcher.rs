@@ -16,6 +16,11 @@ const BUSY_PAUSE: Duration = Duration::from_millis(200);
 /// So many looks in a row may bring nothing, as where another collector is quicker, before they become rarer.
 const FRUITLESS_LOOKS: u32 = 3;
 
+/// The first pause after a look that only put tokens off, which doubles up to the longest: somebody has their account locked,
+/// which is soon over, or row-level security hides it, which is not.
+const PUT_OFF_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PUT_OFF_PAUSE: Duration = Duration::from_secs(8);
+
 /// Decides when to look and when a partial batch is due.
 #[derive(Debug)]
 pub struct Batcher {
@@ -37,6 +42,8 @@ pub struct Batcher {
     /// How often in a row the database was found to be busy.
     strain: u32,
     fruitless: u32,
+    /// How often in a row a look only put tokens off.
+    put_off: u32,
 }
 
 impl Batcher {
@@ -56,6 +63,7 @@ impl Batcher {
             quiet_until: None,
             strain: 0,
             fruitless: 0,
+            put_off: 0,
         }
     }
 
@@ -68,8 +76,8 @@ impl Batcher {
         self.hinted.get_or_insert(now);
     }
 
-    /// A look took `batches` and left `waiting` tokens.
-    pub fn looked(&mut self, waiting: usize, batches: usize, now: Instant) {
+    /// A look took `batches`, left `waiting` tokens and put `put_off` off for a moment.
+    pub fn looked(&mut self, waiting: usize, batches: usize, put_off: usize, now: Instant) {
         // Batches are cut from the oldest tokens, so those that are left were noticed after the ones that went.
         if batches > 0 {
             self.noticed = None;
@@ -78,6 +86,11 @@ impl Batcher {
         (self.hints, self.hinted, self.last_look) = (0, None, Some(now));
         (self.again, self.quiet_until) = (None, None);
         self.fruitless = if batches == 0 { self.fruitless.saturating_add(1) } else { 0 };
+        if batches + waiting > 0 {
+            self.put_off = 0;
+        } else if put_off > 0 {
+            self.put_off = self.put_off.saturating_add(1);
+        }
         let is_busy = batches > 1 || self.fruitless >= FRUITLESS_LOOKS;
         self.strain = if is_busy { self.strain.saturating_add(1) } else { 0 };
         if batches > 1 && self.sleeps {
@@ -95,10 +108,15 @@ impl Batcher {
 
     /// All that becomes due from now on is announced, and this is what there was before.
     pub fn prospected(&mut self, prospect: Prospect, now: Instant) {
-        self.quiet_until = prospect.next.map(|next| now + next);
+        // What is put off is due again within the first pause.
+        if prospect.due == 0 && prospect.next.is_none_or(|next| next > PUT_OFF_PAUSE) {
+            self.put_off = 0;
+        }
+        let last = self.last_look.unwrap_or(now);
+        let put_off_until = last + self.put_off_pause();
+        self.quiet_until = prospect.next.map(|next| (now + next).max(put_off_until));
         if prospect.due >= self.limit || prospect.due > 0 && self.timeout.is_zero() {
-            let last = self.last_look.unwrap_or(now);
-            self.again = Some(now.max(last + self.pause()));
+            self.again = Some(now.max(last + self.pause()).max(put_off_until));
         } else {
             self.note_waiting(prospect.due, now);
         }
@@ -145,6 +163,13 @@ impl Batcher {
         Some(self.last_look.map_or(soon, |last| soon.max(last + pause)))
     }
 
+    fn put_off_pause(&self) -> Duration {
+        match self.put_off {
+            0 => Duration::ZERO,
+            times => (PUT_OFF_PAUSE * (1 << (times - 1).min(8))).min(LONGEST_PUT_OFF_PAUSE),
+        }
+    }
+
     fn pause(&self) -> Duration {
         match self.strain {
             0 => Duration::ZERO,
@@ -165,11 +190,35 @@ mod tests {
     }
 
     #[test]
+    fn what_can_only_be_put_off_is_looked_at_ever_more_rarely() {
+        let start = Instant::now();
+        let mut batcher = Batcher::new(10, milliseconds(0), true);
+        let (mut now, mut looks) = (start, 0);
+        let soon = Prospect { due: 0, next: Some(milliseconds(250)) };
+        while now < start + Duration::from_secs(60) {
+            batcher.looked(0, 0, 3, now);
+            batcher.prospected(soon, now + milliseconds(1));
+            // Asked again in between.
+            batcher.prospected(soon, now + milliseconds(2));
+            now = batcher.next_look().unwrap();
+            looks += 1;
+        }
+        assert!(looks < 15, "{looks}");
+        // Somebody else came to it; another token's pause is kept.
+        batcher.looked(0, 0, 0, now);
+        batcher.prospected(Prospect { due: 0, next: Some(milliseconds(600)) }, now);
+        assert_eq!(batcher.next_look(), Some(now + milliseconds(600)));
+        batcher.looked(0, 0, 1, now);
+        batcher.prospected(soon, now);
+        assert_eq!(batcher.next_look(), Some(now + milliseconds(250)));
+    }
+
+    #[test]
     fn nothing_is_due_while_nothing_waits() {
         let now = Instant::now();
         let mut batcher = Batcher::new(10, TIMEOUT, true);
         assert_eq!(batcher.next_look(), None);
-        batcher.looked(0, 0, now);
+        batcher.looked(0, 0, 0, now);
         assert_eq!(batcher.next_look(), None);
         assert!(!batcher.is_due(now + milliseconds(3_600_000)));
     }
@@ -178,8 +227,8 @@ mod tests {
     fn tokens_wait_no_longer_than_the_timeout_since_the_first_was_noticed() {
         let start = Instant::now();
         let mut batcher = Batcher::new(10, TIMEOUT, true);
-        batcher.looked(1, 0, start);
-        batcher.looked(3, 0, start + milliseconds(4_000));
+        batcher.looked(1, 0, 0, start);
+        batcher.looked(3, 0, 0, start + milliseconds(4_000));
         assert_eq!(batcher.next_look(), Some(start + TIMEOUT));
         assert!(!batcher.is_due(start + milliseconds(4_999)));
         assert!(batcher.is_due(start + TIMEOUT));
@@ -189,8 +238,8 @@ mod tests {
     fn what_a_claimed_batch_leaves_was_noticed_with_it() {
         let start = Instant::now();
         let mut batcher = Batcher::new(10, TIMEOUT, true);
-        batcher.looked(9, 0, start);
-        batcher.looked(2, 1, start + milliseconds(3_000));
+        batcher.looked(9, 0, 0, start);
+        batcher.looked(2, 1, 0, start + milliseconds(3_000));
         assert!(!batcher.is_due(start + TIMEOUT));
         assert!(batcher.is_due(start + milliseconds(8_000)));
     }
@@ -199,8 +248,8 @@ mod tests {
     fn tokens_that_are_no_longer_eligible_do_not_wait() {
         let start = Instant::now();
         let mut batcher = Batcher::new(10, TIMEOUT, true);
-        batcher.looked(1, 0, start);
-        batcher.looked(0, 0, start + milliseconds(100));
+        batcher.looked(1, 0, 0, start);
+        batcher.looked(0, 0, 0, start + milliseconds(100));
         assert_eq!(batcher.next_look(), None);
     }
 
@@ -217,7 +266,7 @@ mod tests {
     fn on_a_busy_database_looks_are_a_pause_apart() {
         let start = Instant::now();
         let mut batcher = Batcher::new(10, TIMEOUT, true);
-        batcher.looked(2, 0, start);
+        batcher.looked(2, 0, 0, start);
         batcher.hint(1, start + milliseconds(1));
         assert_eq!(batcher.next_look(), Some(start + BUSY_PAUSE));
         batcher.hint(7, start + milliseconds(30));
@@ -229,7 +278,7 @@ mod tests {
         let now = Instant::now();
         let mut batcher = Batcher::new(10, Duration::ZERO, true);
         assert!(batcher.is_due(now));
-        batcher.looked(0, 1, now);
+        batcher.looked(0, 1, 0, now);
         assert_eq!(batcher.next_look(), None);
     }
 
@@ -241,7 +290,7 @@ mod tests {
     fn a_token_that_is_a_batch_is_looked_for_at_once() {
         let start = Instant::now();
         let mut batcher = Batcher::new(1, TIMEOUT, true);
-        batcher.looked(0, 1, start);
+        batcher.looked(0, 1, 0, start);
         batcher.hint(1, start + milliseconds(1));
         assert_eq!(batcher.next_look(), Some(start + milliseconds(1)));
     }
@@ -251,14 +300,14 @@ mod tests {
         let mut now = Instant::now();
         let mut batcher = Batcher::new(1, TIMEOUT, true);
         for pause in [20, 40, 80, 160, 200, 200] {
-            batcher.looked(0, 7, now);
+            batcher.looked(0, 7, 0, now);
             assert!(!batcher.is_idle());
             assert_eq!(batcher.next_look(), Some(now + milliseconds(pause)));
             now += milliseconds(pause);
         }
-        batcher.looked(0, 1, now);
+        batcher.looked(0, 1, 0, now);
         assert!(batcher.is_idle());
-        batcher.looked(0, 2, now);
+        batcher.looked(0, 2, 0, now);
         assert_eq!(batcher.next_look(), Some(now + GATHERING));
     }
 
@@ -270,7 +319,7 @@ mod tests {
             batcher.refused(now);
             assert_eq!(batcher.next_look(), Some(now + milliseconds(pause)));
         }
-        batcher.looked(0, 0, now);
+        batcher.looked(0, 0, 0, now);
         assert!(batcher.is_idle());
         assert_eq!(batcher.next_look(), None);
     }
@@ -284,7 +333,7 @@ mod tests {
         while now < end {
             batcher.hint(1, now);
             now = batcher.next_look().unwrap().max(now + milliseconds(1));
-            batcher.looked(0, 0, now);
+            batcher.looked(0, 0, 0, now);
             looks += 1;
         }
         assert!(looks < 60, "{looks}");
@@ -297,7 +346,7 @@ mod tests {
         batcher.prospected(sleeping(0, Some(700)), now);
         assert!(batcher.is_idle());
         assert_eq!(batcher.next_look(), Some(now + milliseconds(700)));
-        batcher.looked(0, 0, now + milliseconds(700));
+        batcher.looked(0, 0, 0, now + milliseconds(700));
         assert_eq!(batcher.next_look(), None);
     }
 
@@ -305,7 +354,7 @@ mod tests {
     fn a_sleeper_waits_for_a_batch_to_fill_unless_it_is_full() {
         let start = Instant::now();
         let mut batcher = Batcher::new(10, TIMEOUT, true);
-        batcher.looked(2, 0, start);
+        batcher.looked(2, 0, 0, start);
         batcher.prospected(sleeping(9, Some(9_000)), start + milliseconds(100));
         assert!(batcher.is_idle());
         assert_eq!(batcher.next_look(), Some(start + TIMEOUT));
@@ -323,7 +372,7 @@ mod tests {
         let mut batcher = Batcher::new(1, TIMEOUT, true);
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            batcher.looked(0, 0, now);
+            batcher.looked(0, 0, 0, now);
             batcher.prospected(sleeping(1, None), now);
             let look = batcher.next_look().unwrap();
             pauses.push(look.duration_since(now).as_millis());
@@ -336,7 +385,7 @@ mod tests {
     fn what_others_took_does_not_wait() {
         let now = Instant::now();
         let mut batcher = Batcher::new(10, TIMEOUT, true);
-        batcher.looked(2, 0, now);
+        batcher.looked(2, 0, 0, now);
         batcher.prospected(sleeping(0, None), now);
         assert_eq!(batcher.next_look(), None);
     }
@@ -344,7 +393,7 @@ mod tests {
     #[test]
     fn whoever_is_told_of_everything_or_of_nothing_does_not_look_by_itself() {
         let mut batcher = Batcher::new(10, TIMEOUT, false);
-        batcher.looked(0, 7, Instant::now());
+        batcher.looked(0, 7, 0, Instant::now());
         assert_eq!(batcher.next_look(), None);
     }
 }

@@ -26,7 +26,7 @@ use tokio::time::sleep_until;
 
 use crate::batcher::Batcher;
 use crate::complaints::{Complaints, NAMED, ids, listed, withheld};
-use crate::config::CollectSettings;
+use crate::config::{CollectSettings, MissingSchema};
 use crate::connection::Connection;
 use crate::line::{Line, LineFormat};
 use crate::outbox::{Attended, Outbox, STALE};
@@ -64,6 +64,7 @@ pub struct Collector<Q, S> {
     limit: usize,
     line_format: LineFormat,
     poll_interval: Duration,
+    missing_schema: MissingSchema,
     batcher: Batcher,
     connection: Connection,
     /// Whether the last claim brought all that was wanted, or none could be made for lack of room.
@@ -99,6 +100,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             limit: settings.batch_limit,
             line_format: settings.line_format,
             poll_interval: settings.poll_interval,
+            missing_schema: settings.missing_schema,
             batcher: Batcher::new(settings.batch_limit, settings.batch_timeout, sleeper.sleeps()),
             sleeper,
             connection: Connection::new(now),
@@ -114,8 +116,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Collects until it is told to stop.
     ///
     /// # Errors
-    /// The reader is gone, the database lacks what the queue needs when it is opened for the first time, or another queue has
-    /// taken its place at any time. A database that is away is waited for.
+    /// The reader is gone, another queue has taken the place of this one or, if the settings say so, the database lacks what
+    /// it needs when it is opened for the first time. A database that is away is waited for.
     pub async fn run(mut self) -> Result<(), CollectError> {
         let outcome = self.collect().await;
         self.finish(outcome.is_ok()).await;
@@ -225,11 +227,13 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         match self.outbox.attend(Some(&mut self.stop), self.queue.open()).await? {
             Attended::Stopped => return Ok(false),
             Attended::Done(Ok(())) => {
-                self.connection.opened();
+                self.connection.opened(Instant::now());
                 self.more = true;
                 self.paused_until = None;
             }
-            Attended::Done(Err(QueueError::Unusable(reason))) if !self.connection.was_open() => {
+            Attended::Done(Err(QueueError::Unusable(reason)))
+                if self.missing_schema == MissingSchema::Exit && !self.connection.was_open() =>
+            {
                 return Err(CollectError::Queue(reason));
             }
             Attended::Done(Err(QueueError::Superseded(reason))) => return Err(CollectError::Queue(reason)),
@@ -292,7 +296,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             Attended::Done(Ok(claim)) => {
                 self.connection.worked(Instant::now());
                 self.more = claim.batches.len() == want.batches;
-                self.batcher.looked(claim.waiting, claim.batches.len(), Instant::now());
+                self.batcher.looked(claim.waiting, claim.batches.len(), claim.put_off, Instant::now());
                 if again {
                     self.polled = now;
                 }

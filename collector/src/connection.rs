@@ -11,12 +11,19 @@ use crate::queue::QueueError;
 /// How often another collector's queue is asked for.
 const TAKEN_PAUSE: Duration = Duration::from_secs(1);
 
+/// A connection that lasted this long was a success. One through a pooler may work for a few statements each time.
+const LASTED: Duration = Duration::from_secs(5);
+
 /// The state of the queue's connection, and the attempts to open it.
 #[derive(Debug)]
 pub struct Connection {
     is_open: bool,
     was_open: bool,
     next_attempt: Instant,
+    /// When the queue was opened the last time.
+    opened: Instant,
+    /// Whether the connection before this one did not last.
+    is_failing: bool,
     backoff: Backoff,
     outage: Outage,
 }
@@ -28,6 +35,8 @@ impl Connection {
             is_open: false,
             was_open: false,
             next_attempt: now,
+            opened: now,
+            is_failing: false,
             backoff: Backoff::default(),
             outage: Outage::of("collecting"),
         }
@@ -49,19 +58,23 @@ impl Connection {
     }
 
     /// The queue was opened. That alone does not end an outage: a server can let everybody in and answer nothing.
-    pub fn opened(&mut self) {
-        (self.is_open, self.was_open) = (true, true);
+    pub fn opened(&mut self, now: Instant) {
+        (self.is_open, self.was_open, self.opened) = (true, true, now);
     }
 
-    /// A claim succeeded. Answers whether there was an outage.
+    /// A claim succeeded. Answers whether that ends an outage: at once, unless the connection before this one did not last.
     pub fn worked(&mut self, now: Instant) -> bool {
-        self.backoff.reset();
-        self.outage.over(now)
+        !(self.is_failing && now - self.opened < LASTED) && self.outage.over(now)
     }
 
     /// Opening or using the queue failed.
     pub fn lost(&mut self, error: &QueueError, now: Instant) {
-        self.is_open = false;
+        if std::mem::replace(&mut self.is_open, false) {
+            self.is_failing = now - self.opened < LASTED;
+            if !self.is_failing {
+                self.backoff.reset();
+            }
+        }
         let pause = match error {
             QueueError::Taken(_) => TAKEN_PAUSE,
             QueueError::Unavailable(_) | QueueError::Unusable(_) | QueueError::Superseded(_) => {
@@ -86,7 +99,7 @@ mod tests {
         let start = Instant::now();
         let mut connection = Connection::new(start);
         for _ in 0..6 {
-            connection.opened();
+            connection.opened(start);
             connection.lost(&error(), start);
         }
         assert!(connection.next_attempt() >= start + Duration::from_millis(2_500));
@@ -100,11 +113,28 @@ mod tests {
         for _ in 0..6 {
             connection.lost(&error(), start);
         }
-        connection.opened();
+        connection.opened(start);
         assert!(connection.worked(start));
         assert!(!connection.worked(start));
-        connection.lost(&error(), start);
-        assert!(connection.next_attempt() <= start + Duration::from_millis(200));
+        connection.lost(&error(), start + LASTED);
+        assert!(connection.next_attempt() <= start + LASTED + Duration::from_millis(200));
+    }
+
+    #[test]
+    fn connections_that_work_for_a_moment_each_are_one_outage_with_growing_pauses() {
+        let start = Instant::now();
+        let (mut connection, mut now, mut over, mut attempts) = (Connection::new(start), start, 0, 0);
+        while now - start < Duration::from_secs(50) {
+            connection.opened(now);
+            over += usize::from(connection.worked(now));
+            now += Duration::from_millis(50);
+            connection.lost(&error(), now);
+            now = connection.next_attempt();
+            attempts += 1;
+        }
+        assert!(attempts < 25 && over == 0, "{attempts} attempts, {over} times over");
+        connection.opened(now);
+        assert!(connection.worked(now + LASTED));
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod outage;
 pub mod outbox;
 pub mod postgres;
 pub mod prefetch;
+pub mod preflight;
 pub mod queue;
 pub mod retention;
 pub mod shutdown;

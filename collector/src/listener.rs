@@ -8,7 +8,6 @@
 //! The same connection holds the lock by which writers know that this collector sleeps ([`crate::sleeper`]).
 
 use std::convert::Infallible;
-use std::error::Error as _;
 use std::future::pending;
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,7 @@ use tokio_postgres::Client;
 
 use crate::backoff::Backoff;
 use crate::outage::Outage;
-use crate::postgres::{self, ConnectionSettings, Session, SessionOptions};
+use crate::postgres::{self, ConnectionSettings, Session, SessionOptions, explain};
 use crate::sleeper::Attendant;
 
 const SETTINGS: &str = include_str!("listener_settings.sql");
@@ -111,6 +110,7 @@ impl Listening {
         let options = SessionOptions {
             application_name: "mailroom collect (listener)",
             statement_timeout: Some(ANSWER),
+            needs_session: true,
         };
         postgres::connect(&self.connection, &options).await.map_err(|error| error.to_string())
     }
@@ -129,7 +129,7 @@ impl Listening {
             loop {
                 match connection.notification().await {
                     Some(Ok(_)) => hints.send_modify(|count| *count += 1),
-                    Some(Err(error)) => return cause(&error),
+                    Some(Err(error)) => return explain(&error),
                     None => return "the connection is closed".to_owned(),
                 }
             }
@@ -173,14 +173,14 @@ async fn serve(attendant: Option<&mut Attendant>, client: &Client, hints: watch:
     let Some(attendant) = attendant else { return pending().await };
     match attendant.serve(client, hints, ANSWER).await {
         Ok(never) => match never {},
-        Err(Some(error)) => cause(&error),
+        Err(Some(error)) => explain(&error),
         Err(None) => no_answer(),
     }
 }
 
 async fn ask(client: &Client, statement: &str) -> Result<(), String> {
     match timeout(ANSWER, client.batch_execute(statement)).await {
-        Ok(answer) => answer.map_err(|error| cause(&error)),
+        Ok(answer) => answer.map_err(|error| explain(&error)),
         Err(_) => Err(no_answer()),
     }
 }
@@ -194,14 +194,5 @@ struct AbortOnDrop<T>(JoinHandle<T>);
 impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-fn cause(error: &tokio_postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(refusal) => {
-            format!("the server says: {} (SQLSTATE {})", refusal.message(), refusal.code().code())
-        }
-        None => error.source().map_or_else(|| error.to_string(), ToString::to_string),
     }
 }

@@ -174,6 +174,7 @@ fn introduce(settings: &CollectSettings, connection: &ConnectionSettings, keys: 
         batch_timeout = %Span(settings.batch_timeout),
         poll_interval = %Span(settings.poll_interval),
         wake = settings.wake.name(),
+        missing_schema = settings.missing_schema.name(),
         healthcheck_interval = %Span(settings.healthcheck_interval),
         prefetch = %settings.prefetch,
         line_format = settings.line_format.name(),

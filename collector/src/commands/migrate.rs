@@ -139,7 +139,8 @@ async fn connect() -> Result<Client, Error> {
         _ => return Err(Error::NoDatabase),
     };
     let settings = ConnectionSettings::resolve(&text, &ProcessEnvironment).map_err(Error::Settings)?;
-    let options = SessionOptions { application_name: "mailroom migrate", statement_timeout: None };
+    let options =
+        SessionOptions { application_name: "mailroom migrate", statement_timeout: None, needs_session: true };
     let session = postgres::connect(&settings, &options).await?;
     tokio::spawn(async move {
         // The client's next call reports why a connection ended.

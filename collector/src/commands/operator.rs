@@ -8,8 +8,9 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use crate::postgres::{
-    self, ConnectError, ConnectionSettings, ProcessEnvironment, SessionOptions, SettingsError,
+    self, ConnectError, ConnectionSettings, ProcessEnvironment, SessionOptions, SettingsError, explain,
 };
+use crate::preflight::{self, Wanted};
 
 /// Why an operator's command failed.
 #[derive(Debug, thiserror::Error)]
@@ -32,14 +33,11 @@ pub enum Error {
          right database and schema in MAILROOM_DATABASE_URL"
     )]
     NoQueue(String),
-    /// The role may not do that.
-    #[error(
-        "the database user lacks a privilege ({0}); run the command as the owner of Mailroom's tables, or let the owner \
-         grant it as docs/OPERATIONS.md says"
-    )]
-    Denied(String),
+    /// The role does not find or may not use what the command needs.
+    #[error("{0}")]
+    Lacking(String),
     /// The database was reached and does not do what it is asked.
-    #[error("the database says: {0}")]
+    #[error("{0}")]
     Refused(String),
     /// The connection was lost.
     #[error("the connection is lost: {0}")]
@@ -73,27 +71,36 @@ impl From<tokio_postgres::Error> for Error {
         .contains(&code)
         {
             Self::NoQueue(message)
-        } else if code == &SqlState::INSUFFICIENT_PRIVILEGE {
-            Self::Denied(message)
         } else {
-            Self::Refused(format!("{message} (SQLSTATE {})", code.code()))
+            Self::Refused(explain(&error))
         }
     }
 }
 
-/// Connects to the database of `MAILROOM_DATABASE_URL`.
-pub(super) async fn connect(application_name: &str) -> Result<Client, Error> {
+/// A connection to the database.
+pub(super) struct Operator {
+    pub(super) client: Client,
+    /// Whether a lock of the session lasts.
+    pub(super) keeps_state: bool,
+}
+
+/// Connects to the database of `MAILROOM_DATABASE_URL`, by a pooler's sessions if it is one's.
+pub(super) async fn connect(application_name: &str, functions: &[&str]) -> Result<Operator, Error> {
     let text = match env::var("MAILROOM_DATABASE_URL") {
         Ok(text) if !text.is_empty() => text,
         Err(VarError::NotUnicode(_)) => return Err(Error::NotUtf8),
         _ => return Err(Error::NoDatabase),
     };
     let settings = ConnectionSettings::resolve(&text, &ProcessEnvironment).map_err(Error::Settings)?;
-    let options = SessionOptions { application_name, statement_timeout: None };
+    let options = SessionOptions { application_name, statement_timeout: None, needs_session: false };
     let session = Box::pin(postgres::connect(&settings, &options)).await?;
     tokio::spawn(async move {
         // The client's next call reports why a connection ended.
         session.connection.run().await.ok();
     });
-    Ok(session.client)
+    let (client, keeps_state) = (session.client, session.keeps_state);
+    match preflight::lacking(&client, Wanted { functions, tables: &[], otherwise: "" }).await? {
+        Some(fault) => Err(Error::Lacking(fault)),
+        None => Ok(Operator { client, keeps_state }),
+    }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
 
-use super::operator::{Error, connect};
+use super::operator::{Error, Operator, connect};
 use crate::config::{Span, retention};
 use crate::retention::{Progress, prune, take_turn};
 
@@ -27,8 +27,11 @@ pub struct Arguments {
 
 /// Runs the command. How far it is goes to standard error, the outcome to standard output.
 pub async fn run(arguments: Arguments) -> Result<(), Error> {
-    let client = connect("mailroom prune").await?;
-    wait_for_turn(&client).await?;
+    let Operator { client, keeps_state } =
+        connect("mailroom prune", &["mailroom_prune", "mailroom_prune_dead"]).await?;
+    if keeps_state {
+        wait_for_turn(&client).await?;
+    }
     let mut said = Instant::now();
     let progress = prune(&client, arguments.older_than, async |progress, _| {
         if said.elapsed() >= SAID {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 
 use clap::Args;
+use tokio_postgres::types::Type;
 
 use super::operator::{Error, connect};
 
@@ -24,9 +25,9 @@ pub struct Arguments {
 
 /// Runs the command; answers whether all tokens that were named are back.
 pub async fn run(arguments: &Arguments) -> Result<bool, Error> {
-    let client = connect("mailroom retry").await?;
+    let client = connect("mailroom retry", &["mailroom_retry"]).await?.client;
     let ids = (!arguments.all_dead).then_some(&arguments.ids);
-    let rows = client.query(RETRY, &[&ids]).await?;
+    let rows = client.query_typed(RETRY, &[(&ids, Type::INT8_ARRAY)]).await?;
     let back: BTreeSet<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     match back.len() {
         1 => writeln!(io::stdout(), "1 token waits again")?,

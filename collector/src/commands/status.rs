@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio_postgres::Row;
 
 use super::operator::{Error, connect};
+use crate::preflight;
 
 const STATUS: &str = include_str!("status.sql");
 
@@ -36,20 +37,24 @@ struct Status {
     expired_last_hour: i64,
     /// Seconds since the Unix epoch.
     log_since: i64,
+    /// What keeps tokens from being made or sent.
+    warnings: Vec<String>,
 }
 
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<(), Error> {
-    let client = connect("mailroom status").await?;
-    let status = Status::read(&client.query_one(STATUS, &[]).await?)?;
+    let client = connect("mailroom status", &["mailroom_status"]).await?.client;
+    let warnings = preflight::warnings(&client).await?;
+    let status = Status::read(&client.query_typed_one(STATUS, &[]).await?, warnings)?;
     let text = if arguments.json { status.as_json() } else { status.to_string() };
     writeln!(io::stdout(), "{text}")?;
     Ok(())
 }
 
 impl Status {
-    fn read(row: &Row) -> Result<Self, tokio_postgres::Error> {
+    fn read(row: &Row, warnings: Vec<String>) -> Result<Self, tokio_postgres::Error> {
         Ok(Self {
+            warnings,
             recoveries_due: row.try_get(0)?,
             activations_due: row.try_get(1)?,
             later: row.try_get(2)?,
@@ -89,6 +94,7 @@ impl Status {
             "dead": self.dead,
             "expired": { "logged": self.expired, "last_hour": self.expired_last_hour },
             "log_since": self.log_since,
+            "warnings": self.warnings,
         })
         .to_string()
     }
@@ -120,7 +126,8 @@ impl fmt::Display for Status {
             formatter,
             "expired   {} tokens unsent, {} of them within the last hour",
             self.expired, self.expired_last_hour
-        )
+        )?;
+        self.warnings.iter().try_for_each(|warning| write!(formatter, "\nwarning   {warning}"))
     }
 }
 

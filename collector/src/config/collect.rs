@@ -33,6 +33,7 @@ const BATCH_TIMEOUT: Setting = Setting { flag: "--batch-timeout", variable: "MAI
 const BATCH_LIMIT: Setting = Setting { flag: "--batch-limit", variable: "MAILROOM_BATCH_LIMIT" };
 const POLL_INTERVAL: Setting = Setting { flag: "--poll-interval", variable: "MAILROOM_POLL_INTERVAL" };
 const WAKE: Setting = Setting { flag: "--wake", variable: "MAILROOM_WAKE" };
+const MISSING_SCHEMA: Setting = Setting { flag: "--missing-schema", variable: "MAILROOM_MISSING_SCHEMA" };
 const RETENTION: Setting = Setting { flag: "--retention", variable: "MAILROOM_RETENTION" };
 const PREFETCH: Setting = Setting { flag: "--prefetch", variable: "MAILROOM_PREFETCH" };
 const LINE_FORMAT: Setting = Setting { flag: "--line-format", variable: "MAILROOM_LINE_FORMAT" };
@@ -76,6 +77,8 @@ pub struct CollectSettings {
     pub poll_interval: Duration,
     /// What makes the collector look.
     pub wake: Wake,
+    /// What to do at the start while the schema, or a right to it, is missing.
+    pub missing_schema: MissingSchema,
     /// From which age on hand-overs are pruned from the log; `None` if they never are.
     pub retention: Option<Duration>,
     /// How many batches are on their way to the reader at once.
@@ -101,6 +104,15 @@ pub enum QueueKind {
     Deliveries,
 }
 
+/// What to do at the start while the schema, or a right to it, is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingSchema {
+    /// Wait for it, as for a database that is away.
+    Wait,
+    /// End with the reason.
+    Exit,
+}
+
 /// What makes the collector look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
@@ -116,6 +128,16 @@ impl QueueKind {
         match self {
             Self::Cursor => "cursor",
             Self::Deliveries => "deliveries",
+        }
+    }
+}
+
+impl MissingSchema {
+    /// As the setting spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Wait => "wait",
+            Self::Exit => "exit",
         }
     }
 }
@@ -183,6 +205,10 @@ impl CollectSettings {
         let (_, wake) = WAKE.value(f.wake.as_ref(), variables, "hint", |text| {
             value::one_of(text, &[("hint", Wake::Hint), ("poll", Wake::Poll)])
         })?;
+        let (_, missing_schema) =
+            MISSING_SCHEMA.value(f.missing_schema.as_ref(), variables, "wait", |text| {
+                value::one_of(text, &[("wait", MissingSchema::Wait), ("exit", MissingSchema::Exit)])
+            })?;
         let (_, retention) = RETENTION.value(f.retention.as_ref(), variables, "30d", retention_or_off)?;
         let (_, prefetch) = PREFETCH.value(f.prefetch.as_ref(), variables, "auto", prefetch)?;
 
@@ -242,6 +268,7 @@ impl CollectSettings {
             batch_limit,
             poll_interval: poll_interval.min(healthcheck_interval),
             wake,
+            missing_schema,
             retention,
             prefetch,
             line_format: if sender.is_some() { LineFormat::Ndjson } else { line_format },

@@ -99,6 +99,14 @@ pub struct CollectFlags {
 
     #[arg(
         long,
+        value_name = "WHAT",
+        help = "What to do at the start while the schema or a right to it is missing: wait or exit \
+                [env: MAILROOM_MISSING_SCHEMA] [default: wait]"
+    )]
+    pub(crate) missing_schema: Option<OsString>,
+
+    #[arg(
+        long,
         value_name = "AGE",
         help = "Age from which hand-overs are pruned from the log, at least 1d, or `off` [env: MAILROOM_RETENTION] \
                 [default: 30d]"

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio_postgres::config::SslMode as Encryption;
 use tokio_postgres::error::SqlState;
@@ -17,8 +18,12 @@ use super::settings::SessionKind;
 use super::tls_settings::Roots;
 use super::{
     Canceller, Connection, ConnectionSettings, FailedAttempt, FailureKind, Session, SessionOptions, SslMode,
-    TlsFault, tls,
+    TlsFault, explain, pooler, tls,
 };
+
+/// How often two connections are compared that a pooler may serve by the same process, and for how long at most.
+const ROUNDS: u32 = 5;
+const COMPARING: Duration = Duration::from_secs(5);
 
 /// One place where a server may be.
 #[derive(Debug, Clone)]
@@ -112,13 +117,13 @@ impl Attempt<'_> {
         let (client, connection) = config.connect(means.tls.clone()).await?;
         let mut connection = Connection::new(connection);
         let facts = self.set_up(&client, &mut connection).await?;
-        if let Some(unsuitable) = facts.and_then(|facts| facts.misses(self.kind)) {
+        if let Some(unsuitable) = facts.misses(self.kind) {
             let failure = means.circumstances.failed(FailureKind::WrongSession, unsuitable);
             return Err(ConnectOnceError::Unsuitable(failure));
         }
         let canceller = Canceller::new(client.cancel_token(), means.tls.clone());
         let server = means.circumstances.server.to_owned();
-        Ok(Session { client, connection, canceller, server })
+        Ok(Session { client, connection, canceller, keeps_state: !facts.is_pooled, server })
     }
 
     fn config(&self, encryption: Encryption, password: Option<&Password>) -> Config {
@@ -147,36 +152,72 @@ impl Attempt<'_> {
         config
     }
 
-    /// Sets the session up, and learns about the server what the settings ask for; in one round trip.
+    /// Sets the session up, unless it is a pooler's, and learns about the server; in one round trip.
     async fn set_up(
         &self,
         client: &Client,
         connection: &mut Connection,
-    ) -> Result<Option<ServerFacts>, tokio_postgres::Error> {
-        let mut statements = Vec::new();
+    ) -> Result<ServerFacts, tokio_postgres::Error> {
+        let told = pooler::process_told(&client.cancel_token()).await.unwrap_or_default();
+        let mut statements = "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery(), \
+             pg_catalog.current_setting('transaction_read_only')"
+            .to_owned();
         if let Some(timeout) = self.options.statement_timeout {
-            // Zero would switch the time limit off; the server takes at most 2³¹ − 1.
-            let milliseconds = timeout.as_millis().clamp(1, 0x7fff_ffff);
-            statements.push(format!("SET statement_timeout = {milliseconds}"));
+            // A pooler would give the setting to somebody else.
+            let set = set_statement_timeout(timeout);
+            statements = format!("{statements}; {set} WHERE pg_catalog.pg_backend_pid() = {told}");
         }
-        if self.kind != SessionKind::Any {
-            statements.push(
-                "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('transaction_read_only')"
-                    .to_owned(),
-            );
-        }
-        if statements.is_empty() {
-            return Ok(None);
-        }
-        let statements = statements.join("; ");
         let answers = drive(connection, client.simple_query(&statements)).await?;
-        Ok(answers.iter().find_map(|answer| match answer {
-            SimpleQueryMessage::Row(row) => Some(ServerFacts {
-                is_standby: row.get(0) == Some("t"),
-                is_read_only: row.get(1) == Some("on"),
-            }),
+        let row = answers.iter().find_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
-        }))
+        });
+        let fact = |index| row.and_then(|row| row.get(index)).unwrap_or_default();
+        Ok(ServerFacts {
+            is_pooled: fact(0) != told.to_string(),
+            is_standby: fact(1) == "t",
+            is_read_only: fact(2) == "on",
+        })
+    }
+
+    /// Makes sure that a pooler keeps the session, by a second one beside it.
+    pub(super) async fn keep(&self, mut session: Session) -> Result<Session, FailedAttempt> {
+        let label = self.label();
+        let lost = |error: tokio_postgres::Error| {
+            FailedAttempt::new(&label, FailureKind::Unreachable, explain(&error))
+        };
+        let keeps_sessions = Box::pin(async {
+            let mut other = self.connect().await?;
+            let first = process(&mut session).await.map_err(lost)?;
+            for _ in 0..ROUNDS {
+                if process(&mut other).await.map_err(lost)? == first
+                    || process(&mut session).await.map_err(lost)? != first
+                {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        });
+        let pooled = |reason: String| Err(FailedAttempt::new(&label, FailureKind::Pooled, reason));
+        match in_time(Some(COMPARING), keeps_sessions).await {
+            Some(Ok(true)) => {}
+            Some(Ok(false)) => {
+                let fault = "a pooler in between gives each transaction another session";
+                return pooled(format!("{fault}: {}", pooler::MEND));
+            }
+            Some(Err(failure)) => return Err(failure),
+            None => {
+                let fault =
+                    "a pooler in between has no second session by which it could be told that it keeps them";
+                return pooled(format!("{fault}; allow it more (PgBouncer: pool_size), or {}", pooler::MEND));
+            }
+        }
+        if let Some(timeout) = self.options.statement_timeout {
+            let set = set_statement_timeout(timeout);
+            drive(&mut session.connection, session.client.batch_execute(&set)).await.map_err(lost)?;
+        }
+        session.keeps_state = true;
+        Ok(session)
     }
 
     fn label(&self) -> String {
@@ -266,7 +307,26 @@ async fn drive<T>(
     }
 }
 
+/// Zero would switch the time limit off; the server takes at most 2³¹ − 1.
+fn set_statement_timeout(timeout: Duration) -> String {
+    let milliseconds = timeout.as_millis().clamp(1, 0x7fff_ffff);
+    format!("SELECT pg_catalog.set_config('statement_timeout', '{milliseconds}', false)")
+}
+
+/// The process that serves a session now.
+async fn process(session: &mut Session) -> Result<String, tokio_postgres::Error> {
+    let question = session.client.simple_query("SELECT pg_catalog.pg_backend_pid()");
+    let answers = drive(&mut session.connection, question).await?;
+    Ok(answers.iter().find_map(first_value).unwrap_or_default())
+}
+
+fn first_value(answer: &SimpleQueryMessage) -> Option<String> {
+    let SimpleQueryMessage::Row(row) = answer else { return None };
+    row.get(0).map(ToOwned::to_owned)
+}
+
 struct ServerFacts {
+    is_pooled: bool,
     is_standby: bool,
     is_read_only: bool,
 }

@@ -56,7 +56,13 @@ pub async fn connect(
             };
             for place in places {
                 let attempt = Attempt { settings, options, tls: &tls, kind, server, place };
-                match attempt.connect().await {
+                let connected = match attempt.connect().await {
+                    Ok(session) if options.needs_session && !session.keeps_state => {
+                        Box::pin(attempt.keep(session)).await
+                    }
+                    outcome => outcome,
+                };
+                match connected {
                     Ok(session) => return Ok(session),
                     Err(failure) => {
                         let go_on = failure.leaves_other_servers();

@@ -5,7 +5,9 @@ use std::fmt;
 use std::io;
 
 use rustls::CertificateError;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
+
+use super::pooler;
 
 /// No server let us in. It may do so later: it may be starting, or its passwords and databases being set up.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +66,8 @@ pub enum FailureKind {
     NoSuchDatabase,
     /// The server is not of the kind that `target_session_attrs` asks for.
     WrongSession,
+    /// A pooler is in between that does not keep sessions, and one is needed.
+    Pooled,
     /// Anything else that the server said, or that it is no PostgreSQL.
     Other,
 }
@@ -115,7 +119,7 @@ impl Circumstances<'_> {
     /// Puts an error of the library into words.
     pub(super) fn explain(&self, error: &tokio_postgres::Error) -> FailedAttempt {
         if let Some(refusal) = error.as_db_error() {
-            return self.refusal(refusal.code(), refusal.message());
+            return self.refusal(refusal);
         }
         if let Some(tls) = tls_error(error) {
             return self.failed(FailureKind::Tls, self.tls_reason(tls));
@@ -147,9 +151,9 @@ impl Circumstances<'_> {
         }
     }
 
-    fn refusal(&self, code: &SqlState, message: &str) -> FailedAttempt {
-        let said = format!("the server says: {}", self.quoted(message));
-        match *code {
+    fn refusal(&self, refusal: &DbError) -> FailedAttempt {
+        let said = format!("the server says: {}", self.quoted(refusal.message()));
+        match *refusal.code() {
             SqlState::INVALID_PASSWORD => {
                 self.failed(FailureKind::Authentication, format!("{said}; {}", self.password_origin))
             }
@@ -164,7 +168,10 @@ impl Circumstances<'_> {
             SqlState::CANNOT_CONNECT_NOW | SqlState::TOO_MANY_CONNECTIONS => {
                 self.failed(FailureKind::NotReady, said)
             }
-            _ => self.failed(FailureKind::Other, said),
+            _ => {
+                let hint = pooler::hint(refusal).map_or_else(String::new, |hint| format!("; {hint}"));
+                self.failed(FailureKind::Other, said + &hint)
+            }
         }
     }
 

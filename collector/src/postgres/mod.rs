@@ -30,6 +30,7 @@ mod keyword;
 mod liveness;
 mod parameter;
 mod password;
+mod pooler;
 #[cfg(test)]
 mod secrecy;
 mod server;
@@ -47,7 +48,7 @@ pub use connect_error::{ConnectError, FailedAttempt, FailureKind};
 pub use environment::{Environment, ProcessEnvironment};
 pub use parameter::Origin;
 pub use server::Server;
-pub use session::{Canceller, Connection, Session, SessionOptions};
+pub use session::{Canceller, Connection, Session, SessionOptions, explain};
 pub use settings::ConnectionSettings;
 pub use settings_error::{SettingsError, UriPart};
 pub use tls::{TlsFault, TlsStream};

@@ -1,5 +1,6 @@
 //! An established connection: what carries queries, and what hears the server.
 
+use std::error::Error as _;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -8,15 +9,28 @@ use tokio_postgres::error::DbError;
 use tokio_postgres::{AsyncMessage, CancelToken, Client, Error, Notification, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::TlsStream;
+use super::{TlsStream, pooler};
 
 /// What the caller wants of a session.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionOptions<'a> {
     /// Shown in `pg_stat_activity`, unless the settings name the application.
     pub application_name: &'a str,
-    /// After this time the server breaks off a statement, whatever else is set for user or database.
+    /// After this time the server breaks off a statement, whatever else is set for user or database; not through a pooler,
+    /// unless the session is kept.
     pub statement_timeout: Option<Duration>,
+    /// Whether statements rely on the session of those before: a lock, a prepared statement, LISTEN. It is refused then by a
+    /// pooler that gives each transaction another one.
+    pub needs_session: bool,
+}
+
+/// What a server refuses, or how the connection was lost. Without the detail, which can quote rows.
+pub fn explain(error: &Error) -> String {
+    let Some(refusal) = error.as_db_error() else {
+        return error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    };
+    let hint = pooler::hint(refusal).map_or_else(String::new, |hint| format!("; {hint}"));
+    format!("the server says: {} (SQLSTATE {}){hint}", refusal.message(), refusal.code().code())
 }
 
 /// A session on a server.
@@ -31,6 +45,9 @@ pub struct Session {
     pub connection: Connection,
     /// Breaks off what the session is doing.
     pub canceller: Canceller,
+    /// Whether what a statement sets is there for the next one. Known only if it was asked for where a pooler is in between,
+    /// and false there otherwise.
+    pub keeps_state: bool,
     /// Which server answered, for log lines: a socket's path, or host, address and port.
     pub server: String,
 }

@@ -1,6 +1,5 @@
 //! Waiting for the database's answers, and reading them.
 
-use std::error::Error as _;
 use std::future::Future;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::FromSql;
 
 use super::QueueError;
+use crate::postgres;
 
 /// The longest that any answer is waited for.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
@@ -70,8 +70,7 @@ fn no_answer(limit: Duration) -> QueueError {
 /// Only the message of an error is shown: its detail can quote rows.
 fn explain(error: &tokio_postgres::Error) -> QueueError {
     let Some(refusal) = error.as_db_error() else {
-        let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-        return QueueError::Unavailable(format!("the connection is lost: {cause}"));
+        return QueueError::Unavailable(format!("the connection is lost: {}", postgres::explain(error)));
     };
     let (code, message) = (refusal.code(), refusal.message());
     if [
@@ -95,7 +94,7 @@ fn explain(error: &tokio_postgres::Error) -> QueueError {
              and SELECT and UPDATE on jobs"
         ))
     } else {
-        QueueError::Unavailable(format!("the server says: {message} (SQLSTATE {})", code.code()))
+        QueueError::Unavailable(postgres::explain(error))
     }
 }
 

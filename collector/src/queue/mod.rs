@@ -120,6 +120,8 @@ pub struct Claim {
     pub batches: Vec<Batch>,
     /// Eligible tokens that were left because they do not fill a batch.
     pub waiting: usize,
+    /// Tokens that were put off for a moment because their account could not be read.
+    pub put_off: usize,
 }
 
 /// What a queue has for a collector that is about to sleep.

@@ -7,6 +7,7 @@ mod schedule;
 
 use std::time::{Duration, Instant};
 
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error};
 
 pub use schedule::Pruner;
@@ -32,12 +33,13 @@ pub struct Progress {
     pub all_blocks: i64,
 }
 
-/// Takes the turn that one process at a time has, for as long as the session lasts; answers whether it was free.
+/// Takes the turn that one process at a time has, for as long as the session lasts; answers whether it was free. Where a pooler
+/// shares sessions nobody can have it, and several do the same work twice at worst.
 ///
 /// # Errors
 /// The database does not do what it is asked.
 pub async fn take_turn(client: &Client) -> Result<bool, Error> {
-    client.query_one(TAKE_TURN, &[]).await?.try_get(0)
+    client.query_typed_one(TAKE_TURN, &[]).await?.try_get(0)
 }
 
 /// Deletes hand-overs that are older than `age`, and dead tokens as old that cannot be sent any more. Calls `report` after
@@ -51,11 +53,15 @@ pub async fn prune(
     mut report: impl AsyncFnMut(Progress, Duration),
 ) -> Result<Progress, Error> {
     let seconds = age.as_secs_f64();
-    let (log, dead) = (client.prepare(PRUNE).await?, client.prepare(PRUNE_DEAD).await?);
     let mut progress = Progress::default();
     loop {
         let start = Instant::now();
-        let row = client.query_one(&log, &[&seconds, &progress.blocks, &BLOCKS]).await?;
+        let row = client
+            .query_typed_one(
+                PRUNE,
+                &[(&seconds, Type::FLOAT8), (&progress.blocks, Type::INT8), (&BLOCKS, Type::INT4)],
+            )
+            .await?;
         progress.handovers += row.try_get::<_, i64>(0)?;
         progress.all_blocks = row.try_get(1)?;
         progress.blocks = (progress.blocks + i64::from(BLOCKS)).min(progress.all_blocks);
@@ -66,7 +72,8 @@ pub async fn prune(
     }
     loop {
         let start = Instant::now();
-        let pruned: i64 = client.query_one(&dead, &[&seconds, &DEAD]).await?.try_get(0)?;
+        let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&seconds, Type::FLOAT8), (&DEAD, Type::INT4)];
+        let pruned: i64 = client.query_typed_one(PRUNE_DEAD, &parameters).await?.try_get(0)?;
         progress.dead += pruned;
         if pruned < i64::from(DEAD) {
             return Ok(progress);

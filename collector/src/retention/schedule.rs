@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::{prune, take_turn};
 use crate::config::Span;
-use crate::postgres::{self, ConnectionSettings, SessionOptions};
+use crate::postgres::{self, ConnectionSettings, SessionOptions, explain};
 
 /// The first time soon after the start, so that collectors that never live long prune too.
 const FIRST: Duration = Duration::from_secs(5);
@@ -51,13 +51,16 @@ impl Drop for Pruner {
 }
 
 async fn run(connection: &ConnectionSettings, age: Duration) -> Result<(), String> {
-    let options =
-        SessionOptions { application_name: "mailroom collect (pruning)", statement_timeout: Some(ANSWER) };
+    let options = SessionOptions {
+        application_name: "mailroom collect (pruning)",
+        statement_timeout: Some(ANSWER),
+        needs_session: false,
+    };
     let session =
         Box::pin(postgres::connect(connection, &options)).await.map_err(|error| error.to_string())?;
-    let (client, driver) = (session.client, session.connection.run());
+    let (client, keeps_state, driver) = (session.client, session.keeps_state, session.connection.run());
     let work = async {
-        if !take_turn(&client).await? {
+        if keeps_state && !take_turn(&client).await? {
             return Ok(None);
         }
         prune(&client, age, async |_, took| sleep(took * RESPITE).await).await.map(Some)
@@ -80,15 +83,6 @@ async fn run(connection: &ConnectionSettings, age: Duration) -> Result<(), Strin
         Err(error) => return Err(explain(&error)),
     }
     Ok(())
-}
-
-fn explain(error: &tokio_postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(refusal) => {
-            format!("the server says: {} (SQLSTATE {})", refusal.message(), refusal.code().code())
-        }
-        None => error.to_string(),
-    }
 }
 
 /// Between half and all of it, so that many collectors do not come at once.

@@ -300,6 +300,6 @@ fn reachable_programs(installation: &Installation, folder: &Path, account: Accou
 }
 
 /// A port that nobody listens on now.
-fn free_port() -> Result<u16> {
+pub(super) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

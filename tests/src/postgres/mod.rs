@@ -9,9 +9,11 @@ pub mod disk;
 mod folder;
 mod installation;
 mod npm;
+mod pool;
 mod supervisor;
 
 pub use cluster::{Builder, Cluster, Shutdown};
 #[cfg(feature = "client")]
 pub use database::Database;
 pub use installation::{Installation, Wanted};
+pub use pool::Pool;

@@ -18,7 +18,7 @@ use surroundings::Surroundings;
 use tokio_postgres::Client;
 
 const OPTIONS: SessionOptions<'static> =
-    SessionOptions { application_name: "connecting test", statement_timeout: None };
+    SessionOptions { application_name: "connecting test", statement_timeout: None, needs_session: false };
 
 /// Resolves and connects.
 async fn session(string: &str, surroundings: &Surroundings) -> Result<Session, ConnectError> {

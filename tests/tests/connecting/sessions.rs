@@ -30,15 +30,18 @@ async fn the_purpose_is_shown_unless_the_settings_name_the_application() {
 async fn statements_are_broken_off_after_the_time_that_the_caller_sets() {
     let string = format!("{} options='-c statement_timeout=1h -c geqo=off'", TLS_SERVER.string("either"));
     let settings = ConnectionSettings::resolve(&string, &Surroundings::new()).unwrap();
-    let options =
-        SessionOptions { application_name: "test", statement_timeout: Some(Duration::from_millis(300)) };
+    let options = SessionOptions {
+        application_name: "test",
+        statement_timeout: Some(Duration::from_millis(300)),
+        needs_session: false,
+    };
     let client = served(connect(&settings, &options).await.unwrap());
     assert_eq!(value(&client, "SHOW statement_timeout").await, "300ms");
     assert_eq!(value(&client, "SHOW geqo").await, "off");
     let error = client.batch_execute("SELECT pg_sleep(60)").await.unwrap_err();
     assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
 
-    let options = SessionOptions { application_name: "test", statement_timeout: None };
+    let options = SessionOptions { application_name: "test", statement_timeout: None, needs_session: false };
     let client = served(connect(&settings, &options).await.unwrap());
     assert_eq!(value(&client, "SHOW statement_timeout").await, "1h");
 }

@@ -9,6 +9,7 @@ use tokio_postgres::{Client, Statement};
 use super::page::CLAIM;
 use super::survey::SURVEY;
 use crate::postgres::{self, ConnectionSettings, SessionOptions};
+use crate::preflight;
 use crate::queue::QueueError;
 use crate::queue::answer::{ANSWER, answer, column};
 
@@ -47,8 +48,11 @@ pub(super) struct PastSession {
 impl Session {
     /// Connects and checks that the queue is there.
     pub(super) async fn open(connection: &ConnectionSettings, queue: &str) -> Result<Self, QueueError> {
-        let options =
-            SessionOptions { application_name: "mailroom collect", statement_timeout: Some(ANSWER) };
+        let options = SessionOptions {
+            application_name: "mailroom collect",
+            statement_timeout: Some(ANSWER),
+            needs_session: true,
+        };
         let connected = postgres::connect(connection, &options).await;
         let session = connected.map_err(|error| QueueError::Unavailable(error.to_string()))?;
         let (client, server) = (session.client, session.server);
@@ -124,6 +128,9 @@ impl Session {
         queue: &str,
     ) -> Result<Self, QueueError> {
         answer(client.batch_execute(SETTINGS)).await?;
+        if let Some(fault) = answer(preflight::lacking(&client, preflight::OF_CURSORS)).await? {
+            return Err(QueueError::Unusable(fault));
+        }
         let row = answer(client.query_one(INSPECT, &[&queue])).await?;
         if column(&row, 0)? {
             return Err(QueueError::Unavailable(

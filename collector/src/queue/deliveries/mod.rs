@@ -278,6 +278,8 @@ impl DeliveriesQueue {
             claim.batches.push(Batch { id, name: name.0, tokens: items });
         }
         claim.waiting = found.waiting;
+        let done = tokens + found.waiting + found.expired + found.cancelled + found.parked;
+        claim.put_off += found.looked.saturating_sub(done);
         self.since = found.since;
         self.turn = (self.turn + tokens) % PLACES;
         for (count, event, message) in [
@@ -331,7 +333,13 @@ impl Queue for DeliveriesQueue {
         self.since = [self.horizon.since(); 2];
         (self.horizon_asked, self.looked_back) = (None, None);
         self.keep_alive().await?;
-        self.tell().await?;
+        // Also if there is nothing to tell: a function of another version is found out before anything is claimed.
+        self.releasing.append(&mut self.untold);
+        self.trade(None).await?;
+        let warnings = self.on_session(Session::warnings).await?;
+        for reason in warnings.iter().filter(|_| !self.is_announced) {
+            tracing::warn!(event = "hindrance", reason, "tokens may never be sent");
+        }
         let again = if was_open { " again" } else { "" };
         if !std::mem::replace(&mut self.is_announced, true) {
             let holder = self.holder.to_string();

@@ -6,14 +6,15 @@ use std::time::{Duration, SystemTime};
 
 use mailroom_verifier_core::Action;
 use tokio::task::JoinHandle;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
 
 use super::horizon::View;
 use super::tidying::Place;
 use super::wire::{BatchName, Exceptions};
 use crate::config::DeliverySettings;
 use crate::postgres::{self, ConnectionSettings, SessionOptions};
+use crate::preflight;
 use crate::queue::answer::{STATEMENT, answer, answer_or_refusal, column, sign_of_life, unexpected};
 use crate::queue::{QueueError, Settlement, Token};
 
@@ -23,7 +24,8 @@ const TEND: &str = include_str!("tend.sql");
 const TIDY: &str = include_str!("tidy.sql");
 const PROSPECT: &str = include_str!("prospect.sql");
 
-/// An open session.
+/// An open session. Through a pooler every statement may have another one, so nothing is prepared: what the functions do is
+/// planned once a session anyhow.
 #[derive(Debug)]
 pub(super) struct Session {
     client: Client,
@@ -32,10 +34,6 @@ pub(super) struct Session {
     pub(super) server: String,
     name: String,
     is_unicode: bool,
-    exchange: Statement,
-    tend: Statement,
-    tidy: Statement,
-    prospect: Statement,
 }
 
 /// What is asked of `mailroom_exchange`.
@@ -83,8 +81,11 @@ pub(super) struct Prospect {
 impl Session {
     /// Connects and finds the functions.
     pub(super) async fn open(connection: &ConnectionSettings) -> Result<Self, QueueError> {
-        let options =
-            SessionOptions { application_name: "mailroom collect", statement_timeout: Some(STATEMENT) };
+        let options = SessionOptions {
+            application_name: "mailroom collect",
+            statement_timeout: Some(STATEMENT),
+            needs_session: false,
+        };
         let connected = postgres::connect(connection, &options).await;
         let session = connected.map_err(|error| QueueError::Unavailable(error.to_string()))?;
         let client = session.client;
@@ -93,27 +94,32 @@ impl Session {
             // The next call of the client reports why the connection ended.
             session.connection.run().await.ok();
         });
-        answer(client.batch_execute(SETTINGS)).await?;
-        let is_standby: bool =
-            column(&answer(client.query_one("SELECT pg_is_in_recovery()", &[])).await?, 0)?;
-        if is_standby {
+        if session.keeps_state {
+            answer(client.batch_execute(SETTINGS)).await?;
+        }
+        let is_standby = answer(client.query_typed_one("SELECT pg_is_in_recovery()", &[])).await?;
+        if column(&is_standby, 0)? {
             return Err(QueueError::Unavailable(
                 "the server is a standby, where nothing can be claimed; connect to the primary, for instance with \
                  target_session_attrs=read-write"
                     .to_owned(),
             ));
         }
+        if let Some(fault) = answer(preflight::lacking(&client, preflight::OF_COLLECTORS)).await? {
+            return Err(QueueError::Unusable(fault));
+        }
         Ok(Self {
             server: session.server,
             name: format!("{} process {}", whoami::hostname().unwrap_or_default(), std::process::id()),
             is_unicode,
-            exchange: answer(client.prepare(EXCHANGE)).await?,
-            tend: answer(client.prepare(TEND)).await?,
-            tidy: answer(client.prepare(TIDY)).await?,
-            prospect: answer(client.prepare(PROSPECT)).await?,
             client,
             driver,
         })
+    }
+
+    /// What keeps tokens from being sent without an error.
+    pub(super) async fn warnings(&self) -> Result<Vec<String>, QueueError> {
+        answer(preflight::warnings(&self.client)).await
     }
 
     /// Finds out whether the server still answers.
@@ -142,28 +148,28 @@ impl Session {
         let settled: Vec<_> = request.settling.iter().map(|(name, _)| *name).collect();
         let exceptions = Exceptions::of(request.settling, self.is_unicode);
         let settings = request.settings;
-        let parameters: [&(dyn ToSql + Sync); 19] = [
-            &request.holder,
-            &settled,
-            &request.releasing,
-            &exceptions.batches,
-            &exceptions.tokens,
-            &exceptions.kinds,
-            &exceptions.waits,
-            &exceptions.reasons,
-            &number(settings.max_attempts),
-            &milliseconds(settings.backoff),
-            &request.names,
-            &number(request.limit),
-            &request.partial,
-            &number(request.looks),
-            &number(request.turn),
-            &request.since[0],
-            &request.since[1],
-            &milliseconds(request.lease),
-            &i64::try_from(settings.min_lifetime.as_secs()).unwrap_or(i64::MAX),
+        let parameters: [(&(dyn ToSql + Sync), Type); 19] = [
+            (&request.holder, Type::INT8),
+            (&settled, Type::UUID_ARRAY),
+            (&request.releasing, Type::UUID_ARRAY),
+            (&exceptions.batches, Type::UUID_ARRAY),
+            (&exceptions.tokens, Type::INT8_ARRAY),
+            (&exceptions.kinds, Type::TEXT_ARRAY),
+            (&exceptions.waits, Type::INT8_ARRAY),
+            (&exceptions.reasons, Type::TEXT_ARRAY),
+            (&number(settings.max_attempts), Type::INT4),
+            (&milliseconds(settings.backoff), Type::INT8),
+            (&request.names, Type::UUID_ARRAY),
+            (&number(request.limit), Type::INT4),
+            (&request.partial, Type::BOOL),
+            (&number(request.looks), Type::INT4),
+            (&number(request.turn), Type::INT4),
+            (&request.since[0], Type::TIMESTAMPTZ),
+            (&request.since[1], Type::TIMESTAMPTZ),
+            (&milliseconds(request.lease), Type::INT8),
+            (&i64::try_from(settings.min_lifetime.as_secs()).unwrap_or(i64::MAX), Type::INT8),
         ];
-        let rows = answer(self.client.query(&self.exchange, &parameters)).await?;
+        let rows = answer(self.client.query_typed(EXCHANGE, &parameters)).await?;
         let mut found = Found { since: request.since, ..Found::default() };
         for row in &rows {
             let Some(id) = column::<Option<i64>>(row, 1)? else {
@@ -190,9 +196,14 @@ impl Session {
         lease: Duration,
         since: Option<SystemTime>,
     ) -> Result<Vec<BatchName>, QueueError> {
-        let parameters: [&(dyn ToSql + Sync); 5] =
-            [&holder, &self.name, &known, &milliseconds(lease), &since];
-        let rows = answer(self.client.query(&self.tend, &parameters)).await?;
+        let parameters: [(&(dyn ToSql + Sync), Type); 5] = [
+            (&holder, Type::INT8),
+            (&self.name, Type::TEXT),
+            (&known, Type::UUID_ARRAY),
+            (&milliseconds(lease), Type::INT8),
+            (&since, Type::TIMESTAMPTZ),
+        ];
+        let rows = answer(self.client.query_typed(TEND, &parameters)).await?;
         rows.iter().map(|row| column(row, 0)).collect()
     }
 
@@ -203,8 +214,13 @@ impl Session {
         after: Place,
         most: usize,
     ) -> Result<Result<Place, String>, QueueError> {
-        let parameters: [&(dyn ToSql + Sync); 4] = [&holder, &after.parked, &after.later, &number(most)];
-        match answer_or_refusal(self.client.query_one(&self.tidy, &parameters)).await? {
+        let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+            (&holder, Type::INT8),
+            (&after.parked, Type::INT8),
+            (&after.later, Type::TIMESTAMPTZ),
+            (&number(most), Type::INT4),
+        ];
+        match answer_or_refusal(self.client.query_typed_one(TIDY, &parameters)).await? {
             Ok(row) => Ok(Ok(Place { parked: column(&row, 0)?, later: column(&row, 1)? })),
             Err(refusal) => Ok(Err(refusal)),
         }
@@ -217,8 +233,9 @@ impl Session {
         enough: usize,
         numbered: i64,
     ) -> Result<Prospect, QueueError> {
-        let parameters: [&(dyn ToSql + Sync); 3] = [&since, &number(enough), &numbered];
-        let row = answer(self.client.query_one(&self.prospect, &parameters)).await?;
+        let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+            [(&since, Type::TIMESTAMPTZ), (&number(enough), Type::INT4), (&numbered, Type::INT8)];
+        let row = answer(self.client.query_typed_one(PROSPECT, &parameters)).await?;
         let next: Option<i64> = column(&row, 2)?;
         let count =
             |index| usize::try_from(column::<i64>(&row, index)?).map_err(|_| unexpected("a negative count"));

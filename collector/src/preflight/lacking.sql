@@ -1,0 +1,30 @@
+-- Where functions $1 and tables $2 of Mailroom's are, and whether this session may use them: a row for each schema that has one,
+-- and one for each that is nowhere. Visible ones come first.
+SELECT
+    current_user::text,
+    current_setting('search_path'),
+    wanted.name,
+    quote_ident(pg_namespace.nspname),
+    -- Schemas that may not be used are left out of those.
+    coalesce(pg_namespace.nspname = ANY (current_schemas(false)), false) AS is_on_path,
+    coalesce(has_schema_privilege(pg_namespace.oid, 'USAGE'), false),
+    coalesce(found.is_allowed, false)
+FROM (
+    SELECT name, true AS is_function FROM unnest($1::text[]) AS name
+    UNION ALL
+    SELECT name, false FROM unnest($2::text[]) AS name
+) AS wanted
+LEFT JOIN LATERAL (
+    SELECT pronamespace AS home, has_function_privilege(oid, 'EXECUTE') AS is_allowed
+    FROM pg_proc
+    WHERE wanted.is_function AND proname = wanted.name
+    UNION ALL
+    -- The cursor is moved; all else is only read.
+    SELECT
+        relnamespace,
+        has_any_column_privilege(oid, 'SELECT') AND (relname <> 'jobs' OR has_any_column_privilege(oid, 'UPDATE'))
+    FROM pg_class
+    WHERE NOT wanted.is_function AND relname = wanted.name AND relkind IN ('r', 'p')
+) AS found ON true
+LEFT JOIN pg_namespace ON pg_namespace.oid = found.home
+ORDER BY is_on_path DESC, pg_namespace.nspname, wanted.name

@@ -1,0 +1,77 @@
+//! A `PgBouncer` in front of a server.
+
+use std::fs;
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::account::Account;
+use super::cluster::{Cluster, free_port};
+use super::folder;
+use crate::collector::wait_until;
+
+/// Debian puts it where only root's PATH leads.
+const PROGRAMS: [&str; 3] = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"];
+
+/// Ends with this process, however that ends, because its input does.
+const SCRIPT: &str = r#""$1" -q "$2/pgbouncer.ini" & read -r _; kill -KILL $!; rm -rf "$2""#;
+
+/// A pool of connections to a server as the user `postgres`, ended when this is dropped.
+#[derive(Debug)]
+pub struct Pool {
+    port: u16,
+    folder: PathBuf,
+    shell: Child,
+    input: Option<ChildStdin>,
+}
+
+impl Pool {
+    /// Starts it with a `pool_mode`, and with so many connections to each database.
+    pub fn start(cluster: &Cluster, mode: &str, size: usize) -> Result<Self> {
+        let program = PROGRAMS.iter().map(Path::new).find(|program| program.exists());
+        let program = program.context("there is no PgBouncer: install Debian's package pgbouncer")?;
+        let folder = folder::create()?;
+        let (port, server) = (free_port()?, cluster.socket_dir().display());
+        let settings = format!(
+            "[databases]\n* = host={server} port={} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
+             unix_socket_dir =\nauth_type = any\npool_mode = {mode}\ndefault_pool_size = {size}\nlogfile = {}/log\n",
+            cluster.port(),
+            folder.display()
+        );
+        fs::write(folder.join("pgbouncer.ini"), settings)?;
+        let mut command = Command::new("sh");
+        command.args(["-c", SCRIPT, "sh"]).arg(program).arg(&folder).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        if let Some(account) = Account::to_change_to(&folder)? {
+            account.own(&folder)?;
+            account.own(&folder.join("pgbouncer.ini"))?;
+            account.run(&mut command);
+        }
+        let mut shell = command.spawn().context("cannot run sh")?;
+        let input = shell.stdin.take();
+        let pool = Self { port, folder, shell, input };
+        wait_until(|| TcpStream::connect(("127.0.0.1", port)).is_ok())
+            .with_context(|| format!("PgBouncer does not start; its log says:\n{}", pool.log()))?;
+        Ok(pool)
+    }
+
+    /// The URL of a database through it.
+    pub fn url(&self, database: &str) -> String {
+        format!("postgresql://postgres@127.0.0.1:{}/{database}?sslmode=disable", self.port)
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        self.shell.wait().ok();
+    }
+}

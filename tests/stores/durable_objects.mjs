@@ -10,8 +10,10 @@ import * as programs from "../runtimes/programs.mjs";
 import { withWorker } from "../runtimes/workerd.mjs";
 import { freshLinks } from "./links.mjs";
 
-const FILES = ["worker.mjs", "outcomes.mjs", "redeeming.mjs"];
+const FILES = ["worker.mjs", "outcomes.mjs", "redeeming.mjs", "interruptions.mjs"];
 const ENTRIES = [".", "./errors", "./conformance", "./stores/durable-object"];
+/** As many as the Worker uses, which cannot sign any. */
+const LINKS = 100;
 /** Before RPC and Durable Objects in SQL, and now. */
 const DATES = ["2023-05-18", undefined];
 
@@ -35,13 +37,14 @@ export async function durableObjects({ report, folder, installed }) {
   );
   const version = programs.version(program);
   for (const date of DATES.map((date) => date ?? version)) {
-    const objects = { UsedToken: "UsedToken", Broken: "Broken", Watched: "Watched" };
+    const objects = { UsedToken: "UsedToken", Broken: "Broken", Watched: "Watched", Other: "Other" };
     const worker = { program, folder, main: "worker.mjs", date, aliases, objects };
     const title = `workerd ${version} of ${date}, Durable Objects`;
-    for (const topic of ["conformance", "objects", ...(date === version ? ["redeeming"] : [])]) {
+    for (const topic of ["conformance", "objects", ...(date === version ? ["redeeming", "interruptions"] : [])]) {
       await report.run(`${title}, ${topic}`, () =>
         withWorker(worker, async (url) => {
-          const body = JSON.stringify({ topic, run: `${topic}-${date}`, links: freshLinks() });
+          const more = Array.from({ length: LINKS }, freshLinks);
+          const body = JSON.stringify({ topic, run: `${topic}-${date}`, links: freshLinks(), more });
           const response = await fetch(url, { method: "POST", body, signal: AbortSignal.timeout(300_000) });
           const text = await response.text();
           if (!response.ok) {

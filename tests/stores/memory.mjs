@@ -1,7 +1,10 @@
 // The store in memory, in real time.
 
 import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
 import { promisify } from "node:util";
+import { Worker } from "node:worker_threads";
 
 import { write } from "../runtimes/consumer.mjs";
 import { same } from "../runtimes/suite/expect.mjs";
@@ -27,20 +30,25 @@ export async function memory({ report, load, folder }) {
   await report.run("memory, redeeming", () => outcomes(redeeming(verifierPackage, freshLinks(), () => store)));
   await report.run("memory, against a map", () => outcomes(againstAMap(createMemoryStore)));
   await report.run("a store that hangs", () => outcomes(hanging(folder)));
+  await report.run("memory, two threads", () => outcomes(threads(folder)));
 }
 
 const HANGING = `
 import { createGuard, createVerifier } from "mailroom-verifier";
 const [key, token] = process.argv.slice(2);
-const store = { consume: () => new Promise(() => {}) };
-const { tryRedeem } = createGuard({ verifier: createVerifier({ keys: key }), store, storeTimeout: 60 });
-tryRedeem(token, { action: "activate" });
-console.log("asked");
+const never = () => new Promise(() => {});
+const store = { consume: never, release: never };
+const guard = createGuard({ verifier: createVerifier({ keys: key }), store, storeTimeout: 0.5 });
+try {
+  await guard.redeem(token, { action: "activate" });
+} catch (error) {
+  console.log(error.reason, error.message);
+}
 `;
 
 function* hanging(folder) {
   yield [
-    "a guard that waits for its store keeps no program running",
+    "a script whose store hangs is told so, and does not end in silence",
     async () => {
       write(folder, "hanging.mjs", HANGING);
       const { key, activation } = freshLinks();
@@ -48,7 +56,44 @@ function* hanging(folder) {
         cwd: folder,
         timeout: 60_000,
       });
-      same(stdout, "asked\n", "what it printed");
+      same(
+        stdout,
+        "ERR_STORE_UNAVAILABLE the store did not answer within 0.5 s; whether the token counts as used is not known\n",
+        "what it printed",
+      );
+    },
+  ];
+}
+
+const THREAD = `
+import { parentPort, workerData } from "node:worker_threads";
+import { createGuard, createMemoryStore, createVerifier } from "mailroom-verifier";
+const store = createMemoryStore({ capacity: 10 });
+const { tryRedeem } = createGuard({ verifier: createVerifier({ keys: workerData.key }), store });
+const reasons = [];
+for (let time = 0; time < 2; time += 1) {
+  const { ok, reason } = await tryRedeem(workerData.activation, { action: "activate" });
+  reasons.push(ok ? "ok" : reason);
+}
+parentPort.postMessage(reasons.join());
+`;
+
+/** What the documentation of createMemoryStore says of one thread. */
+function* threads(folder) {
+  yield [
+    "each thread has a store in memory of its own, so a link works once in each",
+    async () => {
+      write(folder, "thread.mjs", THREAD);
+      const workerData = freshLinks();
+      const answers = await Promise.all(
+        [1, 2].map(async () => {
+          const worker = new Worker(join(folder, "thread.mjs"), { workerData });
+          const [answer] = await once(worker, "message");
+          await worker.terminate();
+          return answer;
+        }),
+      );
+      same(answers.join("; "), "ok,ERR_TOKEN_USED; ok,ERR_TOKEN_USED", "answers of the threads");
     },
   ];
 }
@@ -72,7 +117,11 @@ function* againstAMap(createMemoryStore) {
           const until = time + random(40) - 5;
           const [id, owner] = [name, own].map((byte) => new Uint8Array(16).fill(byte));
           const real = answer(() => store[operation](id, until, owner));
-          same(real, answer(() => model(operation, name, own, until, time)), `operation ${turn}`);
+          same(
+            real,
+            answer(() => model(operation, name, own, until, time)),
+            `operation ${turn}`,
+          );
         }
       },
     ];

@@ -5,8 +5,10 @@ import postgresJs from "postgres";
 
 import { rejection, same } from "../runtimes/suite/expect.mjs";
 import { freshLinks } from "./links.mjs";
+import { interruptions, threeEffects } from "./interruptions.mjs";
 import { ofChecks, outcomes } from "./outcomes.mjs";
 import { acrossProcesses } from "./processes.mjs";
+import { CuttingProxy } from "./proxy.mjs";
 import { redeeming } from "./redeeming.mjs";
 
 /** How each client connects: the client of the store, how it runs a statement, how it ends. */
@@ -21,6 +23,11 @@ const CLIENTS = {
     return { client: sql, run: (text) => sql.unsafe(text), end: () => sql.end({ timeout: 1 }) };
   },
 };
+
+/** What an error says, and what its causes say. */
+function messages(error) {
+  return error instanceof Error ? `${error.message} < ${messages(error.cause)}` : "";
+}
 
 /** So many rows fit into the namespace `small`. */
 const ROOM = 200;
@@ -58,7 +65,7 @@ export async function postgres({ report, load, folder }) {
     await report.run(`${title}, without its table`, () =>
       outcomes([
         [
-          "a store without its table denies",
+          "a store without its table denies, and says how to make it",
           async () => {
             const { key, activation } = freshLinks();
             const store = createPostgresStore({ client, namespace: "mailroom" });
@@ -66,9 +73,10 @@ export async function postgres({ report, load, folder }) {
               verifier: verifierPackage.createVerifier({ keys: key }),
               store,
             });
-            await rejection(subject, "ERR_STORE_UNAVAILABLE", "no table", () =>
+            const error = await rejection(subject, "ERR_STORE_UNAVAILABLE", "no table", () =>
               redeem(activation, { action: "activate" }),
             );
+            same(/run the statements of TABLE/.test(messages(error)), true, messages(error));
           },
         ],
       ]),
@@ -92,12 +100,36 @@ export async function postgres({ report, load, folder }) {
     if (by === "pg") {
       await report.run(`${title}, processes`, () => outcomes(acrossProcesses(folder, "postgres", server)));
     }
+    await interrupted({ report, verifierPackage, createPostgresStore, title, server, connect, direct: client });
     await Promise.all([end(), away.end()]);
   }
 }
 
+const [PARSE, BIND] = ["P", "B"].map((type) => type.charCodeAt(0));
+
+/** A client as it is by default, through a proxy that cuts. The server finishes a statement whose client is gone. */
+async function interrupted({ report, verifierPackage, createPostgresStore, title, server, connect, direct }) {
+  const { host, port } = server;
+  // Either client sends a statement as one or two messages, each of which has an answer.
+  const isCommand = ([type]) => type === PARSE || type === BIND;
+  // A reset ends a program that uses postgres.js: it rejects a promise that nobody has.
+  const resets = title.endsWith("pg");
+  const proxy = await CuttingProxy.start({ path: `${host}/.s.PGSQL.${port}` }, isCommand, { resets });
+  const { client, end } = connect({ ...server, host: "127.0.0.1", port: proxy.port });
+  const stores = [client, direct].map((one) => createPostgresStore({ client: one, namespace: "interrupted" }));
+  await report.run(`${title}, connections that are cut`, () =>
+    outcomes(interruptions(verifierPackage, freshLinks, proxy, ...stores)),
+  );
+  await report.run(`${title}, a release that comes again`, () =>
+    outcomes(threeEffects(verifierPackage, freshLinks, proxy, ...stores)),
+  );
+  await end();
+  await proxy.end();
+}
+
 function* rows(subject, createPostgresStore, client, run) {
   const id = (number) => new Uint8Array(16).fill(number);
+  const owner = id;
   const now = () => Math.floor(Date.now() / 1000);
 
   yield [
@@ -105,10 +137,10 @@ function* rows(subject, createPostgresStore, client, run) {
     async () => {
       await run("DELETE FROM mailroom_used_tokens");
       const store = createPostgresStore({ client, namespace: "rows" });
-      await Promise.all(Array.from({ length: 50 }, (_, number) => store.consume(id(number), now() + 60)));
+      await Promise.all(Array.from({ length: 50 }, (_, number) => store.consume(id(number), now() + 60, owner(1))));
       await run("UPDATE mailroom_used_tokens SET remember_until = now() - interval '1 second'");
       for (let number = 100; number < 125; number += 1) {
-        same(await store.consume(id(number), now() + 60), true, `use ${number}`);
+        same(await store.consume(id(number), now() + 60, owner(1)), true, `use ${number}`);
       }
       const [{ count }] = await run("SELECT count(*)::integer AS count FROM mailroom_used_tokens");
       same(count, 25, "rows");
@@ -118,14 +150,14 @@ function* rows(subject, createPostgresStore, client, run) {
     "a row that is over is a new one, with its tries and its use",
     async () => {
       const store = createPostgresStore({ client, namespace: "over" });
-      await store.attempt(id(1), now() + 60);
-      await store.attempt(id(1), now() + 60);
-      await store.consume(id(1), now() + 60);
+      await store.attempt(id(1), now() + 60, owner(1));
+      await store.attempt(id(1), now() + 60, owner(2));
+      await store.consume(id(1), now() + 60, owner(1));
       await run("UPDATE mailroom_used_tokens SET remember_until = now() - interval '1 second'");
-      same(await store.attempt(id(1), now() + 60), 1, "the first try");
-      same(await store.consume(id(1), now() + 60), true, "the first use");
-      same(await store.consume(id(1), now() + 60), false, "the second use");
-      same(await store.attempt(id(1), now() + 60), 2, "the second try");
+      same(await store.attempt(id(1), now() + 60, owner(3)), 1, "the first try");
+      same(await store.consume(id(1), now() + 60, owner(3)), true, "the first use");
+      same(await store.consume(id(1), now() + 60, owner(4)), false, "the second use");
+      same(await store.attempt(id(1), now() + 60, owner(4)), 2, "the second try");
     },
   ];
   yield [
@@ -136,11 +168,13 @@ function* rows(subject, createPostgresStore, client, run) {
       const until = now() + 5;
       Date.now = () => real() + 3_600_000;
       try {
-        same(await store.consume(id(2), until), true, "a time that is over here only");
+        same(await store.consume(id(2), until, owner(1)), true, "a time that is over here only");
       } finally {
         Date.now = real;
       }
-      await rejection(subject, "ERR_TOKEN_EXPIRED", "a time that is over there", () => store.consume(id(3), now() - 1));
+      await rejection(subject, "ERR_TOKEN_EXPIRED", "a time that is over there", () =>
+        store.consume(id(3), now() - 1, owner(1)),
+      );
     },
   ];
   yield [
@@ -148,8 +182,8 @@ function* rows(subject, createPostgresStore, client, run) {
     async () => {
       for (const namespace of ["one", "two"]) {
         const store = createPostgresStore({ client, namespace });
-        same(await store.consume(id(4), now() + 60), true, namespace);
-        same(await store.attempt(id(4), now() + 60), 1, namespace);
+        same(await store.consume(id(4), now() + 60, owner(1)), true, namespace);
+        same(await store.attempt(id(4), now() + 60, owner(1)), 1, namespace);
       }
     },
   ];

@@ -1,12 +1,17 @@
 // The store in Redis and Valkey, by either client, on servers of its own.
 
+import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+
 import { Redis } from "ioredis";
 import { createClient } from "redis";
 
 import { rejection, same } from "../runtimes/suite/expect.mjs";
 import { freshLinks } from "./links.mjs";
+import { interruptions, threeEffects } from "./interruptions.mjs";
 import { ofChecks, outcomes } from "./outcomes.mjs";
 import { acrossProcesses } from "./processes.mjs";
+import { CuttingProxy } from "./proxy.mjs";
 import { redeeming } from "./redeeming.mjs";
 import { servers, withRedis } from "./redis_server.mjs";
 
@@ -29,6 +34,39 @@ const CLIENTS = {
     return { client: (words) => client.sendCommand(words), send, end };
   },
 };
+
+const owner = (number) => new Uint8Array(16).fill(number);
+
+/** Clients as they are by default, which connect again, and of which ioredis sends again what was not answered. */
+const RESENDING = {
+  "node-redis": async (port) => {
+    const client = createClient({ socket: { host: "127.0.0.1", port } });
+    client.on("error", () => {});
+    return { client: await client.connect(), end: () => client.destroy() };
+  },
+  ioredis: async (port) => {
+    const client = new Redis(port, "127.0.0.1");
+    client.on("error", () => {});
+    return { client, end: () => client.disconnect() };
+  },
+};
+
+async function interrupted({ report, load, title, path, connect, direct }) {
+  const verifierPackage = load(".");
+  const { createRedisStore } = load("stores/redis");
+  const proxy = await CuttingProxy.start({ path }, (bytes) => bytes.includes("EVAL"));
+  const { client, end } = await connect(proxy.port);
+  const namespace = "interrupted";
+  const stores = [client, direct].map((one) => createRedisStore({ client: one, namespace }));
+  await report.run(`${title}, connections that are cut`, () =>
+    outcomes(interruptions(verifierPackage, freshLinks, proxy, ...stores)),
+  );
+  await report.run(`${title}, a release that comes again`, () =>
+    outcomes(threeEffects(verifierPackage, freshLinks, proxy, ...stores, { resends: title.endsWith("ioredis") })),
+  );
+  end();
+  await proxy.end();
+}
 
 export async function redis({ report, load, folder }) {
   const found = servers();
@@ -60,7 +98,7 @@ async function onServer({ report, load, folder, title, program, connect }) {
           createRedisStore({ client, namespace: "conformance" }),
         );
         // It was there, and goes away.
-        await unreachable.consume(new Uint8Array(16), Date.now() / 1000 + 60);
+        await unreachable.consume(new Uint8Array(16), Date.now() / 1000 + 60, owner(1));
         await stop();
         await report.run(`${title}, conformance`, async () =>
           ofChecks(await checkStore({ store, unreachable, small })),
@@ -77,6 +115,10 @@ async function onServer({ report, load, folder, title, program, connect }) {
         if (title.endsWith("node-redis")) {
           await report.run(`${title}, processes`, () => outcomes(acrossProcesses(folder, "redis", { path })));
         }
+        const [, by] = title.split(" by ");
+        if (RESENDING[by]) {
+          await interrupted({ report, load, title, path, connect: RESENDING[by], direct: client });
+        }
         for (const { end } of connections) {
           end();
         }
@@ -92,8 +134,8 @@ async function onServer({ report, load, folder, title, program, connect }) {
             "a server that may evict is refused, until it does not",
             async () => {
               const store = createRedisStore({ client, namespace: "mailroom" });
-              const call = (method) => () => store[method](new Uint8Array(16), Date.now() / 1000 + 60);
-              for (const method of ["consume", "attempt"]) {
+              const call = (method) => () => store[method](new Uint8Array(16), Date.now() / 1000 + 60, owner(1));
+              for (const method of ["consume", "attempt", "release", "withdraw"]) {
                 const error = await rejection(subject, "ERR_STORE_UNAVAILABLE", method, call(method));
                 same(/noeviction/.test(error.message) && error.message.includes(policy), true, error.message);
               }
@@ -133,21 +175,27 @@ function* keys(subject, createRedisStore, client, send) {
   const until = () => Date.now() / 1000 + 100;
 
   yield [
-    "keys carry the namespace and end by themselves, however often they are asked for",
+    "all of a link is in one key, which carries the namespace and ends by itself, however often it is asked for",
     async () => {
       const store = createRedisStore({ client, namespace: "keys" });
-      await Promise.all(Array.from({ length: 1000 }, () => store.attempt(id, until())));
-      await store.consume(id, until());
-      await store.consume(id, until() + 100);
-      for (const [key, least, most] of [
-        [`keys:tries:${name}`, 95_000, 100_000],
-        [`keys:used:${name}`, 195_000, 200_000],
-      ]) {
-        const left = Number(await send("PTTL", key));
-        same(left > least && left <= most, true, `${key} ends in ${left} ms`);
+      await Promise.all(Array.from({ length: 1000 }, () => store.attempt(id, until(), randomBytes(16))));
+      await store.withdraw(id, until(), owner(1));
+      await store.consume(id, until() + 100, owner(1));
+      await store.release(id, until(), owner(2));
+      same((await send("KEYS", "keys:*")).map(String).join(), `keys:${name}`, "keys");
+      const left = Number(await send("PTTL", `keys:${name}`));
+      same(left > 195_000 && left <= 200_000, true, `it ends in ${left} ms`);
+    },
+  ];
+  yield [
+    "what is released or withdrawn when its time is over leaves nothing behind",
+    async () => {
+      const store = createRedisStore({ client, namespace: "over" });
+      for (const method of ["release", "withdraw"]) {
+        await store[method](id, Date.now() / 1000 - 10, owner(1));
       }
-      const all = (await send("KEYS", "keys:*")).map(String).sort();
-      same(all.join(), `keys:tries:${name},keys:used:${name}`, "keys");
+      await sleep(20);
+      same(Number(await send("EXISTS", `over:${name}`)), 0, "keys");
     },
   ];
   yield [
@@ -155,8 +203,30 @@ function* keys(subject, createRedisStore, client, send) {
     async () => {
       for (const namespace of ["one", "two"]) {
         const store = createRedisStore({ client, namespace });
-        same(await store.consume(id, until()), true, namespace);
-        same(await store.attempt(id, until()), 1, namespace);
+        same(await store.consume(id, until(), owner(1)), true, namespace);
+        same(await store.attempt(id, until(), owner(1)), 1, namespace);
+      }
+    },
+  ];
+  yield [
+    "a client that answers what is no answer is told from a server that is away",
+    async () => {
+      for (const [reply, shown] of [
+        ["OK", 'the string "OK"'],
+        [null, "null"],
+        ["x".repeat(40), "a string of 40 characters"],
+        [{}, "an object"],
+      ]) {
+        const answers = createRedisStore({
+          client: (words) => (words[0] === "INFO" ? "maxmemory_policy:noeviction" : reply),
+          namespace: "answers",
+        });
+        for (const method of ["consume", "attempt", "release", "withdraw"]) {
+          const error = await rejection(subject, "ERR_STORE_UNAVAILABLE", method, () =>
+            answers[method](id, until(), owner(1)),
+          );
+          same(error.message, `the client answered EVAL with ${shown}, not with an integer`, method);
+        }
       }
     },
   ];

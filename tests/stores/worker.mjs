@@ -6,6 +6,7 @@ import * as verifierPackage from "mailroom-verifier";
 
 import { rejection, same } from "../runtimes/suite/expect.mjs";
 import * as errors from "mailroom-verifier/errors";
+import { interruptions, threeEffects } from "./interruptions.mjs";
 import { ofChecks, outcomes } from "./outcomes.mjs";
 import { redeeming } from "./redeeming.mjs";
 
@@ -15,6 +16,13 @@ export { UsedToken };
 export class Broken {
   async fetch() {
     throw new Error("the object is broken");
+  }
+}
+
+/** An object of some other class, to which the binding leads by mistake. */
+export class Other {
+  async fetch() {
+    return new Response("OK");
   }
 }
 
@@ -34,15 +42,72 @@ export class Watched extends UsedToken {
   }
 }
 
+/** What lies between a Worker and its objects: requests and answers are lost at it, and requests arrive twice. */
+class Network {
+  #binding;
+  #fault;
+  #refusing = false;
+  #lost = [];
+  commands = 0;
+  cuts = 0;
+
+  constructor(binding) {
+    this.#binding = binding;
+  }
+
+  /** As the binding, but for what is lost. */
+  get binding() {
+    return {
+      idFromName: (name) => this.#binding.idFromName(name),
+      get: (id) => ({ fetch: (...request) => this.#send(id, request) }),
+    };
+  }
+
+  cut(number, moment, { refuseAfterwards = false } = {}) {
+    this.#fault = { number, moment, refuseAfterwards };
+    this.commands = 0;
+    this.cuts = 0;
+  }
+
+  /** Delivers the requests of which the answers were lost once more. */
+  async accept() {
+    this.#refusing = false;
+    for (const { id, request } of this.#lost.splice(0)) await this.#send(id, request);
+  }
+
+  async #send(id, request) {
+    if (this.#refusing) throw new Error("the network is down");
+    this.commands += 1;
+    const fault = this.commands === this.#fault?.number ? this.#fault : undefined;
+    if (fault?.moment !== "before") {
+      const response = await this.#binding.get(id).fetch(...request);
+      if (fault === undefined) return response;
+      await response.text();
+      this.#lost.push({ id, request });
+    }
+    this.cuts += 1;
+    this.#refusing = fault.refuseAfterwards;
+    throw new Error("the connection to the object was cut");
+  }
+}
+
 export default {
   async fetch(request, env) {
-    const { topic, run, links } = await request.json();
+    const { topic, run, links, more } = await request.json();
     const store = (binding = env.UsedToken, name = "store") =>
       createDurableObjectStore({ binding, namespace: `${run}-${name}` });
     const topics = {
       conformance: async () => ofChecks(await checkStore({ store: store(), unreachable: store(env.Broken) }), ["full"]),
       redeeming: () => outcomes(redeeming(verifierPackage, links, () => store())),
       objects: () => outcomes(objects(env, store, run)),
+      interruptions: () => {
+        const network = new Network(env.UsedToken);
+        const stores = [store(network.binding), store()];
+        return outcomes([
+          ...interruptions(verifierPackage, () => more.pop(), network, ...stores),
+          ...threeEffects(verifierPackage, () => more.pop(), network, ...stores, { resends: true }),
+        ]);
+      },
     };
     return Response.json(await topics[topic]());
   },
@@ -51,6 +116,7 @@ export default {
 function* objects(env, store, run) {
   const subject = { errors };
   const id = (number) => new Uint8Array(16).fill(number);
+  const owner = id;
   const watch = async (namespace, number) => {
     const name = `${run}-${namespace}/${number.toString(16).padStart(2, "0").repeat(16)}`;
     const object = env.Watched.get(env.Watched.idFromName(name));
@@ -62,9 +128,9 @@ function* objects(env, store, run) {
     async () => {
       const watched = store(env.Watched, "watched");
       const until = Math.floor(Date.now() / 1000) + 3;
-      await watched.consume(id(1), until);
-      await watched.consume(id(2), until);
-      await watched.attempt(id(2), until + 600);
+      await watched.consume(id(1), until, owner(1));
+      await watched.consume(id(2), until, owner(1));
+      await watched.attempt(id(2), until + 600, owner(1));
       same((await watch("watched", 1)).alarm, until * 1000, "the alarm");
       same((await watch("watched", 1)).keys.join(), "entry", "what is kept");
       await new Promise((resolve) => setTimeout(resolve, 5000));
@@ -79,21 +145,56 @@ function* objects(env, store, run) {
     async () => {
       for (const namespace of ["one", "two"]) {
         const until = Date.now() / 1000 + 60;
-        same(await store(undefined, namespace).consume(id(3), until), true, namespace);
-        same(await store(undefined, namespace).attempt(id(3), until), 1, namespace);
+        same(await store(undefined, namespace).consume(id(3), until, owner(1)), true, namespace);
+        same(await store(undefined, namespace).attempt(id(3), until, owner(1)), 1, namespace);
       }
+    },
+  ];
+  yield [
+    "a link that is valid until the year 9999 can be used, which is later than an alarm can be set",
+    async () => {
+      const watched = store(env.Watched, "far");
+      const lastSecond = 253_402_300_799;
+      same(await watched.consume(id(5), lastSecond, owner(1)), true, "the first use");
+      same(await watched.consume(id(5), lastSecond, owner(2)), false, "the second use");
+      same(await watched.attempt(id(5), lastSecond, owner(1)), 1, "the first try");
+      const { alarm } = await watch("far", 5);
+      same(alarm > Date.now() && alarm < Date.UTC(2255), true, `the alarm, at ${alarm}`);
+    },
+  ];
+  yield [
+    "what is released or withdrawn when its time is over leaves nothing behind",
+    async () => {
+      const watched = store(env.Watched, "over");
+      for (const method of ["release", "withdraw"]) await watched[method](id(6), Date.now() / 1000 - 10, owner(1));
+      same((await watch("over", 6)).keys.length, 0, "what is kept");
+    },
+  ];
+  yield [
+    "an object of another class is told from one that is away",
+    async () => {
+      const other = store(env.Other, "other");
+      const error = await rejection(subject, "ERR_STORE_UNAVAILABLE", "another class", () =>
+        other.consume(id(7), Date.now() / 1000 + 60, owner(1)),
+      );
+      const said = 'the Durable Object answered with the string "OK": is it of the class UsedToken?';
+      same(error.message, said, "the message");
     },
   ];
   yield [
     "the object answers to nothing else",
     async () => {
       const object = env.UsedToken.get(env.UsedToken.idFromName("other"));
+      const someone = "0f".repeat(16);
       for (const [path, method, status] of [
-        ["consume?until=9999999999", "GET", 405],
-        ["consume", "POST", 400],
-        ["consume?until=soon", "POST", 400],
-        ["forget?until=9999999999", "POST", 404],
-        ["consume?until=1", "POST", 410],
+        [`consume?until=9999999999&owner=${someone}`, "GET", 405],
+        [`consume?owner=${someone}`, "POST", 400],
+        [`consume?until=soon&owner=${someone}`, "POST", 400],
+        ["consume?until=9999999999", "POST", 400],
+        [`consume?until=9999999999&owner=${someone}00`, "POST", 400],
+        [`forget?until=9999999999&owner=${someone}`, "POST", 404],
+        [`toString?until=9999999999&owner=${someone}`, "POST", 404],
+        [`consume?until=1&owner=${someone}`, "POST", 410],
       ]) {
         same((await object.fetch(`https://object/${path}`, { method })).status, status, `${method} ${path}`);
       }

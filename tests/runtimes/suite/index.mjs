@@ -10,6 +10,7 @@ import { realm } from "./realm.mjs";
 import { ring } from "./ring.mjs";
 import { slim } from "./slim.mjs";
 import { strictness } from "./strictness.mjs";
+import { unanswered } from "./unanswered.mjs";
 import vectors2 from "./v2.mjs";
 import vectors3 from "./v3.mjs";
 import { vectors } from "./vectors.mjs";
@@ -29,6 +30,7 @@ const TOPICS = {
   window: browserWindow,
   guard,
   hostileStores,
+  unanswered,
   endurance,
 };
 

@@ -7,8 +7,8 @@
 import { errors, full } from "./conformance/faults.js";
 import { type Check, Fault, Skipped, type Subject } from "./conformance/subject.js";
 import { extending, forgets, past, remembers } from "./conformance/times.js";
-import { numbers, triesAreNoUses } from "./conformance/tries.js";
-import { ids, oneWinner, release } from "./conformance/uses.js";
+import { numbers, triesAreBounded, triesAreNoUses, withdrawing } from "./conformance/tries.js";
+import { bounds, ids, oneWinner, releasing, repeats } from "./conformance/uses.js";
 import { InvalidArgumentError } from "./errors.js";
 import { readMethod, readOptions } from "./options.js";
 import { readClock } from "./seconds.js";
@@ -54,8 +54,12 @@ export interface ConformanceOptions {
 export type CheckName =
   | "one-winner"
   | "ids"
+  | "repeats"
   | "release"
+  | "bounds"
   | "numbers"
+  | "withdraw"
+  | "tries-are-bounded"
   | "tries-are-no-uses"
   | "remembers"
   | "forgets"
@@ -82,8 +86,12 @@ export interface ConformanceReport {
 const CHECKS: Record<CheckName, Check> = {
   "one-winner": oneWinner,
   ids,
-  release,
+  repeats,
+  release: releasing,
+  bounds,
   numbers,
+  withdraw: withdrawing,
+  "tries-are-bounded": triesAreBounded,
   "tries-are-no-uses": triesAreNoUses,
   remembers,
   forgets,
@@ -102,10 +110,14 @@ const TIMED: readonly CheckName[] = ["remembers", "forgets", "past", "extends"];
  * |---|---|
  * | `one-winner` | of 200 who consume one id at once, one is told `true` and the others `false` |
  * | `ids` | ids that differ in one bit, in case, in zeros or in bytes that are no text are different ids |
- * | `release` | a released id can be consumed again, once; its tries stay counted |
- * | `numbers` | 200 tries at once get the numbers 1 to 200 |
+ * | `repeats` | a `consume` or an `attempt` that the same owner repeats is answered as the first time |
+ * | `release` | ends the use of its owner and no other, for good, also before its `consume`; tries stay counted |
+ * | `bounds` | 100 owners of a link can be released, and the store refuses to forget one of them |
+ * | `numbers` | 200 tries at once get the numbers 1 to 100, and 101 |
+ * | `withdraw` | takes the try of its owner back and no other, for good, also before its `attempt` |
+ * | `tries-are-bounded` | once 100 owners have tried, taken back or not, every other one is answered 101 |
  * | `tries-are-no-uses` | tries do not use a token, and its use does not reset them |
- * | `remembers` | an entry is denied until its time |
+ * | `remembers` | an entry is denied until its time, and so are owners that were released or withdrawn |
  * | `forgets` | it is gone 1.5 s after it |
  * | `past` | what was to be remembered until a time that is over is refused, never a first use |
  * | `extends` | a later time extends an entry, an earlier one does not shorten it |

@@ -1,4 +1,5 @@
 import { denied, type RefusedRedemption } from "./denial.js";
+import { described } from "./described.js";
 import {
   GuardUnsupportedError,
   InvalidArgumentError,
@@ -9,7 +10,7 @@ import {
 import { type GuardOptions, readGuardOptions } from "./guard_options.js";
 import type { VerifiedLink } from "./link.js";
 import { demandAction, demandCode, demandString, OF_REDEMPTION, readExpectation } from "./options.js";
-import { readTime } from "./seconds.js";
+import { MAX_CLOCK_TOLERANCE, readTime } from "./seconds.js";
 import {
   CODE_MALFORMED,
   CODE_MISMATCH,
@@ -23,6 +24,14 @@ import type { Action, Verification } from "./types.js";
 
 /** By how many seconds the clocks of those who share a store may differ. */
 const CLOCK_MARGIN = 300;
+
+/**
+ * For how many seconds after its expiry a link is remembered: by the largest tolerance that any verifier may have, since
+ * another guard of the same store may have another one.
+ */
+const REMEMBERED_AFTER = MAX_CLOCK_TOLERANCE + CLOCK_MARGIN;
+
+const OWNER_LENGTH = 16;
 
 /** What {@link Guard.redeem} is asked for. Options of other names are refused. */
 export interface Redemption {
@@ -64,7 +73,8 @@ export interface Guard {
   /**
    * The same, and then the callback, the call to the origin; its result is returned. If it throws, the token is released
    * and can be used again, and what it threw is thrown: the callback has to be one that may be repeated, as is a call to a
-   * database that decides.
+   * database that decides. A call that timed out has failed here and may still be running there, beside the next one: which
+   * of them uses the token, the database decides. A callback that never ends keeps the token used.
    *
    * @example
    * await guard.redeem(token, { action: "recover", code }, (verified) => origin.recover(verified.secret, password));
@@ -89,12 +99,18 @@ interface Genuine {
   readonly ok: true;
   readonly token: VerifiedToken;
   readonly rememberUntil: number;
+  /** By whom tries and use are made: random, and of this redemption alone. */
+  readonly owner: Uint8Array;
 }
 
 type Judged = Genuine | RefusedRedemption;
 
-function remembered(proven: Verification, rememberUntil: number): Judged {
-  return proven.ok ? { ok: true, token: proven.token, rememberUntil } : proven;
+function newOwner(): Uint8Array {
+  return crypto.getRandomValues(new Uint8Array(OWNER_LENGTH));
+}
+
+function remembered(proven: Verification, rememberUntil: number, owner?: Uint8Array): Judged {
+  return proven.ok ? { ok: true, token: proven.token, rememberUntil, owner: owner ?? newOwner() } : proven;
 }
 
 /** @internal What every entry calls `createGuard`. */
@@ -107,14 +123,13 @@ export function makeGuard(given: GuardOptions): Guard {
     action: Action,
     code: string | undefined,
     expiresAt: number | undefined,
-    owner: Uint8Array,
   ): Judged | Promise<Judged> {
     const found = verifier.tryVerifyLink(token, { action });
     if (!found.ok)
       return found.reason === "ERR_LINK_UNCHECKABLE" ? judgeV1(token, action, code, expiresAt) : found;
     const { link } = found;
-    const rememberUntil = link.acceptedUntil + CLOCK_MARGIN;
-    if (action === "recover") return judgeCode(link, code, rememberUntil, owner);
+    const rememberUntil = link.expiresAt + REMEMBERED_AFTER;
+    if (action === "recover") return judgeCode(link, code, rememberUntil);
     return remembered(link.tryWithUncountedCode(code), rememberUntil);
   }
 
@@ -140,10 +155,9 @@ export function makeGuard(given: GuardOptions): Guard {
     const found = verifier.tryVerify(token, { action });
     if (!found.ok) return found;
     const { verifiedAt } = found.token;
-    const until =
-      expiresAt === undefined ? verifiedAt + (v1RememberFor ?? 0) : expiresAt + verifier.clockTolerance;
-    if (verifiedAt >= until) return refused(EXPIRED);
-    return { ok: true, token: found.token, rememberUntil: until + CLOCK_MARGIN };
+    const expiry = expiresAt ?? verifiedAt + (v1RememberFor ?? 0);
+    if (verifiedAt >= expiry + verifier.clockTolerance) return refused(EXPIRED);
+    return remembered(found, expiry + REMEMBERED_AFTER);
   }
 
   /** Proves the code of a recovery, once a number was taken for this try. */
@@ -151,7 +165,6 @@ export function makeGuard(given: GuardOptions): Guard {
     link: VerifiedLink,
     code: string | undefined,
     rememberUntil: number,
-    owner: Uint8Array,
   ): Promise<Judged> {
     if (code === undefined) return refused(CODE_REQUIRED);
     if (!/^[0-9]{5}$/.test(code)) return refused(CODE_MALFORMED);
@@ -164,17 +177,31 @@ export function makeGuard(given: GuardOptions): Guard {
         "the store counts no tries: give it a method attempt, or let the database redeem recoveries",
       );
     }
+    const owner = newOwner();
     // The number is taken before the comparison: otherwise any number of simultaneous guesses would get verdicts.
     const taken = await store.attempt(link.consumedId, rememberUntil, owner);
     if (!taken.ok) return taken;
     if (taken.answer > maxCodeAttempts) {
       return denied(TooManyAttemptsError, "too many codes were tried on this link");
     }
-    if (link.version !== 3 || !checkCode) return remembered(link.tryWithUncountedCode(code), rememberUntil);
-    const right: unknown = await checkCode(link, code);
-    if (right === true) return remembered(link.tryWithUncountedCode(undefined), rememberUntil);
-    if (right === false) return refused(CODE_MISMATCH);
-    throw new InvalidArgumentError("checkCode answers true or false");
+    if (link.version !== 3 || !checkCode) {
+      return remembered(link.tryWithUncountedCode(code), rememberUntil, owner);
+    }
+    try {
+      const right: unknown = await checkCode(link, code);
+      if (right === false) return refused(CODE_MISMATCH);
+      if (right !== true) {
+        throw new InvalidArgumentError(`checkCode answers true or false, not ${described(right)}`);
+      }
+    } catch (error) {
+      // Nobody has learnt anything about the code.
+      await store.withdraw(link.consumedId, rememberUntil, owner);
+      throw error;
+    }
+    const proven = remembered(link.tryWithUncountedCode(undefined), rememberUntil, owner);
+    // The token cannot know, since nothing in it covers the code.
+    if (proven.ok) Object.defineProperty(proven.token, "codeIsProven", { value: true });
+    return proven;
   }
 
   async function redeem(
@@ -193,12 +220,12 @@ export function makeGuard(given: GuardOptions): Guard {
       throw new InvalidArgumentError("the callback is a function");
     }
 
-    const owner = crypto.getRandomValues(new Uint8Array(16));
     // Where an answer is there at once, nothing waits for it.
-    const judged = judge(token, action, code, until, owner);
+    const judged = judge(token, action, code, until);
     const genuine = judged instanceof Promise ? await judged : judged;
     if (!genuine.ok) return genuine;
-    const asked = store.consume(genuine.token.consumedId, genuine.rememberUntil, owner);
+    const { rememberUntil, owner } = genuine;
+    const asked = store.consume(genuine.token.consumedId, rememberUntil, owner);
     const used = asked instanceof Promise ? await asked : asked;
     if (!used.ok) return used;
     if (!used.answer) return denied(TokenUsedError, "the token was used before");
@@ -207,9 +234,9 @@ export function makeGuard(given: GuardOptions): Guard {
       const result: unknown = await Reflect.apply(callback, undefined, [genuine.token]);
       return { ok: true, token: genuine.token, result };
     } catch (error) {
-      const released = await store.release(genuine.token.consumedId, genuine.rememberUntil, owner);
+      const released = await store.release(genuine.token.consumedId, rememberUntil, owner);
       if (released.ok) throw error;
-      throw new StoreUnavailableError("the callback failed, and the token stays used", {
+      throw new StoreUnavailableError("the callback failed, and the token may stay used", {
         cause: new AggregateError([error, released.error]),
       });
     }

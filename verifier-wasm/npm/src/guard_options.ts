@@ -1,4 +1,5 @@
 import { type AskedStore, readStore } from "./asked_store.js";
+import { described } from "./described.js";
 import { InvalidArgumentError } from "./errors.js";
 import type { VerifiedLink } from "./link.js";
 import { readOptions, unreadable } from "./options.js";
@@ -18,12 +19,13 @@ export interface GuardedVerifier {
 
 /** What {@link createGuard} takes. Options of other names are refused. */
 export interface GuardOptions {
-  /** Judges the tokens. All who share the store must allow the same clock tolerance. */
+  /** Judges the tokens. Those who share the store may allow different clock tolerances. */
   readonly verifier: GuardedVerifier;
   /** Remembers which tokens were used. */
   readonly store: TokenStore;
   /**
-   * How many codes may be tried on one link. Five digits are 100,000 codes, so each try is worth that much.
+   * How many codes may be tried on one link, from 1 to 100. Five digits are 100,000 codes, so each try is worth that much.
+   * A try stays counted when there was a verdict on its code, whatever became of the callback.
    *
    * @default 5
    */
@@ -34,8 +36,8 @@ export interface GuardOptions {
    */
   readonly checkCode?: CodeCheck | undefined;
   /**
-   * How many seconds to wait for an answer of the store. A use that the store noted too late to be waited for is
-   * released, if the store can do that and does answer in the end.
+   * How many seconds to wait for an answer of the store. If none comes, the guard asks again as the same owner, then
+   * releases, twice if it has to: from a store that hangs a redemption waits four times as long.
    *
    * @default 5
    */
@@ -65,11 +67,16 @@ export function readGuardOptions(given: unknown): ReadOptions {
     given,
     ["verifier", "store", "maxCodeAttempts", "checkCode", "storeTimeout", "v1RememberFor"],
   );
-  if (!Number.isSafeInteger(maxCodeAttempts) || (maxCodeAttempts as number) < 1) {
-    throw new InvalidArgumentError("the option maxCodeAttempts is a whole number from 1");
+  if (
+    !Number.isInteger(maxCodeAttempts) ||
+    !((maxCodeAttempts as number) >= 1 && (maxCodeAttempts as number) <= 100)
+  ) {
+    throw new InvalidArgumentError(
+      `the option maxCodeAttempts is a whole number from 1 to 100, not ${described(maxCodeAttempts)}`,
+    );
   }
   if (checkCode !== undefined && typeof checkCode !== "function") {
-    throw new InvalidArgumentError("the option checkCode is a function");
+    throw new InvalidArgumentError(`the option checkCode is a function, not ${described(checkCode)}`);
   }
   return {
     verifier: readVerifier(verifier),

@@ -62,12 +62,12 @@ export function createGuard(options: GuardOptions): Guard {
 }
 
 /**
- * Makes a store of used tokens in the memory of this process. **One process only**: a second one, a restart and a second
- * isolate of the same Worker know nothing of what it remembers.
+ * Makes a store of used tokens in the memory of this thread. **One thread only**: a worker thread, another process of a
+ * cluster, a restart and a second isolate of the same Worker know nothing of what it remembers, so a link works once in each.
  *
  * @throws InvalidArgumentError, WasmUnavailableError
  * @example
- * const store = createMemoryStore({ capacity: 100_000 }); // 4 MB
+ * const store = createMemoryStore({ capacity: 100_000 }); // 5.6 MB
  */
 export function createMemoryStore(options: MemoryStoreOptions): MemoryStore {
   return makeMemoryStore(started().module, options);

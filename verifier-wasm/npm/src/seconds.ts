@@ -3,6 +3,9 @@ import { InvalidArgumentError } from "./errors.js";
 /** The last second of the year 9999, where tokens end to have expiries. Today in milliseconds is far beyond. */
 const LAST_SECOND = 253_402_300_799;
 
+/** The largest clock tolerance that a verifier may have, in seconds. */
+export const MAX_CLOCK_TOLERANCE = 999;
+
 /** Tells the time in seconds since the Unix epoch. */
 export type Clock = () => number;
 

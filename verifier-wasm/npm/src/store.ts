@@ -1,9 +1,11 @@
 // What the stores of this package are made of. They import it all from here: the
 // bundles of all entries lie in one folder, so that only this one path to the errors is right in each of them.
 
-import { InvalidArgumentError } from "./errors.js";
+import { described } from "./described.js";
+import { InvalidArgumentError, StoreFullError, TokenExpiredError } from "./errors.js";
 
-export { InvalidArgumentError, StoreFullError, StoreUnavailableError, TokenExpiredError } from "./errors.js";
+export { described } from "./described.js";
+export { InvalidArgumentError, StoreFullError, StoreUnavailableError } from "./errors.js";
 export { readMethod, readOptions } from "./options.js";
 export { readClock } from "./seconds.js";
 export type { TokenStore } from "./token_store.js";
@@ -12,13 +14,23 @@ export type { TokenStore } from "./token_store.js";
 export function readNamespace(namespace: unknown): string {
   if (typeof namespace !== "string" || !/^[\w.-]{1,64}$/.test(namespace)) {
     throw new InvalidArgumentError(
-      "the option namespace is a string of 1 to 64 letters, digits, dots, hyphens and underscores",
+      `the option namespace is a string of 1 to 64 letters, digits, dots, hyphens and underscores, not ${described(namespace)}`,
     );
   }
   return namespace;
 }
 
-/** An id as text, for stores that have no bytes. */
+/** For what would have to be remembered until a time that is over. */
+export function tooLate(): TokenExpiredError {
+  return new TokenExpiredError("the time until which to remember this token is over");
+}
+
+/** For the use by one owner more than are remembered. */
+export function tooManyOwners(): StoreFullError {
+  return new StoreFullError("100 redemptions of this link were given back: no further one is remembered");
+}
+
+/** An id or an owner as text, for stores that have no bytes. */
 export function hexadecimal(id: Uint8Array): string {
   let text = "";
   for (const byte of id) text += byte.toString(16).padStart(2, "0");

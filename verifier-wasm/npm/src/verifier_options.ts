@@ -3,7 +3,7 @@ import { InvalidArgumentError, SecretInBrowserError } from "./errors.js";
 import { prepareRing } from "./keys.js";
 import { readOptions, unreadable } from "./options.js";
 import { KeyRing } from "./ring.js";
-import { readClock, readSpan } from "./seconds.js";
+import { MAX_CLOCK_TOLERANCE, readClock, readSpan } from "./seconds.js";
 import type { Parts } from "./verifier.js";
 import type { Version } from "./version.js";
 
@@ -13,7 +13,7 @@ const PUBLIC_FORM =
   'a public key is "mrpk_" and 43 characters of base64url, or 32 bytes, ' +
   "and a point of the curve in its only encoding; mailroom-verifier takes shared keys";
 
-const TOLERANCE = { name: "clockTolerance", least: 0, most: 999 };
+const TOLERANCE = { name: "clockTolerance", least: 0, most: MAX_CLOCK_TOLERANCE };
 
 /** The options of a verifier of shared keys. */
 export function readSharedOptions(engine: Engine, options: unknown): Parts {

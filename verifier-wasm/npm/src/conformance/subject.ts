@@ -46,36 +46,58 @@ export function later({ now }: Subject, seconds = 600): number {
   return Math.floor(now()) + seconds;
 }
 
-/** Answers of the store, or what it threw. The id that it is given is made useless afterwards, since it is only lent. */
-export async function consume(
+/** An owner that nobody was before. */
+export const freshOwner = freshId;
+
+/** A method of the store, called with things that are made useless afterwards, since they are only lent. */
+async function call(
+  method: "consume" | "release" | "attempt" | "withdraw",
   store: TokenStore,
   id: Uint8Array,
   rememberUntil: number,
-  owner = freshId(),
+  owner: Uint8Array,
 ): Promise<unknown> {
-  const lent = id.slice();
+  const [lentId, lentOwner] = [id.slice(), owner.slice()];
   try {
-    return await store.consume(lent, rememberUntil, owner.slice());
+    return await store[method]?.(lentId, rememberUntil, lentOwner);
   } catch (error) {
     return new Thrown(error);
   } finally {
-    lent.fill(0);
+    lentId.fill(0);
+    lentOwner.fill(0);
   }
 }
 
-export async function attempt(store: TokenStore, id: Uint8Array, rememberUntil: number): Promise<unknown> {
-  const lent = id.slice();
-  try {
-    return await store.attempt?.(lent, rememberUntil, freshId());
-  } catch (error) {
-    return new Thrown(error);
-  } finally {
-    lent.fill(0);
-  }
+/** Answers of the store, or what it threw. Without an owner it is asked for one that nobody was before. */
+export async function consume(store: TokenStore, id: Uint8Array, until: number, owner = freshOwner()) {
+  return call("consume", store, id, until, owner);
+}
+
+export async function attempt(store: TokenStore, id: Uint8Array, until: number, owner = freshOwner()) {
+  return call("attempt", store, id, until, owner);
+}
+
+/** Nothing, or what the store threw. */
+export async function release(store: TokenStore, id: Uint8Array, until: number, owner: Uint8Array) {
+  return thrown(await call("release", store, id, until, owner));
+}
+
+export async function withdraw(store: TokenStore, id: Uint8Array, until: number, owner: Uint8Array) {
+  return thrown(await call("withdraw", store, id, until, owner));
+}
+
+function thrown(answer: unknown): Thrown | undefined {
+  return answer instanceof Thrown ? answer : undefined;
+}
+
+/** The same for a method that has to work. */
+export async function demandDone(what: string, doing: Promise<Thrown | undefined>): Promise<void> {
+  const failure = await doing;
+  demand(failure === undefined, `${what} answered ${shown(failure)}`);
 }
 
 /** Something that a store threw. */
-class Thrown {
+export class Thrown {
   readonly #error: unknown;
 
   constructor(error: unknown) {

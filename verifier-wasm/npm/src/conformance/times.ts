@@ -6,10 +6,13 @@ import {
   consume,
   demand,
   freshId,
+  freshOwner,
   isOrdinal,
   later,
+  release,
   type Subject,
   shown,
+  withdraw,
 } from "./subject.js";
 
 /** How long the entries of these checks are remembered, give or take the rest of a second. */
@@ -21,15 +24,25 @@ const PAUSE = 0.25;
 export const remembers: Check = async (subject) => {
   const { store, now, sleep } = subject;
   const until = later(subject, SHORT);
-  const id = freshId();
+  const [id, ended, tried] = [freshId(), freshId(), freshId()];
+  const [released, withdrawn] = [freshOwner(), freshOwner()];
   demand((await consume(store, id, until)) === true, "an id that nobody had before is denied");
+  await release(store, ended, until, released);
+  await withdraw(store, tried, until, withdrawn);
   while (now() < until - 2 * PAUSE) {
-    const left = until - now();
+    const left = `${(until - now()).toFixed(1)} s before its time`;
     const answer = await consume(store, id, until);
-    demand(
-      answer === false,
-      `${left.toFixed(1)} s before its time an entry is not denied, but ${shown(answer)}`,
-    );
+    demand(answer === false, `${left} an entry is not denied, but ${shown(answer)}`);
+    if (store.release) {
+      const revived = await consume(store, ended, until, released);
+      demand(revived === false, `${left} an owner that was released is not denied, but ${shown(revived)}`);
+    }
+    if (store.attempt && store.withdraw) {
+      const number = await attempt(store, tried, until, withdrawn);
+      demand(number === 101, `${left} a try that was taken back has the number ${shown(number)}`);
+    }
+    // What cleans up in passing has something to do.
+    await consume(store, freshId(), later(subject, 1));
     await sleep(PAUSE);
   }
   return undefined;

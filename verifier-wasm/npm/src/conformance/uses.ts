@@ -1,6 +1,18 @@
 // Of all who ask for one id, one is the first; other ids have nothing to do with it.
 
-import { attempt, type Check, consume, demand, freshId, later, Skipped, shown } from "./subject.js";
+import {
+  attempt,
+  type Check,
+  consume,
+  demand,
+  demandDone,
+  freshId,
+  freshOwner,
+  later,
+  release,
+  Skipped,
+  shown,
+} from "./subject.js";
 
 const ROUNDS = 5;
 
@@ -65,29 +77,114 @@ export const ids: Check = async (subject) => {
   return undefined;
 };
 
-export const release: Check = async (subject) => {
+export const repeats: Check = async (subject) => {
+  const { store, concurrency } = subject;
+  const until = later(subject);
+  for (let round = 0; round < ROUNDS; round++) {
+    const [id, owner] = [freshId(), freshOwner()];
+    const many = Array.from({ length: Math.min(concurrency, 20) }, () => consume(store, id, until, owner));
+    for (const answer of [...(await Promise.all(many)), await consume(store, id, until, owner)]) {
+      demand(answer === true, `a consume that the same owner repeats is answered ${shown(answer)}`);
+    }
+    demand((await consume(store, id, until)) === false, "another owner is not denied");
+    for (let bit = round; bit < 128; bit += 16) {
+      const similar = owner.slice();
+      similar[bit >> 3] = (similar[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+      demand(
+        (await consume(store, id, until, similar)) === false,
+        "an owner is taken for another one that differs only a little",
+      );
+    }
+  }
+  if (!store.attempt) return undefined;
+  const id = freshId();
+  const owners = [freshOwner(), freshOwner(), freshOwner()];
+  for (const [place, owner] of [...owners, ...owners].entries()) {
+    const answers = await Promise.all([1, 2, 3].map(() => attempt(store, id, until, owner)));
+    const expected = (place % owners.length) + 1;
+    const other = answers.find((answer) => answer !== expected);
+    demand(other === undefined, `try ${expected} has the number ${shown(other)} when it is repeated`);
+  }
+  return undefined;
+};
+
+export const releasing: Check = async (subject) => {
   const { store } = subject;
   if (!store.release) return new Skipped("the store has no release; what a callback could not do stays used");
   const until = later(subject);
-  const [id, other] = [freshId(), freshId()];
-  const otherOwner = freshId();
-  demand((await consume(store, other, until, otherOwner)) === true, "an id that nobody had before is denied");
+  const [id, other, holder] = [freshId(), freshId(), freshOwner()];
+  demand((await consume(store, other, until, holder)) === true, "an id that nobody had before is denied");
+  const before: Uint8Array[] = [];
   for (let round = 0; round < 3; round++) {
-    const owner = freshId();
+    const owner = freshOwner();
     demand((await consume(store, id, until, owner)) === true, "an id that was released is denied");
-    demand((await consume(store, id, until)) === false, "an id is not denied after it was consumed again");
-    await store.release(id.slice(), until, owner);
+    for (const earlier of before) {
+      await demandDone("a release that is repeated", release(store, id, until, earlier));
+    }
+    await demandDone("a release by an owner without the use", release(store, id, until, freshOwner()));
+    demand(
+      (await consume(store, id, until)) === false,
+      "a use is ended by the release of another owner, so that a repeated release revives a link",
+    );
+    await demandDone("release", release(store, id, until, owner));
+    before.push(owner);
+    for (const released of before) {
+      const answer = await consume(store, id, until, released);
+      demand(
+        answer === false,
+        `an owner that was released gets ${shown(answer)} when its consume comes again`,
+      );
+    }
   }
-  await store.release(id.slice(), until, freshId());
-  await store.release(freshId(), until, freshId());
+  demand((await consume(store, id, until)) === true, "an id that was released is denied");
+
+  const [overtaken, late] = [freshId(), freshOwner()];
+  await demandDone("a release that comes before its consume", release(store, overtaken, until, late));
+  const answer = await consume(store, overtaken, until, late);
+  demand(answer === false, `a consume that comes after its release is answered ${shown(answer)}`);
+  demand((await consume(store, overtaken, until)) === true, "after that the id is denied to others");
+
   demand((await consume(store, other, until)) === false, "to release one id released another one");
   if (!store.attempt) return undefined;
   const numbers = [await attempt(store, other, until)];
-  await store.release(other.slice(), until, otherOwner);
+  await demandDone("release", release(store, other, until, holder));
   numbers.push(await attempt(store, other, until));
   demand(
     numbers[0] === 1 && numbers[1] === 2,
     `the numbers of tries before and after a release are ${numbers.map(shown)}, not 1 and 2`,
+  );
+  return undefined;
+};
+
+/** How many owners a store remembers of one link. */
+export const MOST = 100;
+
+export const bounds: Check = async (subject) => {
+  const { store } = subject;
+  if (!store.release) return new Skipped("the store has no release");
+  const until = later(subject);
+  const id = freshId();
+  // One that refuses sooner forgets nothing either, but takes a link away from people while an origin is down for a moment.
+  const owners = Array.from({ length: MOST - 1 }, freshOwner);
+  const released = owners.map((owner) => release(store, id, until, owner));
+  await Promise.all(released.map((one) => demandDone(`a release of ${MOST - 1} at once`, one)));
+  const last = freshOwner();
+  const answer = await consume(store, id, until, last);
+  demand(answer === true, `after ${owners.length} owners were released the next gets ${shown(answer)}`);
+  await demandDone(`release ${MOST}`, release(store, id, until, last));
+  owners.push(last);
+  // Whichever of the two refuses.
+  const further = freshOwner();
+  const used = await consume(store, id, until, further);
+  const refused = used !== true || (await release(store, id, until, further)) !== undefined;
+  demand(
+    refused,
+    `${MOST + 1} owners were released, and the store refuses none: it grows without end, or forgets some`,
+  );
+  const again = await Promise.all(owners.map((owner) => consume(store, id, until, owner)));
+  demand(
+    !again.includes(true),
+    `of ${MOST} owners that were released, number ${again.indexOf(true) + 1} gets true when its consume comes again`,
   );
   return undefined;
 };

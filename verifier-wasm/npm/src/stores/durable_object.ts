@@ -8,13 +8,15 @@
  */
 
 import {
+  described,
   hexadecimal,
   InvalidArgumentError,
   readMethod,
   readNamespace,
   readOptions,
   StoreUnavailableError,
-  TokenExpiredError,
+  tooLate,
+  tooManyOwners,
 } from "../store.js";
 import type { TokenStore } from "../token_store.js";
 
@@ -42,7 +44,8 @@ export interface DurableObjectStoreOptions {
 }
 
 /**
- * Remembers used tokens in Durable Objects of the class {@link UsedToken}, by the clock of the object.
+ * Remembers used tokens in Durable Objects of the class {@link UsedToken}, by the clock of the object: while that reads the
+ * future, links that are still valid are refused. A request that arrives again, or late, changes nothing by that.
  *
  * @throws InvalidArgumentError
  * @example
@@ -52,46 +55,102 @@ export interface DurableObjectStoreOptions {
 export function createDurableObjectStore(options: DurableObjectStoreOptions): Required<TokenStore> {
   const [binding, given] = readOptions(options, ["binding", "namespace"]);
   const [idFromName, get] = [readMethod(binding, "idFromName"), readMethod(binding, "get")];
-  if (!idFromName || !get) throw new InvalidArgumentError("the option binding is one to a Durable Object");
+  if (!idFromName || !get) {
+    throw new InvalidArgumentError(
+      `the option binding is one to a Durable Object, not ${described(binding)}: look at its name in the configuration`,
+    );
+  }
   const namespace = readNamespace(given);
 
-  async function ask(what: string, id: Uint8Array): Promise<string> {
+  async function ask(what: Operation, id: Uint8Array, rememberUntil: number, owner: Uint8Array) {
     const object = get?.(idFromName?.(`${namespace}/${hexadecimal(id)}`)) as ReturnType<
       DurableObjectBinding["get"]
     >;
-    const response = await object.fetch(`https://used-token/${what}`, { method: "POST" });
+    const query = `until=${rememberUntil}&owner=${hexadecimal(owner)}`;
+    const response = await object.fetch(`https://used-token/${what}?${query}`, { method: "POST" });
     const answer = await response.text();
-    if (answer === "too late") {
-      throw new TokenExpiredError("the time until which to remember this token is over");
-    }
-    if (!response.ok)
-      throw new StoreUnavailableError(`the Durable Object answered with status ${response.status}`);
-    return answer;
+    if (answer === TOO_LATE) throw tooLate();
+    if (answer === FULL) throw tooManyOwners();
+    if (response.ok) return answer;
+    throw new StoreUnavailableError(`the Durable Object answered with status ${response.status}`);
   }
 
   return Object.freeze<Required<TokenStore>>({
-    async consume(id, rememberUntil) {
-      const answer = await ask(`consume?until=${rememberUntil}`, id);
+    async consume(id, rememberUntil, owner) {
+      const answer = await ask("consume", id, rememberUntil, owner);
       if (answer === "true") return true;
       if (answer === "false") return false;
-      throw new StoreUnavailableError("the Durable Object answered what is no answer");
+      throw new StoreUnavailableError(
+        `the Durable Object answered with ${described(answer)}: is it of the class UsedToken?`,
+      );
     },
-    async attempt(id, rememberUntil) {
-      return Number(await ask(`attempt?until=${rememberUntil}`, id));
+    async release(id, rememberUntil, owner) {
+      await ask("release", id, rememberUntil, owner);
     },
-    async release(id) {
-      await ask("release", id);
+    async attempt(id, rememberUntil, owner) {
+      return Number(await ask("attempt", id, rememberUntil, owner));
+    },
+    async withdraw(id, rememberUntil, owner) {
+      await ask("withdraw", id, rememberUntil, owner);
     },
   });
 }
 
-/** What one object keeps. */
+const [TOO_LATE, FULL] = ["too late", "full"];
+
+/** How many owners are remembered of each kind, and what stands for more. */
+const MOST = 100;
+
+/** At most so far ahead an alarm is set, in milliseconds; the runtime takes none after the year 2255. */
+const ALARM_AHEAD = 10 * 365 * 24 * 60 * 60 * 1000;
+
+/** What one object keeps. Owners are in hexadecimal. */
 interface Entry {
-  used: boolean;
-  tries: number;
+  /** Who has the use. */
+  holder: string | undefined;
+  /** Who has or had it, or was released before. */
+  owners: readonly string[];
+  /** The number of each owner's try, 0 once it was taken back. */
+  tries: ReadonlyMap<string, number>;
   /** Seconds since the Unix epoch. */
   rememberUntil: number;
 }
+
+type Operation = "consume" | "release" | "attempt" | "withdraw";
+
+/** What an operation changes, and what it answers. */
+const OPERATIONS: Readonly<Record<Operation, (entry: Entry, owner: string) => string>> = {
+  consume(entry, owner) {
+    if (entry.holder === undefined && !entry.owners.includes(owner)) {
+      if (entry.owners.length >= MOST) return FULL;
+      entry.owners = [...entry.owners, owner];
+      entry.holder = owner;
+    }
+    return String(entry.holder === owner);
+  },
+  release(entry, owner) {
+    if (entry.holder === owner) entry.holder = undefined;
+    // Where there are so many, a consume of this owner gets nothing either.
+    else if (!entry.owners.includes(owner) && entry.owners.length < MOST) {
+      entry.owners = [...entry.owners, owner];
+    }
+    return "released";
+  },
+  attempt(entry, owner) {
+    const { tries } = entry;
+    let number = tries.get(owner);
+    if (number === undefined && tries.size < MOST) {
+      number = [...tries.values()].filter((other) => other > 0).length + 1;
+      entry.tries = new Map([...tries, [owner, number]]);
+    }
+    return String(number || MOST + 1);
+  },
+  withdraw(entry, owner) {
+    const { tries } = entry;
+    if (tries.has(owner) || tries.size < MOST) entry.tries = new Map([...tries, [owner, 0]]);
+    return "withdrawn";
+  },
+};
 
 /** The part of an object's storage that is used. */
 interface Storage {
@@ -110,6 +169,9 @@ interface Storage {
  * written is safe: reading and then writing is one step.
  */
 export class UsedToken {
+  /** What the types of Cloudflare know classes of Durable Objects by, as in `DurableObjectNamespace<UsedToken>`. */
+  declare readonly __DURABLE_OBJECT_BRAND: never;
+
   readonly #storage: Storage;
 
   constructor(state: { readonly storage: unknown }) {
@@ -119,51 +181,41 @@ export class UsedToken {
   async fetch(request: { readonly method: string; readonly url: string }): Promise<ObjectResponse> {
     const { pathname, searchParams } = new URL(request.url);
     if (request.method !== "POST") return new Response("only POST", { status: 405 });
-    if (pathname === "/release") return this.#release();
+    const what = pathname.slice(1) as Operation;
+    if (!Object.hasOwn(OPERATIONS, what)) return new Response("no such method", { status: 404 });
     const rememberUntil = Number(searchParams.get("until") ?? Number.NaN);
     if (!Number.isFinite(rememberUntil)) return new Response("no time", { status: 400 });
-    if (pathname === "/consume") {
-      return this.#change(rememberUntil, (entry) => {
-        const first = !entry.used;
-        entry.used = true;
-        return String(first);
-      });
-    }
-    if (pathname === "/attempt") {
-      return this.#change(rememberUntil, (entry) => {
-        entry.tries += 1;
-        return String(entry.tries);
-      });
-    }
-    return new Response("no such method", { status: 404 });
+    const owner = searchParams.get("owner") ?? "";
+    if (!/^[0-9a-f]{32}$/.test(owner)) return new Response("no owner", { status: 400 });
+    return this.#change(what, rememberUntil, owner);
   }
 
   /** Forgets the token, once its time is over. */
   async alarm(): Promise<void> {
     const entry = await this.#storage.get("entry");
-    if (entry && entry.rememberUntil > now())
-      await this.#storage.setAlarm(Math.ceil(entry.rememberUntil * 1000));
+    if (entry && entry.rememberUntil > now()) await this.#setAlarm(entry);
     else await this.#storage.deleteAll();
   }
 
-  async #change(rememberUntil: number, change: (entry: Entry) => string): Promise<Response> {
-    if (rememberUntil <= now()) return new Response("too late", { status: 410 });
+  async #change(what: Operation, rememberUntil: number, owner: string): Promise<Response> {
     const found = await this.#storage.get("entry");
     const live = found !== undefined && found.rememberUntil > now();
-    const entry = live ? found : { used: false, tries: 0, rememberUntil };
+    if (rememberUntil <= now()) {
+      if (what === "consume" || what === "attempt") return new Response(TOO_LATE, { status: 410 });
+      // Nothing that could be ended, and nothing that could still come.
+      if (!live) return new Response("over");
+    }
+    const entry: Entry = live ? found : { holder: undefined, owners: [], tries: new Map(), rememberUntil };
     entry.rememberUntil = Math.max(entry.rememberUntil, rememberUntil);
-    const answer = change(entry);
+    const answer = OPERATIONS[what](entry, owner);
     await this.#storage.put("entry", entry);
     // It looks at the entry when it rings, so one that rings too early is set again.
-    if ((await this.#storage.getAlarm()) === null)
-      await this.#storage.setAlarm(Math.ceil(entry.rememberUntil * 1000));
-    return new Response(answer);
+    if ((await this.#storage.getAlarm()) === null) await this.#setAlarm(entry);
+    return new Response(answer, { status: answer === FULL ? 507 : 200 });
   }
 
-  async #release(): Promise<Response> {
-    const entry = await this.#storage.get("entry");
-    if (entry) await this.#storage.put("entry", { ...entry, used: false });
-    return new Response("released");
+  async #setAlarm({ rememberUntil }: Entry): Promise<void> {
+    await this.#storage.setAlarm(Math.min(Math.ceil(rememberUntil * 1000), Date.now() + ALARM_AHEAD));
   }
 }
 

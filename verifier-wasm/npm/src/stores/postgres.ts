@@ -9,6 +9,7 @@
  */
 
 import {
+  described,
   hexadecimal,
   InvalidArgumentError,
   readMethod,
@@ -16,13 +17,15 @@ import {
   readOptions,
   StoreFullError,
   StoreUnavailableError,
-  TokenExpiredError,
+  tooLate,
+  tooManyOwners,
 } from "../store.js";
 import type { TokenStore } from "../token_store.js";
 import attemptStatement from "./postgres/attempt.sql";
 import consumeStatement from "./postgres/consume.sql";
 import releaseStatement from "./postgres/release.sql";
 import tableDefinition from "./postgres/table.sql";
+import withdrawStatement from "./postgres/withdraw.sql";
 
 /**
  * A pool or client of pg (which has `query`), or the function of postgres.js (which has `unsafe`). None that is inside of
@@ -48,8 +51,9 @@ export interface PostgresStoreOptions {
 export const TABLE: string = tableDefinition;
 
 /**
- * Remembers used tokens in the table that {@link TABLE} makes, by one statement each, and by the server's clock. Rows
- * that mean nothing any more are deleted in passing.
+ * Remembers used tokens in the table that {@link TABLE} makes, each in one row, by one statement for each operation, and
+ * by the server's clock: while that reads the future, links that are still valid are refused. A statement that runs again,
+ * or late, changes nothing by that. Rows that mean nothing any more are deleted in passing.
  *
  * A replica that is promoted before it has caught up forgets the last entries. The database of the accounts still decides.
  *
@@ -59,31 +63,35 @@ export const TABLE: string = tableDefinition;
  */
 export function createPostgresStore(options: PostgresStoreOptions): Required<TokenStore> {
   const [client, given] = readOptions(options, ["client", "namespace"]);
-  const query = knowingFull(readClient(client));
+  const query = explained(readClient(client));
   const namespace = readNamespace(given);
 
-  async function ask(
-    statement: string,
-    id: Uint8Array,
-    rememberUntil: number,
-  ): Promise<Record<string, unknown>> {
-    const rows = await query(statement, [namespace, hexadecimal(id), rememberUntil]);
-    if (rows.length === 0) throw new TokenExpiredError("the time until which to remember this token is over");
+  function run(statement: string, id: Uint8Array, rememberUntil: number, owner: Uint8Array) {
+    return query(statement, [namespace, hexadecimal(id), rememberUntil, hexadecimal(owner)]);
+  }
+
+  async function remember(statement: string, id: Uint8Array, rememberUntil: number, owner: Uint8Array) {
+    const rows = await run(statement, id, rememberUntil, owner);
+    if (rows.length === 0) throw tooLate();
     return rows[0] as Record<string, unknown>;
   }
 
   return Object.freeze<Required<TokenStore>>({
-    async consume(id, rememberUntil) {
-      const { first } = await ask(consumeStatement, id, rememberUntil);
+    async consume(id, rememberUntil, owner) {
+      const { first, full } = await remember(consumeStatement, id, rememberUntil, owner);
+      if (full === true) throw tooManyOwners();
       if (typeof first === "boolean") return first;
-      throw new StoreUnavailableError("the PostgreSQL server answered what is no answer");
+      throw new StoreUnavailableError(`the client answered with ${described(first)}, not with a boolean`);
     },
-    async attempt(id, rememberUntil) {
-      const { number } = await ask(attemptStatement, id, rememberUntil);
+    async release(id, rememberUntil, owner) {
+      await run(releaseStatement, id, rememberUntil, owner);
+    },
+    async attempt(id, rememberUntil, owner) {
+      const { number } = await remember(attemptStatement, id, rememberUntil, owner);
       return Number(number);
     },
-    async release(id) {
-      await query(releaseStatement, [namespace, hexadecimal(id)]);
+    async withdraw(id, rememberUntil, owner) {
+      await run(withdrawStatement, id, rememberUntil, owner);
     },
   });
 }
@@ -92,23 +100,41 @@ type Query = (text: string, values: unknown[]) => Promise<readonly unknown[]>;
 
 function readClient(client: unknown): Query {
   const unsafe = readMethod(client, "unsafe");
-  if (unsafe) return async (text, values) => (await unsafe(text, values)) as readonly unknown[];
+  if (unsafe) return async (text, values) => rowsOf(await unsafe(text, values));
   const query = readMethod(client, "query");
   if (query)
-    return async (text, values) => ((await query(text, values)) as { rows: readonly unknown[] }).rows;
-  throw new InvalidArgumentError("the option client is a pool of pg, or what postgres.js returns");
+    return async (text, values) =>
+      rowsOf(((await query(text, values)) as { rows?: unknown } | undefined)?.rows);
+  throw new InvalidArgumentError(
+    `the option client is a pool of pg, or what postgres.js returns, not ${described(client)}`,
+  );
 }
 
-/** What PostgreSQL says of a disk that is full (its appendix A). */
+function rowsOf(found: unknown): readonly unknown[] {
+  if (Array.isArray(found)) return found;
+  throw new StoreUnavailableError(`the client answered with ${described(found)}, not with rows`);
+}
+
+const UNAVAILABLE = new Map([
+  ["42P01", "there is no table mailroom_used_tokens along the search path: run the statements of TABLE"],
+  ["42703", "the table mailroom_used_tokens is of another version: drop it, and run the statements of TABLE"],
+  ["42501", "the role may not use mailroom_used_tokens: grant it SELECT, INSERT, UPDATE and DELETE"],
+]);
+
+/** What PostgreSQL says of a disk that is full; this and the keys above are codes of its appendix A. */
 const DISK_FULL = "53100";
 
-function knowingFull(query: Query): Query {
+/** Says what to do about errors of which that is known. */
+function explained(query: Query): Query {
   return async (text, values) => {
     try {
       return await query(text, values);
     } catch (cause) {
-      if ((cause as { code?: unknown } | undefined)?.code !== DISK_FULL) throw cause;
-      throw new StoreFullError("the PostgreSQL server has no room left for used tokens", { cause });
+      const { code } = (cause ?? {}) as { code?: unknown };
+      if (code === DISK_FULL)
+        throw new StoreFullError("the PostgreSQL server has no room left for used tokens", { cause });
+      const reason = UNAVAILABLE.get(code as string);
+      throw reason === undefined ? cause : new StoreUnavailableError(reason, { cause });
     }
   };
 }

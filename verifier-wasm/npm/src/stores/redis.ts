@@ -6,6 +6,7 @@
  */
 
 import {
+  described,
   hexadecimal,
   InvalidArgumentError,
   readClock,
@@ -14,20 +15,32 @@ import {
   readOptions,
   StoreFullError,
   StoreUnavailableError,
-  TokenExpiredError,
+  tooLate,
+  tooManyOwners,
 } from "../store.js";
 import type { TokenStore } from "../token_store.js";
 import attemptScript from "./redis/attempt.lua";
 import consumeScript from "./redis/consume.lua";
+import releaseScript from "./redis/release.lua";
+import withdrawScript from "./redis/withdraw.lua";
 
 /**
- * A connected client: one of node-redis (which has `sendCommand`), one of ioredis (which has `call`), or a function that
- * sends a command, given as its words, and returns the reply.
+ * A connected client: one of node-redis (which has `sendCommand`) or of ioredis (which has `call`), of a server or of a
+ * cluster, or a function that sends a command, given as its words, and returns the reply.
  */
 export type RedisClient =
   | { sendCommand(words: string[]): Promise<unknown> }
   | { call(command: string, ...words: string[]): Promise<unknown> }
+  | RedisCluster
   | ((words: string[]) => Promise<unknown>);
+
+/** A cluster of node-redis. */
+export interface RedisCluster {
+  sendCommand(firstKey: string, isReadonly: boolean, words: string[]): Promise<unknown>;
+  readonly masters: readonly object[];
+  // biome-ignore lint/suspicious/noExplicitAny: the nodes of the client are of a class that this package does not know
+  nodeClient(node: any): unknown;
+}
 
 /** What {@link createRedisStore} takes. Options of other names are refused. */
 export interface RedisStoreOptions {
@@ -46,14 +59,18 @@ export interface RedisStoreOptions {
 const POLICY_HOLDS = 60_000;
 
 /**
- * Remembers used tokens in Redis or Valkey.
+ * Remembers used tokens in Redis or Valkey, each in one key, by one script for each operation: a client that sends a
+ * command again whose reply was lost, as ioredis does, changes nothing by that.
  *
- * An entry is made by `SET … NX PX` and ends by itself. The server must not evict entries (`maxmemory-policy noeviction`):
- * this is looked up before the first use and again every minute, and a server that evicts is refused. A server that is
- * full then refuses to remember, and the guard denies with `ERR_STORE_FULL`.
+ * An entry ends by itself. The server must not evict entries (`maxmemory-policy noeviction`): this is looked up before
+ * the first use and again every minute, of a cluster on every master, and a server that evicts is refused. A function
+ * that sends to a cluster is asked once, so look at the other nodes yourself. A server that is full refuses to remember,
+ * and the guard denies with `ERR_STORE_FULL`.
  *
  * A failover to a replica that lags behind forgets the last entries; so does a restart without persistence. The database
- * still decides.
+ * still decides. Entries end after so many seconds as were left by the clock of whoever asked: one that is behind makes
+ * them live longer, one that has read the future has them end sooner, or refuses links that are still valid, only as long
+ * as it does.
  *
  * @throws InvalidArgumentError
  * @example
@@ -61,63 +78,116 @@ const POLICY_HOLDS = 60_000;
  */
 export function createRedisStore(options: RedisStoreOptions): Required<TokenStore> {
   const [client, namespace, clock] = readOptions(options, ["client", "namespace", "clock"]);
-  const send = readClient(client);
+  const { send, nodes } = readClient(client);
   const prefix = readNamespace(namespace);
   const now = readClock(clock);
-  const evictsNothing = watchPolicy(send);
+  const evictsNothing = watchPolicy(nodes);
 
-  async function run(script: string, kind: string, id: Uint8Array, rememberUntil: number): Promise<number> {
-    const key = `${prefix}:${kind}:${hexadecimal(id)}`;
+  async function run(
+    script: string,
+    id: Uint8Array,
+    milliseconds: number,
+    owner: Uint8Array,
+  ): Promise<number> {
     await evictsNothing();
-    // Relative, so that the server's clock need not agree with anybody's.
-    const milliseconds = Math.ceil((rememberUntil - now()) * 1000);
-    if (!(milliseconds > 0))
-      throw new TokenExpiredError("the time until which to remember this token is over");
+    // All of a link is in one key, so of a cluster in one slot.
+    const key = `${prefix}:${hexadecimal(id)}`;
+    let reply: unknown;
     try {
-      return Number(await send(["EVAL", script, "1", key, String(milliseconds)]));
+      reply = await send(key, ["EVAL", script, "1", key, hexadecimal(owner), String(milliseconds)]);
     } catch (cause) {
       if (isFull(cause))
         throw new StoreFullError("the Redis server has no memory left for used tokens", { cause });
       throw cause;
     }
+    // Some clients read integers as bigint.
+    const number = typeof reply === "bigint" ? Number(reply) : reply;
+    if (typeof number === "number" && Number.isInteger(number)) return number;
+    throw new StoreUnavailableError(`the client answered EVAL with ${described(reply)}, not with an integer`);
+  }
+
+  /** Relative, so that the server's clock need not agree with anybody's. */
+  const left = (rememberUntil: number) => Math.ceil((rememberUntil - now()) * 1000);
+
+  async function remember(script: string, id: Uint8Array, rememberUntil: number, owner: Uint8Array) {
+    const milliseconds = left(rememberUntil);
+    if (!(milliseconds > 0)) throw tooLate();
+    return run(script, id, milliseconds, owner);
+  }
+
+  /** What ends something ends it also when its time is over. */
+  async function end(script: string, id: Uint8Array, rememberUntil: number, owner: Uint8Array) {
+    await run(script, id, Math.max(left(rememberUntil), 1), owner);
   }
 
   return Object.freeze<Required<TokenStore>>({
-    async consume(id, rememberUntil) {
-      const answer = await run(consumeScript, "used", id, rememberUntil);
-      if (answer === 1) return true;
-      if (answer === 0) return false;
-      throw new StoreUnavailableError("the Redis server answered what is no answer");
+    async consume(id, rememberUntil, owner) {
+      const answer = await remember(consumeScript, id, rememberUntil, owner);
+      if (answer === -1) throw tooManyOwners();
+      return answer === 1;
     },
-    attempt: (id, rememberUntil) => run(attemptScript, "tries", id, rememberUntil),
-    async release(id) {
-      await send(["DEL", `${prefix}:used:${hexadecimal(id)}`]);
-    },
+    release: (id, rememberUntil, owner) => end(releaseScript, id, rememberUntil, owner),
+    attempt: (id, rememberUntil, owner) => remember(attemptScript, id, rememberUntil, owner),
+    withdraw: (id, rememberUntil, owner) => end(withdrawScript, id, rememberUntil, owner),
   });
 }
 
-type Send = (words: string[]) => Promise<unknown>;
+/** Sends a command to the server that has the key. */
+type Send = (key: string, words: string[]) => Promise<unknown>;
 
-function readClient(client: unknown): Send {
-  if (typeof client === "function") return async (words) => client(words);
+/** Sends a command to one server. */
+type Node = (words: string[]) => Promise<unknown>;
+
+interface ReadClient {
+  readonly send: Send;
+  /** The servers that may have keys, as the client knows them now. */
+  nodes(): readonly Node[];
+}
+
+function readClient(client: unknown): ReadClient {
+  if (typeof client === "function") return ofNode(async (words) => client(words));
+  // A cluster of node-redis.
+  const nodeClient = readMethod(client, "nodeClient");
+  const sendCommand = readMethod(client, "sendCommand");
+  if (nodeClient && sendCommand) {
+    return {
+      send: async (key, words) => sendCommand(key, false, words),
+      nodes: () =>
+        (client as RedisCluster).masters.map((master) => async (words) => {
+          const node = (await nodeClient(master)) as { sendCommand(words: string[]): Promise<unknown> };
+          return node.sendCommand(words);
+        }),
+    };
+  }
   // ioredis has a method sendCommand, too, which takes something else.
   const call = readMethod(client, "call");
-  if (call) return async (words) => call(...words);
-  const sendCommand = readMethod(client, "sendCommand");
-  if (sendCommand) return async (words) => sendCommand(words);
+  if (call) {
+    const masters = readMethod(client, "nodes");
+    const send: Send = async (_, words) => call(...words);
+    if (!masters) return ofNode((words) => send("", words));
+    return {
+      send,
+      nodes: () => (masters("master") as unknown[]).map((master) => readClient(master).nodes()[0] as Node),
+    };
+  }
+  if (sendCommand) return ofNode(async (words) => sendCommand(words));
   throw new InvalidArgumentError(
-    "the option client is a client of node-redis or ioredis, or a function that sends a command",
+    `the option client is a client of node-redis or ioredis, or a function that sends a command, not ${described(client)}`,
   );
 }
 
-/** Makes what fails unless the server evicts nothing; many who ask at once ask the server once. */
-function watchPolicy(send: Send): () => Promise<void> {
+function ofNode(node: Node): ReadClient {
+  return { send: (_, words) => node(words), nodes: () => [node] };
+}
+
+/** Makes what fails unless no server evicts anything; many who ask at once ask the servers once. */
+function watchPolicy(nodes: ReadClient["nodes"]): () => Promise<void> {
   let holdsUntil = Number.NEGATIVE_INFINITY;
-  let asking: Promise<void> | undefined;
+  let asking: Promise<unknown> | undefined;
   return async () => {
     // Not the clock of the tokens, which may be one of a test.
     if (performance.now() < holdsUntil) return;
-    asking ??= refuseEviction(send)
+    asking ??= askAll(nodes)
       .then(() => {
         holdsUntil = performance.now() + POLICY_HOLDS;
       })
@@ -128,9 +198,16 @@ function watchPolicy(send: Send): () => Promise<void> {
   };
 }
 
-async function refuseEviction(send: Send): Promise<void> {
+async function askAll(nodes: ReadClient["nodes"]): Promise<void> {
+  const all = nodes();
+  if (all.length === 0)
+    throw new StoreUnavailableError("the Redis client knows no master of its cluster: connect it first");
+  await Promise.all(all.map(refuseEviction));
+}
+
+async function refuseEviction(node: Node): Promise<void> {
   // Unlike CONFIG, INFO is allowed on most hosted servers.
-  const policy = /^maxmemory_policy:(\S+)/m.exec(String(await send(["INFO", "memory"])))?.[1];
+  const policy = /^maxmemory_policy:(\S+)/m.exec(String(await node(["INFO", "memory"])))?.[1];
   if (policy === "noeviction") return;
   throw new StoreUnavailableError(
     policy === undefined

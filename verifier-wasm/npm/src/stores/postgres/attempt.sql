@@ -1,10 +1,24 @@
--- $1 namespace, $2 id in hexadecimal, $3 the time until which to remember it, in seconds since the epoch.
--- Answers one row, number: that of this try, beginning with 1; no row if that time is over.
-INSERT INTO mailroom_used_tokens AS entry (namespace, id, remember_until, uses, tries)
-SELECT $1::text, decode($2::text, 'hex'), to_timestamp($3::double precision), 0, 1
+-- The same values as of consume. Answers one row, number: that of this owner's try, which is how many stood, this one
+-- included, when it was first taken; 101 if 100 owners have tried, or this one took its try back. No row if the time is over.
+INSERT INTO mailroom_used_tokens AS entry (namespace, id, remember_until, owners, tries)
+SELECT $1::text, decode($2::text, 'hex'), to_timestamp($3::double precision), '{}', jsonb_build_object($4::text, 1)
 WHERE to_timestamp($3::double precision) > statement_timestamp()
 ON CONFLICT (namespace, id) DO UPDATE SET
-    uses = CASE WHEN entry.remember_until > statement_timestamp() THEN entry.uses ELSE 0 END,
-    tries = CASE WHEN entry.remember_until > statement_timestamp() THEN least(entry.tries, 2147483646) + 1 ELSE 1 END,
-    remember_until = greatest(entry.remember_until, excluded.remember_until)
-RETURNING entry.tries AS number
+    (holder, owners, tries, remember_until) = (
+        SELECT
+            live.holder,
+            live.owners,
+            CASE WHEN live.tries -> $4::text IS NULL AND tried.all_owners < 100
+                THEN live.tries || jsonb_build_object($4::text, tried.standing + 1) ELSE live.tries END,
+            greatest(entry.remember_until, excluded.remember_until)
+        FROM (
+            SELECT entry.holder, entry.owners, entry.tries WHERE entry.remember_until > statement_timestamp()
+            UNION ALL
+            SELECT NULL, '{}', '{}' WHERE entry.remember_until <= statement_timestamp()
+        ) AS live,
+        LATERAL (
+            SELECT count(*) AS all_owners, count(*) FILTER (WHERE number <> '0') AS standing
+            FROM jsonb_each(live.tries) AS try (owner, number)
+        ) AS tried
+    )
+RETURNING coalesce(nullif((entry.tries ->> $4::text)::integer, 0), 101) AS number

@@ -1,5 +1,20 @@
--- KEYS[1] the use of one token; ARGV[1] for how many milliseconds it is remembered from now.
--- Answers 1 to the first use and 0 to any other.
-if redis.call('SET', KEYS[1], '1', 'NX', 'PX', ARGV[1]) then return 1 end
-if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
-return 0
+-- KEYS[1] a hash with what is remembered of one link; ARGV[1] the owner of this redemption; ARGV[2] for how many milliseconds
+-- from now it is remembered. Answers 1 if this owner has the first use, 0 if not, -1 if no owner more can be remembered.
+-- Every owner that has or had the use is a field, the one that has it the value of `holder`: one that gave the use back is
+-- known by its field, so that a repeat of its command gets nothing.
+local key, owner = KEYS[1], ARGV[1]
+local holder = redis.call('HGET', key, 'holder')
+local answer = 0
+if holder == owner then
+  answer = 1
+elseif not holder and redis.call('HEXISTS', key, 'owner:' .. owner) == 0 then
+  local owners = 0
+  for _, field in ipairs(redis.call('HKEYS', key)) do
+    if string.sub(field, 1, 6) == 'owner:' then owners = owners + 1 end
+  end
+  if owners >= 100 then return -1 end
+  redis.call('HSET', key, 'owner:' .. owner, '', 'holder', owner)
+  answer = 1
+end
+if redis.call('PTTL', key) < tonumber(ARGV[2]) then redis.call('PEXPIRE', key, ARGV[2]) end
+return answer

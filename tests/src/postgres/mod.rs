@@ -9,6 +9,7 @@ pub mod disk;
 mod folder;
 mod installation;
 mod npm;
+#[cfg(feature = "client")]
 mod pool;
 mod supervisor;
 
@@ -16,4 +17,5 @@ pub use cluster::{Builder, Cluster, Shutdown};
 #[cfg(feature = "client")]
 pub use database::Database;
 pub use installation::{Installation, Wanted};
+#[cfg(feature = "client")]
 pub use pool::Pool;

@@ -15,7 +15,7 @@ export abstract class VerifierError extends Error {
   /** Tells the failures apart; never changes between versions. */
   readonly reason: string;
 
-  constructor(message: string, options?: ErrorOptions) {
+  constructor(message: string, options?: { readonly cause?: unknown }) {
     super(message, options);
     this.reason = (new.target as unknown as Reasoned).reason;
   }

@@ -6,7 +6,8 @@ import type { VerifiedToken } from "./token.js";
 export type Action = "activate" | "recover";
 
 /** Bytes that belong to whoever gets them. */
-export type Bytes = Uint8Array<ArrayBuffer>;
+// `Uint8Array<ArrayBuffer>` in the words of TypeScript before 5.7, too, in which it has no parameter.
+export type Bytes = ReturnType<Uint8Array["slice"]>;
 
 /** A shared key: 64 hexadecimal characters of either case, or 32 bytes. */
 export type SharedKey = string | Uint8Array;

@@ -46,7 +46,7 @@ export async function withDevelopmentServer(source, use) {
 }
 
 /** A page must be told the port, so Vite cannot choose it while it listens. */
-async function freePort() {
+export async function freePort() {
   const listener = createListener().listen(0, "127.0.0.1");
   await once(listener, "listening");
   const { port } = listener.address();

@@ -14,7 +14,7 @@ import { chromium, deno, NODES } from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
 import { Checks } from "../web/checks.mjs";
 import { RecordingOrigin } from "../web/origin.mjs";
-import { onDeno, onHono, onNext, onSvelteKit } from "./sites.mjs";
+import { addFrameworks, onDeno, onHono, onNext, onSvelteKit } from "./sites.mjs";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const FORM = "application/x-www-form-urlencoded";
@@ -27,9 +27,7 @@ const shown = files(document);
 const { key, tokens } = someTokens();
 
 install(folder, tarball);
-for (const name of readdirSync(join(HERE, "node_modules")).filter((found) => !found.startsWith("."))) {
-  symlinkSync(join(HERE, "node_modules", name), join(folder, "node_modules", name));
-}
+addFrameworks(folder);
 
 const origin = await RecordingOrigin.start();
 process.env.MAILROOM_SECRET_KEY = key;

@@ -3,7 +3,7 @@
 
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readdirSync, symlinkSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -13,6 +13,14 @@ import { deno } from "../runtimes/programs.mjs";
 
 const WORKSPACE = fileURLToPath(new URL("../..", import.meta.url));
 const START = 60_000;
+
+/** Makes the frameworks importable in a folder into which the package is installed. */
+export function addFrameworks(folder) {
+  const modules = fileURLToPath(new URL("node_modules", import.meta.url));
+  for (const name of readdirSync(modules).filter((found) => !found.startsWith("."))) {
+    symlinkSync(join(modules, name), join(folder, "node_modules", name));
+  }
+}
 
 /** Compiled as `npm create hono` sets it up for Node, and what comes out of that is run. */
 export async function onHono(folder, shown, use) {
@@ -126,20 +134,26 @@ function mkdir(folder) {
   return folder;
 }
 
+/** What the frameworks find in their environment while they build: no keys, and nobody to tell how they are used. */
+const WHILE_BUILDING = {
+  ...{ PATH: process.env.PATH, CI: "true", NO_COLOR: "1", WORKSPACE },
+  ...{ NEXT_TELEMETRY_DISABLED: "1", NUXT_TELEMETRY_DISABLED: "1", ASTRO_TELEMETRY_DISABLED: "1" },
+};
+
 /** Runs a program of the framework, and says where it is. */
-function built(site, program, given) {
+export function built(site, program, given, node = process.execPath) {
   const path = join(site, "../node_modules", program);
-  const { status, stdout, stderr } = spawnSync(process.execPath, [path, ...given], {
+  const { status, stdout, stderr } = spawnSync(node, [path, ...given], {
     cwd: site,
     encoding: "utf8",
-    env: { PATH: process.env.PATH, HOME: join(site, "home"), CI: "true", NEXT_TELEMETRY_DISABLED: "1", NO_COLOR: "1" },
+    env: { ...WHILE_BUILDING, HOME: join(site, "home") },
   });
   if (status !== 0) throw new Error(`${program} has ended with ${status}: ${stdout}${stderr}`);
   return path;
 }
 
 /** Waits until a server says where it listens, and ends it afterwards. */
-async function served(server, ready, use) {
+export async function served(server, ready, use) {
   let said = "";
   const ended = once(server, "exit");
   const timer = setTimeout(() => server.kill(), START);

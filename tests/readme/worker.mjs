@@ -47,7 +47,7 @@ function requests(url, token, origin) {
       const policy = ["Cache-Control", "Referrer-Policy"].map((name) => response.headers.get(name)).join();
       const fine = response.status === 200 && text.includes("<button>") && !text.includes(token);
       return (
-        (fine && policy === "no-store,no-referrer" && asked.length === 0) || `${response.status} ${policy} ${text}`
+        (fine && policy === "no-store,strict-origin" && asked.length === 0) || `${response.status} ${policy} ${text}`
       );
     },
     "opening a forged link is refused": async () =>

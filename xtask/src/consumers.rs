@@ -31,6 +31,15 @@ pub(crate) fn bundlers(steps: &mut Steps) {
     run(steps, "package through bundlers", "bundlers");
 }
 
+/// Applications of Nuxt, Next.js, Astro and SvelteKit, built for production and run.
+pub(crate) fn frameworks(steps: &mut Steps) {
+    if pack(steps) {
+        let installed = node::install(&workspace().join("tests/handlers"));
+        let command = installed.and_then(|()| command("frameworks", "frameworks"));
+        steps.later("package in applications of frameworks", None, command);
+    }
+}
+
 /// The README of the package, whose files and commands are pasted into an empty folder.
 pub(crate) fn readme(steps: &mut Steps) {
     run(steps, "README of the package, followed", "readme");

@@ -67,8 +67,11 @@ const PARTS: [Part; 13] = [
     },
     Part {
         name: "bundlers",
-        about: "the packed npm package through Vite, webpack, esbuild and Rollup",
-        run: |steps, _| consumers::bundlers(steps),
+        about: "the packed npm package through bundlers and in frameworks",
+        run: |steps, _| {
+            consumers::bundlers(steps);
+            consumers::frameworks(steps);
+        },
     },
     Part {
         name: "stores",

@@ -32,12 +32,13 @@ const WASM_OPT: [&str; 7] = [
 ];
 
 /// The files of `npm/src` that package.json names. All bundles lie in one folder.
-const ENTRIES: [&str; 11] = [
+const ENTRIES: [&str; 12] = [
     "inline",
     "workerd",
     "slim",
     "public",
     "public_workerd",
+    "create_guard",
     "stores/redis",
     "stores/postgres",
     "stores/durable_object",
@@ -60,7 +61,7 @@ const SOURCES: [&str; 7] = [
     "verifier-wasm",
     "xtask/src/npm.rs",
 ];
-const MADE: [&str; 5] = ["node_modules", "dist", "generated", "LICENSE", "test"];
+const MADE: [&str; 6] = ["node_modules", "dist", "docs", "generated", "LICENSE", "test"];
 
 pub(crate) fn run() -> Result<ExitCode> {
     let tarball = tarball()?;
@@ -216,9 +217,9 @@ fn characters(bytes: &[u8]) -> String {
 /// for every further one. The errors stay apart, because all entries share them.
 fn compile() -> Result<()> {
     let package = package();
-    // Not by .bin, where the compiler has the same name as the older one that the tests use.
+    // Not by .bin, where the compiler has the same name as the older ones of the reference and of the tests.
     let mut command = Command::new("node");
-    command.arg(package.join("node_modules/typescript/bin/tsc")).current_dir(&package);
+    command.arg(package.join("node_modules/typescript-7/bin/tsc")).current_dir(&package);
     quiet(&mut command, "check the TypeScript")?;
     let mut command = Command::new(package.join("node_modules/.bin/esbuild"));
     command.args(ENTRIES.map(|entry| format!("src/{entry}.ts")));
@@ -226,9 +227,18 @@ fn compile() -> Result<()> {
     command.args(["--entry-names=[name]", "--loader:.lua=text", "--loader:.sql=text"]);
     command.args(["--external:./errors.js", "--external:./*.wasm", "--external:node:*"]);
     quiet(command.args(["--log-level=warning"]).current_dir(&package), "bundle the entries")?;
+    for (workerd, edge) in [("workerd.js", "edge.js"), ("public_workerd.js", "public_edge.js")] {
+        // What Nitro and Next.js import as a module, instead of instantiating it themselves, ends in `?module`.
+        let bundle = read(&package.join("dist").join(workerd))?;
+        let imported = bundle.replace(".wasm\";", ".wasm?module\";");
+        ensure!(imported != bundle, "dist/{workerd} imports no module");
+        fs::write(package.join("dist").join(edge), imported)?;
+    }
     for declared in ["verifier.d.wasm.ts", "public.d.wasm.ts"] {
         fs::copy(package.join("src").join(declared), package.join("dist").join(declared))?;
     }
+    let mut command = Command::new(package.join("node_modules/.bin/typedoc"));
+    quiet(command.current_dir(&package), "write the reference")?;
     fs::copy(workspace().join("LICENSE"), package.join("LICENSE"))?;
     Ok(())
 }

@@ -1,25 +1,28 @@
 /**
- * The verifier without the WebAssembly module, for those who load `mailroom-verifier/verifier.wasm` themselves.
+ * The verifiers without their WebAssembly modules, for those who load `mailroom-verifier/verifier.wasm` or
+ * `mailroom-verifier/public.wasm` themselves.
  *
  * @module
  */
 
-import { SHARED_KEY } from "./engine.js";
+import { PUBLIC_KEY, SHARED_KEY } from "./engine.js";
 import { InvalidArgumentError } from "./errors.js";
 import { type Guard, makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
 import { type MemoryStore, type MemoryStoreOptions, makeMemoryStore } from "./memory_store.js";
+import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
 import { startLoaded } from "./start.js";
 import { decodeToken, type UnverifiedToken } from "./token.js";
 import type { VerifierOptions } from "./types.js";
 import { makeVerifier, type Verifier } from "./verifier.js";
-import { readSharedOptions } from "./verifier_options.js";
+import { readPublicOptions, readSharedOptions } from "./verifier_options.js";
 
 export type { RefusedRedemption } from "./denial.js";
 export type { Guard, Redeemed, Redemption } from "./guard.js";
 export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
 export type { VerifiedLink } from "./link.js";
 export type { MemoryStore, MemoryStoreOptions } from "./memory_store.js";
+export type { PublicKey, PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
 export type { UnverifiedToken, VerifiedToken } from "./token.js";
 export type { TokenStore } from "./token_store.js";
 export type * from "./types.js";
@@ -32,6 +35,13 @@ export interface VerifierModule {
   createGuard(options: GuardOptions): Guard;
   /** Only where the caller brought the module: a store needs an instance of its own. */
   createMemoryStore(options: MemoryStoreOptions): MemoryStore;
+}
+
+/** What `mailroom-verifier/public` exports, on a module that the caller loaded. */
+export interface PublicVerifierModule {
+  createVerifier(options: PublicVerifierOptions): PublicVerifier;
+  decodeUnverified(token: string): UnverifiedToken;
+  createGuard(options: GuardOptions): Guard;
 }
 
 /**
@@ -56,5 +66,22 @@ export function instantiate(source: WebAssembly.Module | WebAssembly.Instance): 
       }
       return makeMemoryStore(module, options);
     },
+  });
+}
+
+/**
+ * Puts the verifier of public keys on the module in `mailroom-verifier/public.wasm`.
+ *
+ * @throws InvalidArgumentError when it is another module
+ * @example
+ * const module = await WebAssembly.compileStreaming(fetch("/public.wasm"));
+ * const { createVerifier } = instantiatePublic(module);
+ */
+export function instantiatePublic(source: WebAssembly.Module | WebAssembly.Instance): PublicVerifierModule {
+  const { engine } = startLoaded(PUBLIC_KEY, source);
+  return Object.freeze<PublicVerifierModule>({
+    createVerifier: (options) => makeVerifier(readPublicOptions(engine, options)),
+    decodeUnverified: (token) => decodeToken(engine, token),
+    createGuard: (options) => makeGuard(options),
   });
 }

@@ -1,4 +1,4 @@
-import { Engine, type KeyLength } from "./engine.js";
+import { Engine, type KeyLength, SHARED_KEY } from "./engine.js";
 import { InvalidArgumentError, WasmUnavailableError } from "./errors.js";
 
 // The entries take it from here: what they import first stands first in their bundles, and gzip wants that to be the module.
@@ -76,12 +76,17 @@ export function startLoaded(keyLength: KeyLength, source: unknown): Started {
     const isInstance = source instanceof WebAssembly.Instance;
     const module = isInstance ? undefined : (source as WebAssembly.Module);
     const instance = isInstance ? source : new WebAssembly.Instance(source as WebAssembly.Module);
+    // Only the module of shared keys has a store of used tokens.
+    if ("open_store" in instance.exports !== (keyLength === SHARED_KEY)) {
+      throw new TypeError("the module is for the other kind of keys");
+    }
     const engine = engines.get(instance) ?? new Engine(instance, keyLength);
     engines.set(instance, engine);
     return { engine, module };
   } catch (cause) {
+    const file = keyLength === SHARED_KEY ? "verifier.wasm" : "public.wasm";
     throw new InvalidArgumentError(
-      "this is not the module in mailroom-verifier/verifier.wasm, or an instance of it that is in use already",
+      `this is not the module in mailroom-verifier/${file}, or an instance of it that is in use already`,
       { cause },
     );
   }

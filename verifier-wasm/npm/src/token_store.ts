@@ -6,8 +6,8 @@
  * anything of a request. Clients send a command again whose answer was lost, so every method has to be one that may be
  * repeated, and that may come late: by the owner a store knows a repeat from another redemption.
  *
- * Whatever goes wrong, a store throws: {@link StoreFullError} when it has no room, since forgetting a token that may
- * still be replayed lets it through again; {@link TokenExpiredError} when `rememberUntil` of a `consume` or an `attempt`
+ * Whatever goes wrong, a store throws: `StoreFullError` when it has no room, since forgetting a token that may
+ * still be replayed lets it through again; `TokenExpiredError` when `rememberUntil` of a `consume` or an `attempt`
  * is over. `mailroom-verifier/conformance` tests a store of your own.
  */
 export interface TokenStore {
@@ -23,7 +23,7 @@ export interface TokenStore {
   /**
    * Ends the use of this owner, and no other, because what the token was used for did not happen. It is final, also when
    * it comes before the `consume` that it ends: the owner gets no first use any more, others do. Tries stay counted.
-   * Once 100 owners had a use or were released, the store throws {@link StoreFullError} instead of giving another one.
+   * Once 100 owners had a use or were released, the store throws `StoreFullError` instead of giving another one.
    *
    * Without this method, what a callback could not do stays used.
    */

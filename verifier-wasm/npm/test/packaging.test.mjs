@@ -25,12 +25,13 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
   );
   const others = files
     .map(({ parentPath, path, name }) => join(parentPath ?? path, name).slice(installed.length + 1))
-    .filter((name) => !/^dist\/[a-z_]+\.js$/.test(name));
+    .filter((name) => !/^(?:dist\/[a-z_]+\.js|docs\/[\w./-]+\.md)$/.test(name));
   assert.deepEqual(others.toSorted(), [
     "LICENSE",
     "README.md",
     "REFERENCE.md",
     "dist/conformance.d.ts",
+    "dist/create_guard.d.ts",
     "dist/denial.d.ts",
     "dist/errors.d.ts",
     "dist/guard.d.ts",
@@ -39,6 +40,7 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
     "dist/link.d.ts",
     "dist/memory_store.d.ts",
     "dist/public.d.ts",
+    "dist/public.d.wasm.ts",
     "dist/public.wasm",
     "dist/public_verifier.d.ts",
     "dist/slim.d.ts",
@@ -54,6 +56,49 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
     "dist/version.d.ts",
     "package.json",
   ]);
+});
+
+test("npm would publish it as it is, with provenance, and warns of nothing", async () => {
+  const { status, stdout, stderr } = await run("npm", [
+    "publish",
+    "--dry-run",
+    "--offline",
+    "--json",
+    tarball,
+  ]);
+  assert.equal(status, 0, stderr);
+  // That nobody is logged in npm says, too.
+  assert.doesNotMatch(stderr, /auto-correct|errors corrected|invalid|package\.json/i);
+  assert.match(stdout, /"name": "mailroom-verifier"/);
+  const {
+    repository: source,
+    homepage,
+    bugs,
+    author,
+    publishConfig,
+  } = load("mailroom-verifier/package.json");
+  assert.ok(source.url.startsWith("git+https://") && source.directory === "verifier-wasm/npm");
+  assert.ok([homepage, bugs].every((address) => address.startsWith("https://")) && author !== "");
+  assert.deepEqual(publishConfig, { access: "public", provenance: true });
+});
+
+test("the reference has a page for each entry, and TypeDoc warns of nothing", async () => {
+  const pages = readdirSync(join(installed, "docs"), { recursive: true });
+  for (const page of ["inline", "public", "create_guard", "errors", "slim", "conformance"]) {
+    assert.ok(pages.includes(`${page}.md`), pages.join());
+  }
+  const options = [
+    "--options",
+    join(sources, "typedoc.json"),
+    "--emit",
+    "none",
+    "--treatWarningsAsErrors",
+    "--tsconfig",
+    join(sources, "tsconfig.json"),
+  ];
+  const program = join(sources, "node_modules/typedoc/bin/typedoc");
+  const { status, stdout, stderr } = await run(process.execPath, [program, ...options]);
+  assert.equal(status, 0, stdout + stderr);
 });
 
 test("the package depends on nothing and runs nothing when it is installed", () => {

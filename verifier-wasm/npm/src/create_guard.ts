@@ -1,0 +1,28 @@
+/**
+ * The guard without any WebAssembly module, for verifiers that another entry has made.
+ *
+ * @module
+ */
+
+import { type Guard, makeGuard } from "./guard.js";
+import type { GuardOptions } from "./guard_options.js";
+
+export type { RefusedRedemption } from "./denial.js";
+export type { Guard, Redeemed, Redemption } from "./guard.js";
+export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
+export type { VerifiedLink } from "./link.js";
+export type { VerifiedToken } from "./token.js";
+export type { TokenStore } from "./token_store.js";
+
+/**
+ * Puts a verifier and a store of used tokens together to a guard, which lets a link through once among all who share
+ * the store. It keeps no state, so it can be made for each request.
+ *
+ * @throws InvalidArgumentError
+ * @example
+ * const guard = createGuard({ verifier, store });
+ * const token = await guard.redeem(body.get("token"), { action: "activate" });
+ */
+export function createGuard(options: GuardOptions): Guard {
+  return makeGuard(options);
+}

@@ -31,7 +31,7 @@ pub(crate) fn bundlers(steps: &mut Steps) {
     run(steps, "package through bundlers", "bundlers");
 }
 
-/// Applications of Nuxt, Next.js, Astro and SvelteKit, built for production and run.
+/// Applications of Nuxt, Next.js, Astro and `SvelteKit`, built for production and run.
 pub(crate) fn frameworks(steps: &mut Steps) {
     if pack(steps) {
         let installed = node::install(&workspace().join("tests/handlers"));

@@ -98,6 +98,11 @@ impl Collector {
         self.wait_for_log("this collector has the queue", 1)
     }
 
+    /// Its process's number.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);

@@ -52,7 +52,9 @@ enum What {
     /// their jobs, on a throwaway PostgreSQL
     Drain(Drain),
     /// The same with the queue of deliveries alone, with and without a snapshot that is held open elsewhere
-    Pinned(Pinned),
+    Pinned(Alone),
+    /// The most memory that a collector of the queue of deliveries has while it drains, by its batch limit
+    Memory(Alone),
     /// From the commit of a registration to its line, of a collector that sleeps and sends single tokens
     Latency {
         /// How many registrations
@@ -103,12 +105,12 @@ struct Drain {
 }
 
 #[derive(clap::Args)]
-struct Pinned {
+struct Alone {
     /// How many tokens wait; a multiple of 1,000
     #[arg(long, value_name = "N", default_value_t = 300_000)]
     tokens: usize,
 
-    /// How many rounds there are with the snapshot and without it; they take turns
+    /// How many rounds there are of each sort; they take turns
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
 
@@ -126,7 +128,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         What::Drain(settings) => {
             let mut command = drain(settings.tokens, settings.rounds, settings.postgres.as_ref())?;
             if settings.alone {
-                command.arg("--alone");
+                command.arg("--what=alone");
             } else {
                 node::install(&workspace().join("tests/bench/peers"))?;
                 command.env("MAILROOM_BENCH_NODE", node::newest()?);
@@ -135,7 +137,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
         What::Pinned(settings) => {
             let mut command = drain(settings.tokens, settings.rounds, settings.postgres.as_ref())?;
-            command.arg("--pinned");
+            command.arg("--what=pinned");
+            command
+        }
+        What::Memory(settings) => {
+            let mut command = drain(settings.tokens, settings.rounds, settings.postgres.as_ref())?;
+            command.arg("--what=memory");
             command
         }
         What::Latency { tokens, postgres } => {

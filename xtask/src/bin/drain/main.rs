@@ -6,6 +6,7 @@
 
 mod check;
 mod contestant;
+mod memory;
 mod peers;
 mod pinned;
 mod queue;
@@ -39,17 +40,25 @@ struct Options {
     #[arg(long)]
     rounds: usize,
 
-    /// Leave the other queues out
-    #[arg(long)]
-    alone: bool,
-
-    /// Instead: the queue of deliveries alone, with and without a snapshot that is held open elsewhere
-    #[arg(long)]
-    pinned: bool,
+    /// What is measured
+    #[arg(long, value_enum, default_value_t = What::Others)]
+    what: What,
 
     /// Print one line of JSON instead of a table
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    /// All queues
+    Others,
+    /// The queues of this project
+    Alone,
+    /// The queue of deliveries, with and without a snapshot that is held open elsewhere
+    Pinned,
+    /// How much memory the collector of the queue of deliveries has at the most
+    Memory,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -73,15 +82,16 @@ async fn measure(options: &Options) -> Result<()> {
     eprintln!("starting a throwaway PostgreSQL and making {} tokens ...", options.tokens);
     // It writes as safely as one in service.
     let cluster = Cluster::builder().tcp().durable().start()?;
-    if options.pinned {
-        return pinned::measure(&cluster, options.tokens, options.rounds, options.json).await;
+    match options.what {
+        What::Others | What::Alone => compare(options, &cluster).await,
+        What::Pinned => pinned::measure(&cluster, options.tokens, options.rounds, options.json).await,
+        What::Memory => memory::measure(&cluster, options.tokens, options.rounds, options.json).await,
     }
-    compare(options, &cluster).await
 }
 
 async fn compare(options: &Options, cluster: &Cluster) -> Result<()> {
     let tokens = options.tokens;
-    let peers = if options.alone { None } else { Some(Peers::create(cluster)?) };
+    let peers = if options.what == What::Alone { None } else { Some(Peers::create(cluster)?) };
     let mut queues = Vec::new();
     for kind in Kind::ALL {
         let queue = Queue::create(cluster, kind, tokens).await?;

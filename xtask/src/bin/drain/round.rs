@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use mailroom_tests::collector::{Collector, command};
 
+use crate::memory;
 use crate::queue::Queue;
 
 /// A collector that prints nothing for this long does not go on.
@@ -25,6 +26,8 @@ pub(crate) struct Round {
     pub(crate) elapsed: Duration,
     /// Tokens per second of the first part and of the last, counted from a line's arrival; if there are as many tokens.
     pub(crate) parts: Option<[u64; 2]>,
+    /// The most memory that the collector had, in units of 1024 bytes.
+    pub(crate) peak: u64,
 }
 
 impl Round {
@@ -52,10 +55,11 @@ impl Round {
             }
         }
         let elapsed = arrivals.last().map_or(Duration::ZERO, |last| last.at - started);
+        let peak = memory::peak(collector.process())?;
         collector.stop()?;
         // What came too much is found when the tokens are checked.
         output.extend(chunks.iter().flat_map(|(_, bytes)| bytes));
-        Ok(Self { output, elapsed, parts: parts(&arrivals, tokens) })
+        Ok(Self { output, elapsed, parts: parts(&arrivals, tokens), peak })
     }
 }
 

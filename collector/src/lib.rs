@@ -11,6 +11,7 @@ pub mod commands;
 pub mod complaints;
 pub mod config;
 pub mod connection;
+pub mod counted;
 pub mod keys;
 pub mod line;
 pub mod listener;

@@ -35,7 +35,8 @@ enum Command {
     Migrate(migrate::Arguments),
     /// Show how much waits, is being sent, was given up or expired
     ///
-    /// Of the queue of deliveries in the database of `MAILROOM_DATABASE_URL`.
+    /// Of the queue of deliveries in the database of `MAILROOM_DATABASE_URL`. Ends with 1 if anything of it is an alarm, and says
+    /// what.
     Status(status::Arguments),
     /// Put tokens that were given up back into the queue
     ///
@@ -93,7 +94,8 @@ async fn run(command: Command) -> ExitCode {
             Err(error) => failed(&error, error.exit_code()),
         },
         Command::Status(arguments) => match status::run(arguments).await {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
             Err(error) => failed(&error, error.exit_code()),
         },
         Command::Retry(arguments) => match retry::run(&arguments).await {

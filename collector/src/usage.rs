@@ -52,8 +52,13 @@ fn sentence(error: &Error) -> String {
             format!("the value of {} is missing or cannot be used{reason}", argument())
         }
         ErrorKind::ArgumentConflict => {
-            let other = named(ContextKind::PriorArg).unwrap_or_else(|| "another argument".to_owned());
-            format!("{} cannot be given together with {other}, nor twice", argument())
+            let argument = argument();
+            match named(ContextKind::PriorArg) {
+                Some(other) if other != argument => {
+                    format!("{argument} cannot be given together with {other}")
+                }
+                _ => format!("{argument} can be given only once"),
+            }
         }
         ErrorKind::UnknownArgument => {
             let written = named(ContextKind::InvalidArg).filter(|text| is_name(text));

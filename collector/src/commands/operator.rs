@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
+use crate::config::SettingError;
 use crate::postgres::{
     self, ConnectError, ConnectionSettings, ProcessEnvironment, SessionOptions, SettingsError, explain,
 };
@@ -18,6 +19,12 @@ pub enum Error {
     /// Nothing says which database.
     #[error("MAILROOM_DATABASE_URL is not set; set it to the database's URL or keyword string")]
     NoDatabase,
+    /// A setting cannot be used.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// Some tokens were named, and all.
+    #[error("name ids or --all-dead, not both")]
+    Named,
     /// What says which database is not text.
     #[error("MAILROOM_DATABASE_URL is not valid UTF-8; write it in UTF-8, or percent-encode it")]
     NotUtf8,
@@ -51,7 +58,9 @@ impl Error {
     /// 2 if the command was called in the wrong way, otherwise 1.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::NoDatabase | Self::NotUtf8 | Self::Settings(_) => ExitCode::from(2),
+            Self::NoDatabase | Self::NotUtf8 | Self::Named | Self::Setting(_) | Self::Settings(_) => {
+                ExitCode::from(2)
+            }
             _ => ExitCode::FAILURE,
         }
     }

@@ -9,6 +9,7 @@ use tokio_postgres::Client;
 
 use super::operator::{Error, Operator, connect};
 use crate::config::{Span, retention};
+use crate::counted::Counted;
 use crate::retention::{Progress, prune, take_turn};
 
 /// How often the turn is asked for while somebody else has it.
@@ -42,9 +43,9 @@ pub async fn run(arguments: Arguments) -> Result<(), Error> {
     .await?;
     writeln!(
         io::stdout(),
-        "pruned {} hand-overs and {} dead tokens, all older than {}",
-        progress.handovers,
-        progress.dead,
+        "pruned {} and {}, all older than {}",
+        Counted(progress.handovers, "hand-over", "hand-overs"),
+        Counted(progress.dead, "dead token", "dead tokens"),
         Span(arguments.older_than)
     )?;
     Ok(())
@@ -66,9 +67,9 @@ fn say(progress: Progress) {
     let percent = 100 * progress.blocks / progress.all_blocks.max(1);
     writeln!(
         io::stderr(),
-        "{percent} % of the log looked through, {} hand-overs and {} dead tokens pruned",
-        progress.handovers,
-        progress.dead
+        "{percent} % of the log looked through, {} and {} pruned",
+        Counted(progress.handovers, "hand-over", "hand-overs"),
+        Counted(progress.dead, "dead token", "dead tokens")
     )
     .ok();
 }

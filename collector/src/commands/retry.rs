@@ -7,15 +7,20 @@ use clap::Args;
 use tokio_postgres::types::Type;
 
 use super::operator::{Error, connect};
+use crate::counted::Counted;
 
 const RETRY: &str = "SELECT * FROM mailroom_retry($1)";
 
 /// Arguments of `mailroom retry`.
 #[derive(Args, Clone, Debug)]
-#[group(required = true, multiple = false)]
 pub struct Arguments {
     /// Ids of dead tokens
-    #[arg(value_name = "ID", value_parser = token_id, allow_negative_numbers = true)]
+    #[arg(
+        value_name = "ID",
+        value_parser = token_id,
+        allow_negative_numbers = true,
+        required_unless_present = "all_dead"
+    )]
     ids: Vec<i64>,
 
     /// All dead tokens
@@ -25,14 +30,15 @@ pub struct Arguments {
 
 /// Runs the command; answers whether all tokens that were named are back.
 pub async fn run(arguments: &Arguments) -> Result<bool, Error> {
+    if arguments.all_dead && !arguments.ids.is_empty() {
+        return Err(Error::Named);
+    }
     let client = connect("mailroom retry", &["mailroom_retry"]).await?.client;
     let ids = (!arguments.all_dead).then_some(&arguments.ids);
     let rows = client.query_typed(RETRY, &[(&ids, Type::INT8_ARRAY)]).await?;
     let back: BTreeSet<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-    match back.len() {
-        1 => writeln!(io::stdout(), "1 token waits again")?,
-        count => writeln!(io::stdout(), "{count} tokens wait again")?,
-    }
+    let count = i64::try_from(back.len()).unwrap_or(i64::MAX);
+    writeln!(io::stdout(), "{} again", Counted(count, "token waits", "tokens wait"))?;
     let named: BTreeSet<i64> = arguments.ids.iter().copied().collect();
     for id in named.difference(&back) {
         // Said beside the outcome; a closed standard error does not undo it.

@@ -1,16 +1,27 @@
-//! `mailroom status`: how much waits in the queue of deliveries, and since when.
+//! `mailroom status`: how much waits in the queue of deliveries, and since when, and whether that is an alarm.
 
 use std::fmt;
 use std::io::{self, Write as _};
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Row};
 
 use super::operator::{Error, connect};
+use crate::config::{Timeouts, process_variables};
+use crate::counted::Counted;
 use crate::preflight;
 
 const STATUS: &str = include_str!("status.sql");
+const SENT: &str = include_str!("sent.sql");
+
+/// How long a token may be due beyond the time for which batches fill.
+const LATE: Duration = Duration::from_secs(60);
+
+/// A batch that was claimed so many timeouts of the sender ago.
+const STUCK: u32 = 10;
 
 /// Arguments of `mailroom status`.
 #[derive(Args, Clone, Copy, Debug)]
@@ -39,16 +50,41 @@ struct Status {
     log_since: i64,
     /// What keeps tokens from being made or sent.
     warnings: Vec<String>,
+    /// `None` if the role may not read the log.
+    sent: Option<Sent>,
+    /// The names in JSON of what is an alarm.
+    alarms: Vec<&'static str>,
 }
 
-/// Runs the command.
-pub async fn run(arguments: Arguments) -> Result<(), Error> {
+/// How many tokens were sent.
+#[derive(Debug)]
+struct Sent {
+    last_minute: i64,
+    last_hour: i64,
+}
+
+/// Runs the command; answers whether nothing is an alarm.
+pub async fn run(arguments: Arguments) -> Result<bool, Error> {
+    let timeouts = Timeouts::read(&process_variables)?;
     let client = connect("mailroom status", &["mailroom_status"]).await?.client;
     let warnings = preflight::warnings(&client).await?;
-    let status = Status::read(&client.query_typed_one(STATUS, &[]).await?, warnings)?;
+    let mut status = Status::read(&client.query_typed_one(STATUS, &[]).await?, warnings)?;
+    status.sent = Sent::read(&client).await?;
+    status.alarms = status.alarms(timeouts);
     let text = if arguments.json { status.as_json() } else { status.to_string() };
     writeln!(io::stdout(), "{text}")?;
-    Ok(())
+    Ok(status.alarms.is_empty())
+}
+
+impl Sent {
+    async fn read(client: &Client) -> Result<Option<Self>, Error> {
+        match client.query_typed_one(SENT, &[]).await {
+            Ok(row) => Ok(Some(Self { last_minute: row.try_get(0)?, last_hour: row.try_get(1)? })),
+            // Only this needs a right on a table.
+            Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 impl Status {
@@ -68,7 +104,25 @@ impl Status {
             expired: row.try_get(10)?,
             expired_last_hour: row.try_get(11)?,
             log_since: row.try_get(12)?,
+            sent: None,
+            alarms: Vec::new(),
         })
+    }
+
+    /// As docs/OPERATIONS.md lists them.
+    fn alarms(&self, timeouts: Timeouts) -> Vec<&'static str> {
+        let above = |age: Option<i64>, bound: Duration| {
+            age.is_some_and(|age| u128::try_from(age).is_ok_and(|age| age > bound.as_millis()))
+        };
+        let alarms = [
+            ("pending.oldest_due_ms", above(self.oldest_due, timeouts.batch + LATE)),
+            ("leases.oldest_ms", above(self.oldest_lease, timeouts.sender * STUCK)),
+            ("leases.lapsed", self.lapsed_leases > 0),
+            ("dead", self.dead > 0),
+            ("expired.last_hour", self.expired_last_hour > 0),
+            ("warnings", !self.warnings.is_empty()),
+        ];
+        alarms.into_iter().filter_map(|(name, is_true)| is_true.then_some(name)).collect()
     }
 
     fn depth(&self) -> i64 {
@@ -95,6 +149,11 @@ impl Status {
             "expired": { "logged": self.expired, "last_hour": self.expired_last_hour },
             "log_since": self.log_since,
             "warnings": self.warnings,
+            "sent": self.sent.as_ref().map(|sent| json!({
+                "last_minute": sent.last_minute,
+                "last_hour": sent.last_hour,
+            })),
+            "alarms": self.alarms,
         })
         .to_string()
     }
@@ -106,28 +165,46 @@ impl fmt::Display for Status {
         let since = |oldest: Option<i64>, what: &str| {
             oldest.map_or_else(String::new, |oldest| format!(", the oldest {what} for {}", Lasting(oldest)))
         };
-        writeln!(formatter, "waiting   {} tokens{}", self.depth(), since(self.oldest_due, "due"))?;
+        let tokens = |count| Counted(count, "token", "tokens");
+        writeln!(formatter, "waiting   {}{}", tokens(self.depth()), since(self.oldest_due, "due"))?;
         writeln!(
             formatter,
-            "          {due} due: {} recoveries, {} activations; {} later",
-            self.recoveries_due, self.activations_due, self.later
+            "          {due} due: {}, {}; {} later",
+            Counted(self.recoveries_due, "recovery", "recoveries"),
+            Counted(self.activations_due, "activation", "activations"),
+            self.later
         )?;
         writeln!(
             formatter,
-            "leased    {} tokens in {} batches{}; {} lapsed",
-            self.leased_tokens,
-            self.leases,
+            "leased    {} in {}{}; {} lapsed",
+            tokens(self.leased_tokens),
+            Counted(self.leases, "batch", "batches"),
             since(self.oldest_lease, "claimed"),
             self.lapsed_leases
         )?;
-        writeln!(formatter, "parked    {} tokens, until their account's status is right", self.parked)?;
-        writeln!(formatter, "dead      {} tokens", self.dead)?;
-        write!(
+        writeln!(formatter, "parked    {}, until their account's status is right", tokens(self.parked))?;
+        writeln!(formatter, "dead      {}", tokens(self.dead))?;
+        writeln!(
             formatter,
-            "expired   {} tokens unsent, {} of them within the last hour",
-            self.expired, self.expired_last_hour
+            "expired   {} unsent, {} of them within the last hour",
+            tokens(self.expired),
+            self.expired_last_hour
         )?;
-        self.warnings.iter().try_for_each(|warning| write!(formatter, "\nwarning   {warning}"))
+        match &self.sent {
+            Some(sent) => write!(
+                formatter,
+                "sent      {} within the last minute, {} within the last hour",
+                tokens(sent.last_minute),
+                sent.last_hour
+            )?,
+            None => write!(formatter, "sent      unknown: this role may not read the table handovers")?,
+        }
+        self.warnings.iter().try_for_each(|warning| write!(formatter, "\nwarning   {warning}"))?;
+        if self.alarms.is_empty() {
+            Ok(())
+        } else {
+            write!(formatter, "\nalarm     {}", self.alarms.join(", "))
+        }
     }
 }
 

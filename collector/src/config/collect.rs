@@ -192,10 +192,7 @@ impl CollectSettings {
         let (_, batch_limit) = BATCH_LIMIT.value(f.batch_limit.as_ref(), variables, "10", |text| {
             value::whole_number(text, &BATCH_LIMITS)
         })?;
-        let (_, batch_timeout) =
-            BATCH_TIMEOUT.value(f.batch_timeout.as_ref(), variables, "5000", |text| {
-                value::duration(text, &BATCH_TIMEOUTS)
-            })?;
+        let batch_timeout = batch_timeout(f.batch_timeout.as_ref(), variables)?;
         let (interval_origin, healthcheck_interval) =
             HEALTHCHECK_INTERVAL.value(f.healthcheck_interval.as_ref(), variables, "270000", |text| {
                 value::duration(text, &INTERVALS)
@@ -216,10 +213,7 @@ impl CollectSettings {
         let (_, line_format) = LINE_FORMAT.value(f.line_format.as_ref(), variables, "csv", |text| {
             value::one_of(text, &[("csv", LineFormat::Csv), ("ndjson", LineFormat::Ndjson)])
         })?;
-        let (_, sender_timeout) =
-            SENDER_TIMEOUT.value(f.sender_timeout.as_ref(), variables, "30s", |text| {
-                value::duration(text, &SENDER_TIMEOUTS)
-            })?;
+        let sender_timeout = sender_timeout(f.sender_timeout.as_ref(), variables)?;
         let (lease_origin, lease) =
             LEASE.value(f.lease.as_ref(), variables, "90s", |text| value::duration(text, &LEASES))?;
         let (kind_origin, queue_kind) = queue_kind(f.queue_kind.as_ref(), variables)?;
@@ -279,6 +273,35 @@ impl CollectSettings {
             log_level,
         })
     }
+}
+
+/// What decides which ages are an alarm.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// How long the first token of a batch waits for the others.
+    pub batch: Duration,
+    /// How long a sender may answer nothing.
+    pub sender: Duration,
+}
+
+impl Timeouts {
+    /// Reads the variables.
+    ///
+    /// # Errors
+    /// The first value that is not allowed.
+    pub fn read(variables: Variables<'_>) -> Result<Self, SettingError> {
+        Ok(Self { batch: batch_timeout(None, variables)?, sender: sender_timeout(None, variables)? })
+    }
+}
+
+fn batch_timeout(flag: Option<&OsString>, variables: Variables<'_>) -> Result<Duration, SettingError> {
+    let parse = |text: &str| value::duration(text, &BATCH_TIMEOUTS);
+    Ok(BATCH_TIMEOUT.value(flag, variables, "5000", parse)?.1)
+}
+
+fn sender_timeout(flag: Option<&OsString>, variables: Variables<'_>) -> Result<Duration, SettingError> {
+    let parse = |text: &str| value::duration(text, &SENDER_TIMEOUTS);
+    Ok(SENDER_TIMEOUT.value(flag, variables, "30s", parse)?.1)
 }
 
 /// The command is not shown when it cannot be used: its arguments may be secret.

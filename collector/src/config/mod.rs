@@ -14,7 +14,7 @@ use std::fmt;
 
 use mailroom_verifier_core::Version;
 
-pub use collect::{CollectSettings, MissingSchema, Prefetch, QueueKind, Wake, retention};
+pub use collect::{CollectSettings, MissingSchema, Prefetch, QueueKind, Timeouts, Wake, retention};
 pub use deliveries::{DeliveryFlags, DeliverySettings};
 pub use flags::CollectFlags;
 pub use unknown::unknown_variables;

@@ -7,6 +7,7 @@ use tokio_postgres::error::{DbError, ErrorPosition, SqlState};
 use super::lexer::Unterminated;
 use super::migration::{Direction, Migration};
 use super::statements::Statement;
+use crate::counted::Counted;
 
 /// Why a command on migrations failed. Unless it says otherwise the database is as it was before.
 ///
@@ -58,8 +59,9 @@ pub enum Error {
 
     /// The database is newer than this program, or was migrated from other files.
     #[error(
-        "the database is at version {version}, which this mailroom does not know; its newest is {newest}. Use the \
-        mailroom that migrated the database, or a newer one"
+        "the database is at version {version}, which this mailroom does not know; its newest is {newest}. Either a \
+        newer mailroom migrated it: use that one. Or the table schema_migrations is another product's: give Mailroom a \
+        schema of its own, first on the search path"
     )]
     UnknownVersion {
         /// What is recorded.
@@ -310,7 +312,7 @@ fn list(names: &[String]) -> String {
 }
 
 fn rows(tables: &[(String, i64)]) -> String {
-    let rows = |count: i64| if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
+    let rows = |count: i64| Counted(count, "row", "rows");
     let tables: Vec<String> =
         tables.iter().map(|(table, count)| format!("{table} ({})", rows(*count))).collect();
     tables.join(", ")

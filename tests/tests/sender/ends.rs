@@ -19,7 +19,18 @@ async fn a_sender_that_cannot_work_is_said_and_costs_no_token_an_attempt() -> Re
     let client = database.connect().await?;
     register(&client, 1..=20).await?;
     for (sender, logged) in [
-        ("/nowhere/send --key hunter2", "the sender `send` cannot be started: No such file or directory"),
+        (
+            "/nowhere/send --key hunter2",
+            "the sender `send` cannot be started: /nowhere/send: No such file or directory",
+        ),
+        (
+            "no-such-program --key hunter2",
+            "cannot be started: no-such-program, looked for in PATH: No such file or directory",
+        ),
+        (
+            "/etc/passwd --key hunter2",
+            "the sender `passwd` cannot be started: /etc/passwd: Permission denied",
+        ),
         ("false --key hunter2", "the sender `false` has ended (exit status: 1)"),
     ] {
         let mut command = command(&database, &Puppet::new()?)?;
@@ -34,6 +45,23 @@ async fn a_sender_that_cannot_work_is_said_and_costs_no_token_an_attempt() -> Re
         let handed_over = client.query_one("SELECT count(*) FROM handovers", &[]).await?;
         assert_eq!(handed_over.get::<_, i64>(0), 0);
     }
+    Ok(())
+}
+
+#[test]
+fn a_script_without_its_interpreter_is_said() -> Result<()> {
+    let database = Database::migrated()?;
+    let folder = tempfile::tempdir()?;
+    let script = folder.path().join("send");
+    std::fs::write(&script, "#!/opt/python9/bin/python -u\nprint()\n")?;
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    let mut command = command(&database, &Puppet::new()?)?;
+    let collector = Collector::start(command.arg("--sender").arg(&script))?;
+    collector.wait_for_log(
+        &format!("{} exists, but its interpreter /opt/python9/bin/python does not", script.display()),
+        1,
+    )?;
+    collector.stop()?;
     Ok(())
 }
 

@@ -3,11 +3,15 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Stdio;
 
 use tokio::process::{Child, Command};
+
+/// The longest part of a path, and of the first line of a script, that is shown.
+const LONGEST_PATH: usize = 256;
 
 /// A program with its arguments.
 #[derive(Clone, PartialEq, Eq)]
@@ -35,6 +39,19 @@ impl SenderCommand {
         name.to_string_lossy().chars().filter(|character| !character.is_control()).take(64).collect()
     }
 
+    /// Why the program could not be started: its path, and what a script names as its interpreter.
+    pub(super) fn why_not_started(&self, error: &io::Error) -> String {
+        let path = Path::new(&self.program);
+        let shown: String = self.program.chars().flat_map(char::escape_debug).take(LONGEST_PATH).collect();
+        // A missing interpreter is told by the same error as a missing script.
+        let interpreter = (error.kind() == io::ErrorKind::NotFound).then(|| interpreter(path)).flatten();
+        match interpreter {
+            Some(name) => format!("cannot be started: {shown} exists, but its interpreter {name} does not"),
+            None if path.components().count() > 1 => format!("cannot be started: {shown}: {error}"),
+            None => format!("cannot be started: {shown}, looked for in PATH: {error}"),
+        }
+    }
+
     /// Starts it in a process group of its own, so that a signal for the collector is not one for the sender. Its
     /// environment is that of the collector, except for what is the collector's alone.
     pub(super) fn spawn(&self) -> io::Result<Child> {
@@ -46,6 +63,16 @@ impl SenderCommand {
         }
         command.spawn()
     }
+}
+
+/// What the first line of a script says is to run it; nothing if it is no script, or that exists.
+fn interpreter(script: &Path) -> Option<String> {
+    let mut line = Vec::new();
+    let mut start = BufReader::new(File::open(script).ok()?).take(LONGEST_PATH as u64);
+    start.read_until(b'\n', &mut line).ok()?;
+    let line = String::from_utf8_lossy(line.strip_prefix(b"#!")?).into_owned();
+    let name = line.split_whitespace().next().filter(|name| !Path::new(name).exists())?;
+    Some(name.chars().flat_map(char::escape_debug).collect())
 }
 
 /// Without the arguments.

@@ -8,6 +8,7 @@ use tokio::time::timeout_at;
 use super::process::Process;
 use super::{ClosedPipe, Ending, Fault, OUTPUT, Sender, State, Up};
 use crate::config::Span;
+use crate::counted::Counted;
 use crate::queue::Exception;
 
 /// How long a silent sender is listened to once more.
@@ -142,7 +143,7 @@ impl Sender {
                     started: now,
                 }));
             }
-            Err(error) => self.down(&format!("cannot be started: {error}"), now),
+            Err(error) => self.down(&self.command.why_not_started(&error), now),
         }
     }
 
@@ -176,8 +177,10 @@ impl Sender {
         let (taken, unread) = self.ledger.give_up_all(read, now, &exception);
         let fault = match taken.len() {
             0 => fault,
-            1 => format!("{fault} and owed answers for 1 batch, which goes out again"),
-            count => format!("{fault} and owed answers for {count} batches, which go out again"),
+            count => {
+                let batches = Counted(count, "batch, which goes", "batches, which go");
+                format!("{fault} and owed answers for {batches} out again")
+            }
         };
         self.taken.extend(taken);
         self.returned.extend(unread);

@@ -3,4 +3,4 @@ SELECT
     count(*) FILTER (WHERE happened_at > now() - interval '1 minute'),
     count(*)
 FROM handovers
-WHERE happened_at > now() - interval '1 hour' AND outcome = 'sent'
+WHERE happened_at > now() - interval '1 hour' AND outcome OPERATOR(pg_catalog.=) 'sent'

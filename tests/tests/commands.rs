@@ -227,7 +227,7 @@ fn verdicts_are_json_on_request() -> Result<()> {
     assert_eq!(output, "{\"valid\":true}\n");
     let (_, output, _) = run(&mut mailroom(&["verify", "--json", "--action", "activate", "x"])?)?;
     let verdict: serde_json::Value = serde_json::from_str(&output)?;
-    assert_eq!((&verdict["valid"], &verdict["code"]), (&false.into(), &"ERR_TOKEN_MALFORMED".into()));
+    assert_eq!((&verdict["valid"], &verdict["reason"]), (&false.into(), &"ERR_TOKEN_MALFORMED".into()));
     assert!(verdict["message"].is_string());
     Ok(())
 }

@@ -93,7 +93,7 @@ fn agrees_with_the_vectors(format: &str) -> Result<()> {
             let (_, output, errors) = run(command.args(["--", token]), "")?;
             let verdict: Value = serde_json::from_str(&output).with_context(|| errors)?;
             let expected = if test["result"] == "valid" { &Value::Null } else { &test["error"] };
-            assert_eq!(&verdict["code"], expected, "tcId {}: {output}", test["tcId"]);
+            assert_eq!(&verdict["reason"], expected, "tcId {}: {output}", test["tcId"]);
             judged += 1;
         }
     }

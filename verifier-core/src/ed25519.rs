@@ -9,6 +9,7 @@ use crate::{
     bytes::{concat, field},
     header::KeyId,
     hmac::sha256,
+    secret::wipe,
     shared_key::InvalidKey,
 };
 
@@ -39,17 +40,15 @@ impl PrivateKey {
         Self { key, public }
     }
 
-    /// Reads `mrsk_` and the base64url of the seed.
+    /// Reads `mrsk_` and the base64url of the seed, in constant time.
     ///
     /// # Errors
     /// Another prefix or number of characters, another spelling of the same bytes.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, InvalidKey> {
-        let mut seed = decode(text.as_ref(), PRIVATE_PREFIX)?;
+        let encoded = behind(PRIVATE_PREFIX, text.as_ref())?;
+        let mut seed = base64::decode_secret(encoded).map_err(|_| InvalidKey::NotBase64)?;
         let key = Self::from_seed(&seed);
-        #[cfg(feature = "zeroize")]
-        zeroize::Zeroize::zeroize(&mut seed);
-        #[cfg(not(feature = "zeroize"))]
-        let _ = &mut seed;
+        wipe(&mut seed);
         Ok(key)
     }
 
@@ -105,7 +104,8 @@ impl PublicKey {
     /// Another prefix or number of characters, another spelling of the same bytes, and those of
     /// [`from_bytes`](Self::from_bytes).
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, InvalidKey> {
-        Self::from_bytes(&decode(text.as_ref(), PUBLIC_PREFIX)?)
+        let encoded = behind(PUBLIC_PREFIX, text.as_ref())?;
+        Self::from_bytes(&base64::decode(encoded).map_err(|_| InvalidKey::NotBase64)?)
     }
 
     /// The raw bytes.
@@ -146,17 +146,16 @@ impl fmt::Display for PrivateKeyText<'_> {
 }
 
 fn write_key(f: &mut fmt::Formatter<'_>, prefix: &str, bytes: &[u8; 32]) -> fmt::Result {
-    let text: [u8; 43] = base64::encode(bytes);
-    f.write_str(prefix)?;
-    f.write_str(str::from_utf8(&text).unwrap_or_default())
+    let mut text: [u8; 43] = base64::encode(bytes);
+    let written = f.write_str(prefix).and_then(|()| f.write_str(str::from_utf8(&text).unwrap_or_default()));
+    wipe(&mut text);
+    written
 }
 
-fn decode(text: &[u8], prefix: &str) -> Result<[u8; 32], InvalidKey> {
+/// What follows the prefix of a key that is as long as one.
+fn behind<'t>(prefix: &str, text: &'t [u8]) -> Result<&'t [u8], InvalidKey> {
     let encoded = text.strip_prefix(prefix.as_bytes()).ok_or(InvalidKey::Kind)?;
-    if text.len() != CHARACTERS {
-        return Err(InvalidKey::Ed25519Length { found: text.len() });
-    }
-    base64::decode(encoded).map_err(|_| InvalidKey::NotBase64)
+    if text.len() == CHARACTERS { Ok(encoded) } else { Err(InvalidKey::Ed25519Length { found: text.len() }) }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::{action::Action, expiry::Expiry};
 
 /// The rule that a token, or the code typed beside it, breaks (FORMAT.md, "Order of checks").
 ///
-/// [`code`](Self::code) is the same in every language; texts may change, codes do not.
+/// [`reason`](Self::reason) is the same in every language; texts may change, reasons do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VerifyError {
@@ -40,8 +40,8 @@ pub enum VerifyError {
 }
 
 impl VerifyError {
-    /// The stable code, `ERR_…`.
-    pub const fn code(self) -> &'static str {
+    /// The stable word, `ERR_…`.
+    pub const fn reason(self) -> &'static str {
         match self {
             Self::Malformed(_) => "ERR_TOKEN_MALFORMED",
             Self::Signature => "ERR_TOKEN_SIGNATURE",
@@ -53,6 +53,11 @@ impl VerifyError {
             Self::CodeMismatch => "ERR_CODE_MISMATCH",
             Self::LinkUncheckable => "ERR_LINK_UNCHECKABLE",
         }
+    }
+
+    /// Whose fault it is: that of whoever brought the token and the code.
+    pub const fn kind(self) -> Kind {
+        Kind::Visitor
     }
 }
 
@@ -82,7 +87,33 @@ impl fmt::Display for VerifyError {
     }
 }
 
-impl core::error::Error for VerifyError {}
+impl core::error::Error for VerifyError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Malformed(reason) => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+/// Whose fault an error is. There is no third one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// That of whoever followed the link: tell them to ask for a new one, or for the right code.
+    Visitor,
+    /// That of whoever runs the service: tell visitors to try again later, and look into it.
+    Operator,
+}
+
+impl Kind {
+    /// The name in every language: `visitor` or `operator`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Visitor => "visitor",
+            Self::Operator => "operator",
+        }
+    }
+}
 
 impl From<Malformed> for VerifyError {
     fn from(reason: Malformed) -> Self {

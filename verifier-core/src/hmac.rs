@@ -8,6 +8,8 @@
 use sha2::block_api::compress256;
 use subtle::ConstantTimeEq;
 
+use crate::secret::wipe;
+
 #[cfg(test)]
 pub(crate) mod any_length;
 
@@ -61,6 +63,15 @@ impl MacKey {
         count::one_more();
         let digest = message.0.hash(self.inner);
         LastBlock::new(BLOCK, &digest).hash(self.outer)
+    }
+
+    /// Whether the first bytes of a message's tag are those that were `given`. The tag itself, by which whoever gave other
+    /// ones could forge them, is overwritten.
+    pub(crate) fn confirms<const N: usize>(&self, message: &ShortMessage, given: &[u8; N]) -> bool {
+        let mut tag = self.tag(message);
+        let is_confirmed = same_tag(&tag, given);
+        wipe(&mut tag);
+        is_confirmed
     }
 
     /// The states, inner before outer, every word little-endian, which is how most machines keep it.

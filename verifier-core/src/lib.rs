@@ -30,9 +30,15 @@
 //! | `public` | yes | keys and tokens of v3, by Ed25519; without it a v3 token is parsed and refused |
 //! | `std` | yes | a [`MemoryCache`] that threads share behind a mutex |
 //! | `fast` | no | v3 is signed three times as fast, for 30 kB of tables |
-//! | `zeroize` | yes | keys, secrets and codes are overwritten with zeros when they are dropped |
+//! | `zeroize` | yes | keys, secrets, codes, signed tokens and computed tags are overwritten with zeros |
+//!
+//! # What may grow
+//! Errors that say why something is refused, versions, and the kinds of keys and signers may get new variants, so they are
+//! `#[non_exhaustive]`. What a caller has to decide on completely is not: actions, the answers of a store, whose fault an
+//! error is. A new variant of those is a new major version.
 
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "std")]
 extern crate std;
@@ -42,6 +48,7 @@ extern crate std;
 struct Readme;
 
 mod action;
+mod async_store;
 mod base64;
 mod bytes;
 mod cache;
@@ -57,6 +64,8 @@ mod header;
 mod hmac;
 mod key_index;
 mod owner;
+mod redeem_error;
+mod redemption;
 mod ring;
 mod secret;
 mod shared_key;
@@ -71,16 +80,18 @@ mod verified;
 mod wycheproof;
 
 pub use action::{Action, UnknownAction};
+pub use async_store::AsyncConsumedTokens;
 pub use cache::{MemoryCache, Slot, Unusable};
 pub use code::{Code, InvalidCode};
 pub use consumed::{Attempt, ConsumedId, ConsumedTokens, Consumption, Full, MAX_OWNERS, StoreError};
 #[cfg(feature = "public")]
 pub use ed25519::{PrivateKey, PrivateKeyText, PublicKey};
-pub use error::{Malformed, VerifyError};
+pub use error::{Kind, Malformed, VerifyError};
 pub use expiry::{Expiry, InvalidExpiry, MAX_CLOCK_TOLERANCE, Moment};
-pub use guard::{Guard, RedeemError};
+pub use guard::{Guard, InvalidAttempts};
 pub use header::KeyId;
 pub use owner::Owner;
+pub use redeem_error::RedeemError;
 pub use ring::{KeyRing, NoKey, VerifyingKey};
 pub use secret::{InvalidSecret, Secret};
 pub use shared_key::{InvalidKey, SharedKey};

@@ -4,6 +4,15 @@ use core::fmt;
 
 use subtle::ConstantTimeEq;
 
+/// Overwrites bytes with zeros, where the feature `zeroize` asks for it.
+#[inline]
+pub(crate) fn wipe(bytes: &mut [u8]) {
+    #[cfg(feature = "zeroize")]
+    zeroize::Zeroize::zeroize(bytes);
+    #[cfg(not(feature = "zeroize"))]
+    let _ = bytes;
+}
+
 /// The 32 random bytes that the database made for a link.
 ///
 /// `Debug` shows none of them, and with the feature `zeroize` they are overwritten on drop: together with a signature
@@ -61,6 +70,7 @@ impl Drop for Secret {
 
 /// A secret that is not 32 bytes long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InvalidSecret {
     /// The length that was given, in bytes.
     pub found: usize,

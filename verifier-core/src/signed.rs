@@ -2,14 +2,15 @@
 
 use core::fmt;
 
-use crate::base64;
+use crate::{base64, secret::wipe};
 
 /// The number of characters of the longest token.
 const LONGEST: usize = 147;
 
 /// A token as it goes into a link: base64url without padding.
 ///
-/// `Debug` shows none of it; `Display` and [`as_str`](Self::as_str) are the link itself, so keep them out of logs.
+/// `Debug` shows none of it; `Display` and [`as_str`](Self::as_str) are the link itself, so keep them out of logs. With the
+/// feature `zeroize` it is overwritten on drop.
 #[derive(Clone)]
 pub struct SignedToken {
     text: [u8; LONGEST],
@@ -17,11 +18,14 @@ pub struct SignedToken {
 }
 
 impl SignedToken {
-    /// The token of these bytes, which have `C` characters.
-    pub(crate) fn encode<const C: usize>(bytes: &[u8]) -> Self {
+    /// The token of these bytes, which have `C` characters. The bytes are overwritten.
+    pub(crate) fn encode<const C: usize>(bytes: &mut [u8]) -> Self {
         const { assert!(C <= LONGEST, "no token is longer") };
         let mut text = [0; LONGEST];
-        text[..C].copy_from_slice(&base64::encode::<C>(bytes));
+        let mut encoded = base64::encode::<C>(bytes);
+        text[..C].copy_from_slice(&encoded);
+        wipe(&mut encoded);
+        wipe(bytes);
         Self { text, length: C }
     }
 
@@ -41,5 +45,12 @@ impl fmt::Display for SignedToken {
 impl fmt::Debug for SignedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SignedToken(..)")
+    }
+}
+
+#[cfg(feature = "zeroize")]
+impl Drop for SignedToken {
+    fn drop(&mut self) {
+        wipe(&mut self.text);
     }
 }

@@ -12,7 +12,6 @@ use crate::{
     header::{Header, KeyId},
     ring::{KeyRing, VerifyingKey},
     secret::Secret,
-    shared_key::SharedKey,
     v1, v2,
     verified::{VerifiedLink, VerifiedToken},
 };
@@ -129,22 +128,6 @@ impl UntrustedToken {
         self.header().map(|header| header.key_id)
     }
 
-    /// The tag that `key` makes for this token and what is `expected`, for tools that show what is wrong with a token.
-    ///
-    /// Whoever learns it can forge the token. [`verify`](Self::verify) is what decides.
-    ///
-    /// # Errors
-    /// Those of `verify` that come before the comparison of tags; [`Signature`](VerifyError::Signature) for v3, of which
-    /// no shared key makes a tag.
-    pub fn expected_tag(&self, key: &SharedKey, expected: Expected<'_>) -> Result<[u8; 32], VerifyError> {
-        let Fields { header, secret, .. } = &self.fields;
-        match header {
-            VersionedHeader::V1 => Ok(key.v1().tag(&v1::message(secret, expected.action, expected.code)?)),
-            VersionedHeader::V2(header) => Ok(v2::expected_tag(key, header, secret)),
-            VersionedHeader::V3(_) => Err(VerifyError::Signature),
-        }
-    }
-
     const fn header(&self) -> Option<&Header> {
         match &self.fields.header {
             VersionedHeader::V1 => None,
@@ -170,8 +153,9 @@ impl UntrustedToken {
 
     /// Proves that a key of `ring` signed this token for what is `expected`, and that it is still valid.
     ///
-    /// It does not prove that the link was not used before, and of v1 not that it is still valid, since a v1 token
-    /// carries no expiry.
+    /// Of a recovery **it does not count the try**: there are only 100,000 codes, so redeem through a
+    /// [`Guard`](crate::Guard), or count before you ask. It does not prove that the link was not used before, and of v1 not
+    /// that it is still valid, since a v1 token carries no expiry.
     ///
     /// # Errors
     /// Those of [`verify_link`](Self::verify_link), then [`CodeUncheckable`](VerifyError::CodeUncheckable) for a code beside

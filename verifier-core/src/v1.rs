@@ -8,8 +8,8 @@ use crate::{
     bytes::concat,
     code::Code,
     error::VerifyError,
-    hmac::{ShortMessage, same_tag},
-    secret::Secret,
+    hmac::ShortMessage,
+    secret::{Secret, wipe},
     shared_key::SharedKey,
     signed::SignedToken,
 };
@@ -31,7 +31,10 @@ pub fn sign_recovery(key: &SharedKey, secret: &Secret, code: &Code) -> SignedTok
 }
 
 fn sign(key: &SharedKey, secret: &Secret, message: &ShortMessage) -> SignedToken {
-    SignedToken::encode::<CHARACTERS>(&concat::<BYTES, 2>([secret.as_bytes(), &key.v1().tag(message)]))
+    let mut tag = key.v1().tag(message);
+    let token = SignedToken::encode::<CHARACTERS>(&mut concat::<BYTES, 2>([secret.as_bytes(), &tag]));
+    wipe(&mut tag);
+    token
 }
 
 fn activation(secret: &Secret) -> ShortMessage {
@@ -55,7 +58,7 @@ pub(crate) fn verify<'k>(
 ) -> Result<(), VerifyError> {
     let message = message(secret, action, code)?;
     // Which key of the ring fits is no secret: its owner knows when it was rotated.
-    if keys.into_iter().any(|key| same_tag(&key.v1().tag(&message), tag)) {
+    if keys.into_iter().any(|key| key.v1().confirms(&message, tag)) {
         Ok(())
     } else {
         Err(VerifyError::Signature)
@@ -63,13 +66,7 @@ pub(crate) fn verify<'k>(
 }
 
 /// What is signed. The code is part of it, so its presence and shape are judged before any key is used.
-// In one place: WebAssembly has two callers of it, and the message is a kilobyte of code.
-#[inline(never)]
-pub(crate) fn message(
-    secret: &Secret,
-    action: Action,
-    code: Option<&[u8]>,
-) -> Result<ShortMessage, VerifyError> {
+fn message(secret: &Secret, action: Action, code: Option<&[u8]>) -> Result<ShortMessage, VerifyError> {
     match (action, code) {
         (Action::Activate, None) => Ok(activation(secret)),
         (Action::Activate, Some(_)) => Err(VerifyError::CodeUncheckable),

@@ -10,8 +10,8 @@ use crate::{
     error::VerifyError,
     expiry::Expiry,
     header::Header,
-    hmac::{ShortMessage, same_tag},
-    secret::Secret,
+    hmac::ShortMessage,
+    secret::{Secret, wipe},
     shared_key::SharedKey,
     signed::SignedToken,
     token::Version,
@@ -32,16 +32,25 @@ pub const RECOVERY_CHARACTERS: usize = 124;
 /// Signs the link that activates an account until `expires_at`.
 pub fn sign_activation(key: &SharedKey, secret: &Secret, expires_at: Expiry) -> SignedToken {
     let signed = signed(&header(key, Action::Activate, expires_at), secret);
-    let tag = key.link().tag(&ShortMessage::new(&signed));
-    SignedToken::encode::<ACTIVATION_CHARACTERS>(&concat::<ACTIVATION_BYTES, 2>([&signed, &tag]))
+    let mut tag = key.link().tag(&ShortMessage::new(&signed));
+    let token =
+        SignedToken::encode::<ACTIVATION_CHARACTERS>(&mut concat::<ACTIVATION_BYTES, 2>([&signed, &tag]));
+    wipe(&mut tag);
+    token
 }
 
 /// Signs the link that, together with `code`, recovers an account until `expires_at`.
 pub fn sign_recovery(key: &SharedKey, secret: &Secret, expires_at: Expiry, code: &Code) -> SignedToken {
     let signed = signed(&header(key, Action::Recover, expires_at), secret);
-    let tag = key.link().tag(&ShortMessage::new(&signed));
-    let code_tag: [u8; CODE_TAG] = field(&key.code().tag(&with_code(&signed, code)), 0);
-    SignedToken::encode::<RECOVERY_CHARACTERS>(&concat::<RECOVERY_BYTES, 3>([&signed, &tag, &code_tag]))
+    let mut tag = key.link().tag(&ShortMessage::new(&signed));
+    let mut whole = key.code().tag(&with_code(&signed, code));
+    let mut code_tag: [u8; CODE_TAG] = field(&whole, 0);
+    let mut bytes = concat::<RECOVERY_BYTES, 3>([&signed, &tag, &code_tag]);
+    let token = SignedToken::encode::<RECOVERY_CHARACTERS>(&mut bytes);
+    for bytes in [&mut tag[..], &mut whole, &mut code_tag] {
+        wipe(bytes);
+    }
+    token
 }
 
 const fn header(key: &SharedKey, action: Action, expires_at: Expiry) -> Header {
@@ -58,14 +67,9 @@ fn with_code(signed: &[u8; SIGNED], code: &Code) -> ShortMessage {
     ShortMessage::new(&concat::<{ SIGNED + Code::LENGTH }, 2>([signed, code.as_bytes()]))
 }
 
-/// The tag that `key` makes for this header and secret.
-pub(crate) fn expected_tag(key: &SharedKey, header: &Header, secret: &Secret) -> [u8; TAG] {
-    key.link().tag(&ShortMessage::new(&signed(header, secret)))
-}
-
 /// Whether `key` signed header and secret.
 pub(crate) fn is_signed_by(key: &SharedKey, header: &Header, secret: &Secret, tag: &[u8; TAG]) -> bool {
-    same_tag(&expected_tag(key, header, secret), tag)
+    key.link().confirms(&ShortMessage::new(&signed(header, secret)), tag)
 }
 
 /// Proves that the code beside a link, whose tag `key` made, is the row's; an activation has none.
@@ -83,11 +87,7 @@ pub(crate) fn check_code(
         (Action::Recover, Some(text)) => {
             let code = Code::parse(text).map_err(|_| VerifyError::CodeMalformed)?;
             let message = with_code(&signed(header, secret), &code);
-            if same_tag(&key.code().tag(&message), code_tag) {
-                Ok(())
-            } else {
-                Err(VerifyError::CodeMismatch)
-            }
+            if key.code().confirms(&message, code_tag) { Ok(()) } else { Err(VerifyError::CodeMismatch) }
         }
     }
 }

@@ -32,7 +32,7 @@ pub fn sign(key: &PrivateKey, action: Action, secret: &Secret, expires_at: Expir
     let header = Header { action, key_id: key.public_key().id(), expires_at };
     let signed: [u8; SIGNED] = concat([&header.to_bytes(Version::V3), secret.as_bytes()]);
     let signature = key.sign(&message(&signed));
-    SignedToken::encode::<CHARACTERS>(&concat::<BYTES, 2>([&signed, &signature]))
+    SignedToken::encode::<CHARACTERS>(&mut concat::<BYTES, 2>([&signed, &signature]))
 }
 
 #[cfg(feature = "public")]

@@ -51,7 +51,8 @@ impl<'r> VerifiedLink<'r> {
         ConsumedId::of(self.secret())
     }
 
-    /// Proves the code that was typed beside this link.
+    /// Proves the code that was typed beside this link, **without counting the try**: there are only 100,000 codes, so ask
+    /// through a [`Guard`](crate::Guard), or count before you ask.
     ///
     /// # Errors
     /// [`CodeUncheckable`](VerifyError::CodeUncheckable), [`CodeRequired`](VerifyError::CodeRequired),
@@ -59,6 +60,11 @@ impl<'r> VerifiedLink<'r> {
     pub fn with_code(self, code: Option<&[u8]>) -> Result<VerifiedToken, VerifyError> {
         self.token.check_code(self.key, code)?;
         Ok(self.token.verified(self.header, code.is_some()))
+    }
+
+    /// The token of this link once somebody has compared its code, who says that it is the row's.
+    pub(crate) fn with_proven_code(self) -> VerifiedToken {
+        self.token.verified(self.header, true)
     }
 }
 
@@ -117,8 +123,8 @@ impl VerifiedToken {
         self.expires_at
     }
 
-    /// Whether a code was proven. It is not for an activation, which has none, nor for a v3 recovery, whose code the
-    /// database compares.
+    /// Whether a code was proven. It is not for an activation, which has none, nor for a v3 recovery, whose code no
+    /// signature covers, unless the comparison that a [`Guard`](crate::Guard) was given has said yes.
     pub const fn code_is_proven(&self) -> bool {
         self.code_is_proven
     }

@@ -16,9 +16,10 @@ use std::{
 };
 
 use mailroom_verifier_core::{
-    Attempt, Code, ConsumedId, ConsumedTokens, Consumption, Expected, Expiry, Grant, Guard, KeyRing,
-    MAX_CLOCK_TOLERANCE, MemoryCache, Moment, Owner, PrivateKey, Purpose, RedeemError, Secret, SharedKey,
-    Signer, Slot, StoreError, UntrustedToken, Unusable, VerifiedToken, VerifyError, VerifyingKey, v2,
+    Attempt, Code, ConsumedId, ConsumedTokens, Consumption, Expected, Expiry, Grant, Guard, InvalidAttempts,
+    KeyRing, Kind, MAX_CLOCK_TOLERANCE, MemoryCache, Moment, Owner, PrivateKey, Purpose, RedeemError, Secret,
+    SharedKey, Signer, Slot, StoreError, UntrustedToken, Unusable, VerifiedLink, VerifiedToken, VerifyError,
+    VerifyingKey, v2,
 };
 
 const NOW: u64 = 1_800_000_000;
@@ -94,12 +95,12 @@ fn a_row_that_is_sent_again_in_another_format_is_the_same_link() {
 }
 
 #[test]
-fn a_failed_effect_releases_the_link_and_an_effect_runs_once_among_all_threads() {
+fn a_failed_callback_releases_the_link_and_a_callback_runs_once_among_all_threads() {
     let guard = Guard::new(ring(), Mutex::new(MemoryCache::new(vec![Slot::EMPTY; 10])));
     let token = sign(&Signer::V2(shared()), 1, None);
     let failed = guard
         .redeem(&token, Expected::activation(), Moment::at(NOW), fresh(), |_| Err::<(), _>("origin is down"));
-    assert_eq!(failed, Err(RedeemError::Effect("origin is down")));
+    assert_eq!(failed, Err(RedeemError::Callback("origin is down")));
 
     let effects = AtomicU32::new(0);
     let redeem = || {
@@ -187,7 +188,7 @@ fn the_right_code_within_five_tries_recovers() {
 
 #[test]
 fn a_missing_or_malformed_code_takes_no_number() {
-    let guard = guard(10).max_code_attempts(1);
+    let guard = guard(10).max_code_attempts(1).unwrap();
     let token = sign(&Signer::V2(shared()), 1, Some("04711"));
     let without = Expected { code: None, ..Expected::recovery("") };
     let redeem = |expected| guard.redeem(&token, expected, Moment::at(NOW), fresh(), accept);
@@ -198,7 +199,7 @@ fn a_missing_or_malformed_code_takes_no_number() {
 
 #[test]
 fn a_v3_code_is_compared_after_its_number_was_taken_and_before_the_token_is_consumed() {
-    let guard = guard(10).max_code_attempts(2);
+    let guard = guard(10).max_code_attempts(2).unwrap();
     let token = sign(&Signer::V3(private()), 1, Some("04711"));
     let asked = Cell::new(0);
     let redeem = |code| {
@@ -324,7 +325,7 @@ impl ConsumedTokens for Failing {
 }
 
 #[test]
-fn a_store_that_fails_denies_and_no_effect_runs() {
+fn a_store_that_fails_denies_and_no_callback_runs() {
     let token = sign(&Signer::V2(shared()), 1, Some("04711"));
     for operation in ["attempt", "consume"] {
         let guard = Guard::new(ring(), Failing { operation, memory: memory(10) });
@@ -335,19 +336,82 @@ fn a_store_that_fails_denies_and_no_effect_runs() {
         });
         assert!(!ran.get(), "the effect ran although `{operation}` failed");
         assert_eq!(verdict, Err(RedeemError::Store(Unreachable)));
-        assert_eq!(verdict.unwrap_err().code(), Some("ERR_STORE_UNAVAILABLE"));
+        assert_eq!(verdict.unwrap_err().reason(), Some("ERR_STORE_UNAVAILABLE"));
     }
 }
 
 #[test]
-fn a_use_that_cannot_be_taken_back_is_told_and_the_link_stays_used() {
+fn a_use_that_cannot_be_taken_back_is_told_beside_the_callbacks_error_and_the_link_stays_used() {
     let guard = Guard::new(ring(), Failing { operation: "release", memory: memory(10) });
     let token = sign(&Signer::V2(shared()), 1, None);
-    let redeem = |effect: Result<(), &'static str>| {
-        guard.redeem(&token, Expected::activation(), Moment::at(NOW), fresh(), |_| effect)
+    let redeem = |answer: Result<(), &'static str>| {
+        guard.redeem(&token, Expected::activation(), Moment::at(NOW), fresh(), |_| answer)
     };
-    assert_eq!(redeem(Err("origin is down")), Err(RedeemError::Store(Unreachable)));
+    let told = redeem(Err("origin is down")).unwrap_err();
+    let store = StoreError::Unavailable(Unreachable);
+    assert_eq!(told, RedeemError::NotReleased { callback: "origin is down", store });
+    assert_eq!((told.reason(), told.kind()), (Some("ERR_STORE_UNAVAILABLE"), Kind::Operator));
     assert_eq!(redeem(Ok(())), Err(RedeemError::Used));
+}
+
+#[test]
+fn errors_lead_to_their_sources() {
+    use std::{error::Error, io};
+    let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
+    let kind =
+        |error: &dyn Error| error.source().and_then(|source| source.downcast_ref()).map(io::Error::kind);
+    for error in [
+        RedeemError::<io::Error, io::Error>::Store(reset()),
+        RedeemError::Callback(reset()),
+        RedeemError::CodeCheck(reset()),
+    ] {
+        assert_eq!(kind(&error), Some(io::ErrorKind::ConnectionReset), "{error:?}");
+    }
+    let callback = io::Error::other("origin is down");
+    let error = RedeemError::NotReleased { callback, store: StoreError::Unavailable(reset()) };
+    assert_eq!(kind(error.source().unwrap()), Some(io::ErrorKind::ConnectionReset));
+    assert!(error.to_string().contains("origin is down"), "{error}");
+    let malformed = UntrustedToken::parse("x").unwrap_err();
+    assert!(RedeemError::<io::Error, io::Error>::Token(malformed).source().is_some());
+}
+
+#[test]
+fn visitors_and_operators_are_told_apart() {
+    type Any = RedeemError<Unusable, Infallible>;
+    for error in [VerifyError::Signature.into(), Any::Used, Any::TooManyAttempts, Any::TooLate] {
+        assert_eq!(error.kind(), Kind::Visitor, "{error}");
+    }
+    for error in [Any::UncheckedRecovery, Any::NoExpiry, Any::StoreFull, Any::Store(Unusable)] {
+        assert_eq!(error.kind(), Kind::Operator, "{error}");
+    }
+}
+
+#[test]
+fn a_guard_allows_from_one_to_a_hundred_tries() {
+    for attempts in [1, 5, 100] {
+        assert!(guard(0).max_code_attempts(attempts).is_ok(), "{attempts}");
+    }
+    for attempts in [0, 101, u32::MAX] {
+        assert_eq!(guard(0).max_code_attempts(attempts).unwrap_err(), InvalidAttempts, "{attempts}");
+    }
+}
+
+#[test]
+fn a_comparison_that_fails_uses_no_try_up() {
+    let guard = guard(10).max_code_attempts(1).unwrap();
+    let token = sign(&Signer::V3(private()), 1, Some("04711"));
+    let redeem = |answer: Result<bool, &'static str>| {
+        let check = |_: &VerifiedLink<'_>, _: &Code| answer;
+        guard.redeem_with(&token, Expected::recovery("04711"), Moment::at(NOW), fresh(), check, |token| {
+            assert!(token.code_is_proven());
+            Ok(())
+        })
+    };
+    for _ in 0..3 {
+        assert_eq!(redeem(Err("origin is down")), Err(RedeemError::CodeCheck("origin is down")));
+    }
+    assert_eq!(redeem(Ok(true)), Ok(()));
+    assert_eq!(redeem(Ok(true)), Err(RedeemError::TooManyAttempts));
 }
 
 #[test]
@@ -397,7 +461,7 @@ fn a_full_store_denies() {
         accept,
     );
     assert_eq!(verdict, Err(Refusal::StoreFull));
-    assert_eq!(verdict.unwrap_err().code(), Some("ERR_STORE_FULL"));
+    assert_eq!(verdict.unwrap_err().reason(), Some("ERR_STORE_FULL"));
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn judge_every_case(file: &str, cases: usize) {
                     let proven = case.code.is_some();
                     assert_eq!(token.code_is_proven(), proven, "{named}");
                 }
-                ("invalid", Err(error)) => assert_eq!(Some(error.code()), case.error.as_deref(), "{named}"),
+                ("invalid", Err(error)) => assert_eq!(Some(error.reason()), case.error.as_deref(), "{named}"),
                 (result, verdict) => panic!("{named}: expected {result}, got {verdict:?}"),
             }
         }
@@ -183,7 +183,7 @@ fn without_a_public_key_every_v3_token_is_refused_and_told_from_junk() {
             let expected = Expected { action: group.action(), code: None };
             let error = token.verify(&ring, expected, Moment::at(case.now)).unwrap_err();
             assert_eq!(
-                (token.version(), error.code()),
+                (token.version(), error.reason()),
                 (Version::V3, "ERR_TOKEN_SIGNATURE"),
                 "tcId {}",
                 case.tc_id

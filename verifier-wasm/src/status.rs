@@ -78,7 +78,7 @@ mod tests {
             VerifyError::CodeMismatch,
             VerifyError::LinkUncheckable,
         ];
-        assert_eq!(reasons, refused.map(VerifyError::code));
+        assert_eq!(reasons, refused.map(VerifyError::reason));
         for (number, error) in (1..).zip(refused) {
             assert_eq!(of(Err(error)), number);
         }

@@ -218,11 +218,11 @@ fn print(
     let line = match (verdict, as_json) {
         (Ok(Proven::All), false) => "valid".to_owned(),
         (Ok(Proven::Link), false) => "valid, apart from its code, which was not checked".to_owned(),
-        (Err(error), false) => format!("not valid: {}: {error}", error.code()),
+        (Err(error), false) => format!("not valid: {}: {error}", error.reason()),
         (Ok(Proven::All), true) => json!({ "valid": true }).to_string(),
         (Ok(Proven::Link), true) => json!({ "valid": true, "code_checked": false }).to_string(),
         (Err(error), true) => {
-            json!({ "valid": false, "code": error.code(), "message": error.to_string() }).to_string()
+            json!({ "valid": false, "reason": error.reason(), "message": error.to_string() }).to_string()
         }
     };
     writeln!(output, "{line}").map_err(Error::Output)?;

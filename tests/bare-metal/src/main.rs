@@ -10,10 +10,11 @@ mod probes {
     #[cfg(feature = "allocates")]
     extern crate alloc;
 
-    use core::panic::PanicInfo;
+    use core::{cell::RefCell, panic::PanicInfo};
     use mailroom_verifier_core::{
-        Action, ConsumedId, Expected, Grant, KeyRing, Moment, Secret, SharedKey, SignedToken, Signer,
-        UntrustedToken, VerifiedLink, VerifiedToken, VerifyError, VerifyingKey,
+        Action, ConsumedId, Expected, Grant, Guard, KeyRing, MemoryCache, Moment, Owner, RedeemError, Secret,
+        SharedKey, SignedToken, Signer, Slot, UntrustedToken, Unusable, VerifiedLink, VerifiedToken,
+        VerifyError, VerifyingKey,
     };
 
     #[used]
@@ -37,9 +38,18 @@ mod probes {
     ) -> Result<VerifiedLink<'r>, VerifyError> =
         |token, ring, action, moment| UntrustedToken::parse(token)?.verify_link(ring, action, moment);
 
+    type Store<'a> = RefCell<MemoryCache<&'a mut [Slot]>>;
+
     #[used]
-    static EXPECTED_TAG: fn(&UntrustedToken, &SharedKey, Expected<'_>) -> Result<[u8; 32], VerifyError> =
-        UntrustedToken::expected_tag;
+    static REDEEM: fn(
+        &Guard<&[VerifyingKey], Store<'_>>,
+        &[u8],
+        Expected<'_>,
+        Moment,
+        Owner,
+    ) -> Result<(), RedeemError<Unusable, ()>> = |guard, token, expected, moment, owner| {
+        guard.redeem_with(token, expected, moment, owner, |_, _| Ok(true), |_| Ok(()))
+    };
 
     #[used]
     static LOAD_KEY: fn(&[u8]) -> Option<VerifyingKey> = |text| VerifyingKey::parse(text).ok();

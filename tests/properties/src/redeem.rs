@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use arbitrary::{Arbitrary, Unstructured};
 use mailroom_verifier_core::{
     Action, Attempt, Code, ConsumedId, Consumption, Expected, Expiry, Full, Guard, KeyRing, MemoryCache,
-    Moment, Owner, RedeemError, Secret, Slot, Unusable, VerifiedLink, VerifyError, VerifyingKey,
+    Moment, Owner, RedeemError, Secret, Slot, Unusable, VerifiedLink, VerifiedToken, VerifyError,
+    VerifyingKey,
 };
 
 use crate::oracle;
@@ -50,6 +51,12 @@ struct Scene {
     events: Vec<Event>,
 }
 
+impl Scene {
+    fn max_code_attempts(&self) -> u32 {
+        u32::from(self.max_code_attempts) % 100 + 1
+    }
+}
+
 #[derive(Arbitrary, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one question that a fuzzer decides")]
 struct Event {
@@ -60,7 +67,7 @@ struct Event {
     typed: Typed,
     now: Clock,
     compares_code: bool,
-    effect_fails: bool,
+    callback_fails: bool,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -106,7 +113,8 @@ pub fn redeem(data: &[u8]) {
     scene.events.truncate(64);
     let capacity = usize::from(scene.capacity % 6);
     let store = RefCell::new(MemoryCache::new(vec![Slot::EMPTY; capacity]));
-    let guard = Guard::new(RING.clone(), &store).max_code_attempts(scene.max_code_attempts.into());
+    let guard = Guard::new(RING.clone(), &store);
+    let guard = guard.max_code_attempts(scene.max_code_attempts()).expect("it is from 1 to 100");
     let guard = match scene.remember_v1_for {
         Some(seconds) => guard.remember_v1_for(seconds.into()),
         None => guard,
@@ -126,24 +134,25 @@ pub fn redeem(data: &[u8]) {
         let moment = Moment::at(now).tolerating(scene.tolerance.into());
 
         let mut ran = false;
-        let effect = |_: &_| {
+        let callback = |token: &VerifiedToken| {
             ran = true;
-            if event.effect_fails { Err(()) } else { Ok(()) }
+            assert_eq!(token.code_is_proven(), event.expects_recovery);
+            if event.callback_fails { Err(()) } else { Ok(()) }
         };
         let verdict = if event.compares_code {
-            guard.redeem_with(token, expected, moment, owner, compare, effect)
+            guard.redeem_with(token, expected, moment, owner, compare, callback)
         } else {
-            guard.redeem(token, expected, moment, owner, effect)
+            guard.redeem(token, expected, moment, owner, callback)
         };
         assert_eq!(verdict, judge(&mut model, &scene, event, owner, moment), "{event:?} at {now}");
-        assert_eq!(ran, matches!(verdict, Ok(()) | Err(RedeemError::Effect(()))), "{event:?} at {now}");
+        assert_eq!(ran, matches!(verdict, Ok(()) | Err(RedeemError::Callback(()))), "{event:?} at {now}");
         assert_eq!(usize::try_from(store.borrow().len()), Ok(model.len()));
 
         effects[row] += u32::from(verdict.is_ok());
         verdicts[row] += u32::from(tells_about_the_code(event, verdict));
     }
     for (row, count) in verdicts.into_iter().enumerate() {
-        assert!(count <= u32::from(scene.max_code_attempts), "{count} codes of row {row} got a verdict");
+        assert!(count <= scene.max_code_attempts(), "{count} codes of row {row} got a verdict");
     }
     // Remembering v1 is limited by what the caller says, and a row may be sent in v1, too.
     if scene.remember_v1_for.is_none() {
@@ -152,7 +161,7 @@ pub fn redeem(data: &[u8]) {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the guard's comparison may fail")]
-fn compare(_: &VerifiedLink<'_>, code: &Code) -> Result<bool, RedeemError<Unusable, ()>> {
+fn compare(_: &VerifiedLink<'_>, code: &Code) -> Result<bool, ()> {
     Ok(code.as_bytes() == CODE)
 }
 
@@ -174,7 +183,7 @@ impl Typed {
 /// Whether who redeems a recovery learns from the verdict if the code was right.
 fn tells_about_the_code(event: &Event, verdict: Verdict) -> bool {
     let told = match verdict {
-        Ok(()) | Err(RedeemError::Used | RedeemError::Effect(())) => true,
+        Ok(()) | Err(RedeemError::Used | RedeemError::Callback(())) => true,
         Err(error) => error == RedeemError::Token(VerifyError::CodeMismatch),
     };
     event.expects_recovery && told
@@ -225,7 +234,7 @@ fn judge(store: &mut Model, scene: &Scene, event: &Event, owner: Owner, moment: 
         }
         match store.attempt(id, owner, until, now).map_err(full)? {
             Attempt::TooLate => return Err(RedeemError::TooLate),
-            Attempt::Number(number) if number <= scene.max_code_attempts.into() => {}
+            Attempt::Number(number) if number <= scene.max_code_attempts() => {}
             Attempt::Number(_) | Attempt::TooMany => return Err(RedeemError::TooManyAttempts),
         }
         if matches!(event.typed, Typed::Wrong) {
@@ -239,9 +248,9 @@ fn judge(store: &mut Model, scene: &Scene, event: &Event, owner: Owner, moment: 
         Consumption::AlreadyUsed => return Err(RedeemError::Used),
         Consumption::FirstUse => {}
     }
-    if event.effect_fails {
+    if event.callback_fails {
         store.release(id, owner, until, now).map_err(full)?;
-        return Err(RedeemError::Effect(()));
+        return Err(RedeemError::Callback(()));
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ fn assert_fields_agree(text: &[u8]) {
     let (parsed, fields) = (UntrustedToken::parse(text), oracle::parse(text));
     let (Ok(parsed), Some(fields)) = (&parsed, &fields) else {
         assert!(fields.is_none(), "refused: {parsed:?}");
-        assert_eq!(parsed.map(|_| ()).map_err(VerifyError::code), Err("ERR_TOKEN_MALFORMED"));
+        assert_eq!(parsed.map(|_| ()).map_err(VerifyError::reason), Err("ERR_TOKEN_MALFORMED"));
         return;
     };
     let Fields { version, header, secret, tag, .. } = fields;
@@ -69,7 +69,7 @@ pub(crate) fn assert_verdicts_agree(
         token.verify(ring, expected, moment)
     });
     let verdict = oracle::verify(text, keys, question);
-    let found = verified.as_ref().map(plain).map_err(|error| error.code());
+    let found = verified.as_ref().map(plain).map_err(|error| error.reason());
     assert_eq!(found, verdict, "{}", String::from_utf8_lossy(text));
 
     let Ok(token) = &parsed else { return };
@@ -78,7 +78,7 @@ pub(crate) fn assert_verdicts_agree(
     let fields = oracle::parse(text).expect("the verifier parsed it");
     let expected = oracle::verify_link(&fields, keys, question);
     let expected = expected.map(|(_, header)| (header.action, header.expires_at));
-    assert_eq!(found.map_err(|error| error.code()), expected, "{}", String::from_utf8_lossy(text));
+    assert_eq!(found.map_err(|error| error.reason()), expected, "{}", String::from_utf8_lossy(text));
 }
 
 fn plain(token: &VerifiedToken) -> Verdict {

@@ -17,8 +17,10 @@ function verifier(args, { key = activation.key, env, ...options } = {}) {
   return run(PROGRAM, args, { ...options, env: { MAILROOM_SECRET_KEY: key, ...env } });
 }
 
+/** The signature of a token of v1, as it may be written. */
 function signature(token) {
-  return Buffer.from(token, "base64url").toString("hex", 32);
+  const tag = Buffer.from(token, "base64url").subarray(32);
+  return ["hex", "base64", "base64url"].map((encoding) => tag.toString(encoding));
 }
 
 /** A link of the activation's key whose token begins with `start`. */
@@ -45,23 +47,34 @@ test("a genuine link is shown in its parts, and the status is 0", async () => {
   for (const { token, code, action, key, secret } of genuine) {
     const args = [token, "--action", action, ...(code === null ? [] : ["--code", code])];
     const { status, stdout, stderr } = await verifier(args, { key });
-    const tag = signature(token);
     assert.equal(stderr, "");
-    assert.equal(
-      stdout,
-      `secret      ${secret}\nsignature   ${tag}\nrecomputed  ${tag}\nverdict     valid\n`,
-    );
+    assert.equal(stdout, `secret      ${secret}\nsignature   matches\nverdict     valid\n`);
     assert.equal(status, 0);
   }
 });
 
-test("a forged link is shown beside the signature that it should have, and the status is 1", async () => {
+test("a forged link differs in its signature, and the status is 1", async () => {
   const forged = `${activation.token.slice(0, 50)}AAAA${activation.token.slice(54)}`;
   const { status, stdout } = await verifier([forged, "--action=activate"]);
-  assert.ok(stdout.startsWith(`secret      ${activation.secret}\nsignature   ${signature(forged)}\n`));
-  assert.match(stdout, new RegExp(`^recomputed  ${signature(activation.token)}$`, "m"));
+  assert.ok(stdout.startsWith(`secret      ${activation.secret}\nsignature   differs\n`));
   assert.match(stdout, /^verdict {5}not valid: ERR_TOKEN_SIGNATURE: /m);
   assert.equal(status, 1);
+});
+
+test("no report holds a signature that is valid, whatever was asked", async () => {
+  for (const { token, code, action, key } of genuine) {
+    const forged = `${token.slice(0, 50)}AAAA${token.slice(54)}`;
+    const asked = ["--action", action, ...(code === null ? [] : ["--code", code])];
+    for (const [given, options] of [
+      [[token, ...asked], { key }],
+      [[forged, ...asked], { key }],
+      [[token, ...asked], { key: OTHER_KEY }],
+      [[token, "--action", action === "activate" ? "recover" : "activate"], { key }],
+    ]) {
+      const { stdout, stderr } = await verifier(given, options);
+      for (const spelt of signature(token)) assert.ok(!(stdout + stderr).includes(spelt), stdout);
+    }
+  }
 });
 
 test("a link of another action, another key or another code is not valid", async () => {
@@ -88,7 +101,7 @@ test("a code that is missing, malformed or uncheckable is named", async () => {
     const args = [link.token, "--action", link.action, ...code];
     const { status, stdout } = await verifier(args, { key: link.key });
     assert.match(stdout, new RegExp(`^verdict     not valid: ${error}: `, "m"));
-    assert.doesNotMatch(stdout, /recomputed/);
+    assert.doesNotMatch(stdout, /^signature/m);
     assert.equal(status, 1);
   }
 });
@@ -171,7 +184,7 @@ test("every key of a file is tried, and which one fits is said", async () => {
   }
   const forged = [`A${activation.token.slice(1)}`, ...args.slice(1), "--key-file", keys];
   const { status, stdout } = await verifier(forged);
-  assert.match(stdout, /^recomputed {2}[0-9a-f]{64}\nverdict {5}not valid/m);
+  assert.match(stdout, /^signature {3}differs\nverdict {5}not valid/m);
   assert.equal(status, 1);
 });
 

@@ -3,8 +3,8 @@ import { UsageError } from "./usage_error.js";
 
 export const HELP = `Usage: mailroom-verifier TOKEN --action activate|recover [--code 01234] [--key-file FILE]
 
-Shows what a token consists of and whether it is genuine: its secret, its
-signature, and the signature that it should have, in hexadecimal.
+Shows what a token consists of and whether it is genuine: its secret, in
+hexadecimal, and whether its signature matches the one that it should have.
 
   TOKEN            the token; - reads tokens from standard input, one a line,
                    each with its code after a space if it has one

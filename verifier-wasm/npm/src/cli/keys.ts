@@ -5,12 +5,6 @@ import { UsageError } from "./usage_error.js";
 /** Longer files are refused: a thousand keys fit. */
 const LONGEST_FILE = 65_536;
 
-/** A key as the module takes it, and as it is. */
-export interface LoadedKey {
-  readonly prepared: PreparedKey;
-  readonly bytes: Uint8Array;
-}
-
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The keys of the file, if one is named, else that of the environment. */
@@ -18,7 +12,7 @@ export function loadKeys(
   engine: Engine,
   file: string | undefined,
   environment: Environment,
-): readonly LoadedKey[] {
+): readonly PreparedKey[] {
   const { MAILROOM_SECRET_KEY: secretKey, MAILROOM_KEY_FILE: keyFile } = environment;
   if (file !== undefined) return loadFile(engine, file);
   if (secretKey && keyFile)
@@ -30,7 +24,7 @@ export function loadKeys(
   );
 }
 
-function loadFile(engine: Engine, file: string): readonly LoadedKey[] {
+function loadFile(engine: Engine, file: string): readonly PreparedKey[] {
   const keys = read(file)
     .split("\n")
     .map((line, index) => ({ text: line.trim(), what: `line ${index + 1} of the key file` }))
@@ -42,10 +36,10 @@ function loadFile(engine: Engine, file: string): readonly LoadedKey[] {
   return keys;
 }
 
-function prepare(engine: Engine, text: string, what: string): LoadedKey {
+function prepare(engine: Engine, text: string, what: string): PreparedKey {
   const prepared = engine.prepare(text);
   if (!prepared) throw new UsageError(`${what} is no key: a shared key is 64 hexadecimal characters`);
-  return { prepared, bytes: Buffer.from(text, "hex") };
+  return prepared;
 }
 
 /** Reads no more than a key file can have, whatever the name stands for. */

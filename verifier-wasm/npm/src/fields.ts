@@ -17,7 +17,7 @@ const SECRET = 32;
 /** Takes a well-formed token apart; nothing of it is proven by that. */
 export function fieldsOf(token: string): Fields {
   const version = versionOf(token);
-  const bytes = decode(token);
+  const bytes = decode(token, 0, (token.length * 3) >> 2);
   const start = version === 1 ? 0 : HEADER;
   const end = start + SECRET;
   const header = new DataView(bytes.buffer);
@@ -31,7 +31,31 @@ export function fieldsOf(token: string): Fields {
   };
 }
 
-function decode(token: string): Bytes {
-  const base64 = token.replaceAll("-", "+").replaceAll("_", "/");
-  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+/** The 32 bytes by which the database finds the row of a well-formed token. */
+export function secretOf(token: string): Bytes {
+  // The header of 14 bytes ends inside of four characters.
+  return versionOf(token) === 1 ? decode(token, 0, SECRET) : decode(token, 12, SECRET + 2).slice(2);
+}
+
+/**
+ * Some bytes of a token, from the start of four characters on. Not by `atob`, which takes forty times as long in Node: every
+ * redemption reads a secret.
+ */
+function decode(token: string, start: number, length: number): Bytes {
+  const bytes = new Uint8Array(length);
+  let buffer = 0;
+  let next = 0;
+  for (let at = (start / 3) * 4; next < length; at++) {
+    buffer = (buffer << 6) | bits(token.charCodeAt(at));
+    // Every character but the first of four completes a byte.
+    if (at & 3) bytes[next++] = buffer >> (6 - 2 * (at & 3));
+  }
+  return bytes;
+}
+
+/** The six bits that a character of base64url stands for. */
+function bits(character: number): number {
+  if (character > 96) return character - 71;
+  if (character > 64) return character === 95 ? 63 : character - 65;
+  return character === 45 ? 62 : character + 4;
 }

@@ -1,6 +1,6 @@
 // A button was pressed: the guard lets a link through once, and the origin, whose database is the authority, uses it.
 
-import { createGuard, decodeUnverified, type Guard } from "mailroom-verifier";
+import { createGuard, decodeUnverified, type Guard, type TriedRedemption } from "mailroom-verifier";
 import {
   CodeMalformedError,
   CodeRequiredError,
@@ -122,8 +122,10 @@ async function redeemJudged(
   action: Action,
   code: string | undefined,
 ): Promise<Outcome> {
+  // The type forbids an activation's code, which a visitor may send all the same: the guard refuses it.
+  const expected = { action, code } as TriedRedemption;
   try {
-    const redeemed = await guard.tryRedeem(token, { action, code }, async ({ secret }) => {
+    const redeemed = await guard.tryRedeem(token, expected, async ({ secret }) => {
       const reason = await reasonOf(env, secret, action, code);
       if (GIVEN_BACK.includes(reason)) throw new GiveBack(reason);
       return reason;

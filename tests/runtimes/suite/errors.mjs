@@ -35,7 +35,7 @@ export function* errors(subject) {
     ERR_CODE_UNCHECKABLE: () => verifier.verifyWithUncountedCode(activation.token, { action: "activate", code }),
     ERR_CODE_REQUIRED: () => verifier.verify(recovery.token, { action: "recover" }),
     ERR_CODE_MALFORMED: () => verifier.verifyWithUncountedCode(recovery.token, { action: "recover", code: "1234" }),
-    ERR_INVALID_ARGUMENT: () => verifier.verify(undefined, { action: "activate" }),
+    ERR_INVALID_ARGUMENT: () => verifier.verify(activation.token, { action: "activation" }),
   };
   const classes = Object.entries(subject.errors).filter(([, value]) => typeof value === "function");
 
@@ -55,6 +55,20 @@ export function* errors(subject) {
       () => discreet(refusal(subject, expected, "refused", action), [activation, recovery]),
     ];
   }
+
+  const visitors = new Set(REASONS.slice(0, 9).concat("ERR_TOKEN_USED", "ERR_TOO_MANY_ATTEMPTS"));
+  yield [
+    "every error says whose fault it is, as its class does",
+    () => {
+      for (const [name, Type] of classes.filter(([, type]) => type.reason !== undefined)) {
+        const kind = visitors.has(Type.reason) ? "visitor" : "operator";
+        const error = new Type("message");
+        same(error.kind, kind, name);
+        same(Type.kind, kind, `the class ${name}`);
+        same(JSON.stringify(error), JSON.stringify({ reason: Type.reason, kind }), `${name} as JSON`);
+      }
+    },
+  ];
 
   yield [
     "every reason has one class, which says it",

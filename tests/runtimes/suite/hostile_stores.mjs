@@ -214,14 +214,16 @@ export function* hostileStores(subject) {
     yield [
       `${what} given to redeem`,
       async () => {
+        await rejection(subject, "ERR_TOKEN_MALFORMED", "as a token", () => redeem(value, activate));
+        same((await tryRedeem(value, activate)).reason, "ERR_TOKEN_MALFORMED", "as a token");
+        if (value !== undefined) {
+          const expected = { action: "recover", code: value };
+          await rejection(subject, "ERR_CODE_MALFORMED", "as a code", () => redeem(recovery.token, expected));
+          same((await tryRedeem(recovery.token, expected)).reason, "ERR_CODE_MALFORMED", "as a code");
+        }
         for (const call of [redeem, tryRedeem]) {
-          await rejection(subject, ARGUMENT, "as a token", () => call(value, activate));
           await rejection(subject, ARGUMENT, "as options", () => call(activation.token, value));
           await rejection(subject, ARGUMENT, "as an action", () => call(activation.token, { action: value }));
-          if (value !== undefined) {
-            const expected = { action: "recover", code: value };
-            await rejection(subject, ARGUMENT, "as a code", () => call(recovery.token, expected));
-          }
           if (value !== undefined && typeof value !== "function") {
             await rejection(subject, ARGUMENT, "as a callback", () => call(activation.token, activate, value));
           }

@@ -6,7 +6,9 @@ import { v2, v3 } from "./formats.mjs";
 import { guard } from "./guard.mjs";
 import { hostileStores } from "./hostile_stores.mjs";
 import { links, publicKeys } from "./links.mjs";
+import { inherited } from "./inherited.mjs";
 import { realm } from "./realm.mjs";
+import { refusals } from "./refusals.mjs";
 import { ring } from "./ring.mjs";
 import { slim } from "./slim.mjs";
 import { strictness } from "./strictness.mjs";
@@ -26,6 +28,8 @@ const TOPICS = {
   ring,
   realm,
   errors,
+  refusals,
+  inherited,
   slim,
   window: browserWindow,
   guard,

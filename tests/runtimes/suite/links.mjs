@@ -137,6 +137,55 @@ export function* links(subject) {
   ];
 
   yield [
+    "a link that has expired when its code comes is refused, and the token says when it was judged",
+    () => {
+      for (const clockTolerance of [0, 60]) {
+        for (const { token, code, action, expiresAt, now } of [activation, recovery]) {
+          let time = now;
+          const verifier = createVerifier({ keys, clock: () => time, clockTolerance, ...options });
+          const link = verifier.verifyLink(token, { action });
+          time = expiresAt + clockTolerance - 1;
+          same(link.withUncountedCode(code).verifiedAt, time, "verifiedAt");
+          same(link.verifiedAt, now, "verifiedAt of the link");
+          time += 1;
+          same(link.tryWithUncountedCode(code).reason, "ERR_TOKEN_EXPIRED", action);
+          refusal(subject, "ERR_TOKEN_EXPIRED", action, () => link.withUncountedCode(code));
+          const wrong = code === undefined ? "01234" : undefined;
+          same(link.tryWithUncountedCode(wrong).reason, "ERR_TOKEN_EXPIRED", `${action}, with a code that is wrong`);
+        }
+      }
+    },
+  ];
+  const numbers = [-2, -1, 0, 1, 4, 5, 6, 48_151, 2 ** 31, 2 ** 32 - 2].map((number) => [String(number), number]);
+  for (const [what, value] of [...numbers, ...notStrings(recovery.code)].filter(([, value]) => value !== undefined)) {
+    yield [
+      `${what} typed as the code of a link`,
+      () => {
+        const verifier = createVerifier({ keys, clock: () => recovery.now, ...options });
+        const link = verifier.verifyLink(recovery.token, { action: "recover" });
+        refusal(subject, "ERR_CODE_MALFORMED", what, () => link.withUncountedCode(value));
+        same(link.tryWithUncountedCode(value).reason, "ERR_CODE_MALFORMED", what);
+        const of = verifier.verifyLink(activation.token, activate);
+        refusal(subject, "ERR_CODE_UNCHECKABLE", what, () => of.withUncountedCode(value));
+        same(of.tryWithUncountedCode(value).reason, "ERR_CODE_UNCHECKABLE", what);
+        same(link.withUncountedCode(recovery.code).codeIsProven, true, "the right code afterwards");
+      },
+    ];
+  }
+  yield [
+    "a code given where none is compared is answered by the way that counts the tries",
+    () => {
+      const verifier = createVerifier({ keys, clock: () => recovery.now, ...options });
+      for (const call of [verifier.verify, verifier.tryVerify, verifier.verifyLink, verifier.tryVerifyLink]) {
+        const error = refusal(subject, ARGUMENT, "a code", () =>
+          call(recovery.token, { action: "recover", code: "01234" }),
+        );
+        holds(error.message.includes("guard.redeem"), error.message);
+      }
+    },
+  ];
+
+  yield [
     "decodeUnverified shows what a v2 token claims",
     () => {
       const claimed = decodeUnverified(recovery.token);

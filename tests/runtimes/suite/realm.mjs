@@ -31,7 +31,7 @@ export function* realm(subject) {
     () => {
       const verifier = createVerifier({ keys: activation.key, ...options });
       const token = new otherRealm.String(activation.token);
-      refusal(subject, "ERR_INVALID_ARGUMENT", "an object", () => verifier.verify(token, foreign));
+      refusal(subject, "ERR_TOKEN_MALFORMED", "an object", () => verifier.verify(token, foreign));
     },
   ];
 }

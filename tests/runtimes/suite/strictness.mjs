@@ -46,15 +46,15 @@ export function* strictness(subject) {
     yield [
       `a token that is ${what}`,
       () => {
-        refused(ARGUMENT, "as a token", value, activate);
-        refused(ARGUMENT, "as the token of a recovery", value, recover);
-        refusal(subject, ARGUMENT, "decodeUnverified", () => decodeUnverified(value));
+        refused("ERR_TOKEN_MALFORMED", "as a token", value, activate);
+        refused("ERR_TOKEN_MALFORMED", "as the token of a recovery", value, recover);
+        refusal(subject, "ERR_TOKEN_MALFORMED", "decodeUnverified", () => decodeUnverified(value));
       },
     ];
     if (value !== undefined) {
       yield [
         `a code that is ${what}`,
-        () => refused(ARGUMENT, "as a code", recovery.token, { action: "recover", code: value }),
+        () => refused("ERR_CODE_MALFORMED", "as a code", recovery.token, { action: "recover", code: value }),
       ];
     }
     yield [`an action that is ${what}`, () => refused(ARGUMENT, "as an action", activation.token, { action: value })];
@@ -176,7 +176,7 @@ export function* strictness(subject) {
     () => {
       refusal(subject, ARGUMENT, "verify()", () => verifier.verify());
       refusal(subject, ARGUMENT, "tryVerify()", () => verifier.tryVerify());
-      refusal(subject, ARGUMENT, "decodeUnverified()", () => decodeUnverified());
+      refusal(subject, "ERR_TOKEN_MALFORMED", "decodeUnverified()", () => decodeUnverified());
       refusal(subject, ARGUMENT, "verify(token)", () => verifier.verify(activation.token));
       stillWorks();
     },

@@ -1,4 +1,4 @@
-import { Denied, denied, type RefusedRedemption } from "./denial.js";
+import { denied, deniedBy, type RefusedRedemption } from "./denial.js";
 import { described } from "./described.js";
 import { InvalidArgumentError, StoreFullError, StoreUnavailableError, TokenExpiredError } from "./errors.js";
 import { readMethod } from "./options.js";
@@ -139,7 +139,7 @@ function failed(error: unknown): RefusedRedemption {
       error instanceof StoreFullError ||
       error instanceof StoreUnavailableError ||
       error instanceof TokenExpiredError;
-    if (ours) return new Denied(error.reason, () => error);
+    if (ours) return deniedBy(error);
   } catch {
     // A proxy that throws when it is asked what it is.
   }

@@ -5,19 +5,31 @@
  * @module
  */
 
+/**
+ * Whose fault an error is. `"visitor"`: of whoever sent the token or the code, who is told that the link is not valid.
+ * `"operator"`: of the program, its keys or its store; the link may be good, so tell the visitor to try again later.
+ */
+export type ErrorKind = "visitor" | "operator";
+
 /** A class of errors. */
 interface Reasoned {
   readonly reason: string;
+  readonly kind: ErrorKind;
 }
 
 /** The base of all errors of this package. */
 export abstract class VerifierError extends Error {
+  static readonly kind: ErrorKind = "operator";
   /** Tells the failures apart; never changes between versions. */
   readonly reason: string;
+  /** Whose fault it is. */
+  readonly kind: ErrorKind;
 
   constructor(message: string, options?: { readonly cause?: unknown }) {
     super(message, options);
-    this.reason = (new.target as unknown as Reasoned).reason;
+    const { reason, kind } = new.target as unknown as Reasoned;
+    this.reason = reason;
+    this.kind = kind;
   }
 
   // On the prototype, so that stack traces begin with it, and made of the reason, which minified programs keep.
@@ -41,6 +53,8 @@ export type VerificationReason =
 
 /** The token, or the code typed beside it, is not good for what was expected. The visitor's fault, not the program's. */
 export abstract class VerificationError extends VerifierError {
+  static override readonly kind = "visitor";
+  declare readonly kind: "visitor";
   declare readonly reason: VerificationReason;
 }
 
@@ -119,12 +133,14 @@ export abstract class RedemptionError extends VerifierError {
 
 /** The token was used before. */
 export class TokenUsedError extends RedemptionError {
+  static override readonly kind = "visitor";
   static readonly reason = "ERR_TOKEN_USED";
   declare readonly reason: typeof TokenUsedError.reason;
 }
 
 /** More codes were tried on this link than are allowed. Whether this one was right is not said. */
 export class TooManyAttemptsError extends RedemptionError {
+  static override readonly kind = "visitor";
   static readonly reason = "ERR_TOO_MANY_ATTEMPTS";
   declare readonly reason: typeof TooManyAttemptsError.reason;
 }
@@ -151,8 +167,8 @@ export class GuardUnsupportedError extends RedemptionError {
 }
 
 /**
- * A call that the program should not have made: a token or a code that is no string, an unknown action, a missing or
- * misspelt option. Where reading an argument threw, `cause` is what was thrown.
+ * A call that the program should not have made: an unknown action, a missing or misspelt option. Where reading an argument
+ * threw, `cause` is what was thrown.
  */
 export class InvalidArgumentError extends VerifierError {
   static readonly reason = "ERR_INVALID_ARGUMENT";
@@ -165,7 +181,7 @@ export class KeyInvalidError extends VerifierError {
   declare readonly reason: typeof KeyInvalidError.reason;
 }
 
-/** A shared key was given in a browser window, where whoever can read the page could forge links with it. */
+/** A shared key was given in a browser, in a page or a worker, where whoever opens the page could forge links with it. */
 export class SecretInBrowserError extends VerifierError {
   static readonly reason = "ERR_SECRET_IN_BROWSER";
   declare readonly reason: typeof SecretInBrowserError.reason;

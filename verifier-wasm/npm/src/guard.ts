@@ -9,7 +9,7 @@ import {
 } from "./errors.js";
 import { type GuardOptions, readGuardOptions } from "./guard_options.js";
 import type { VerifiedLink } from "./link.js";
-import { demandAction, demandCode, demandString, OF_REDEMPTION, readExpectation } from "./options.js";
+import { codeOf, demandAction, OF_REDEMPTION, readExpectation, textOf } from "./options.js";
 import { MAX_CLOCK_TOLERANCE, readTime } from "./seconds.js";
 import {
   CODE_MALFORMED,
@@ -20,7 +20,7 @@ import {
   refused,
 } from "./status.js";
 import type { VerifiedToken } from "./token.js";
-import type { Action, Verification } from "./types.js";
+import type { Action, ExpectedActivation, ExpectedRecovery, TriedRecovery, Verification } from "./types.js";
 
 /** By how many seconds the clocks of those who share a store may differ. */
 const CLOCK_MARGIN = 300;
@@ -34,10 +34,13 @@ const REMEMBERED_AFTER = MAX_CLOCK_TOLERANCE + CLOCK_MARGIN;
 const OWNER_LENGTH = 16;
 
 /** What {@link Guard.redeem} is asked for. Options of other names are refused. */
-export interface Redemption {
-  readonly action: Action;
-  /** The five digits that the person typed, as they came; of an activation there is none. */
-  readonly code?: string | undefined;
+export type Redemption = RedeemedActivation | ExpectedRecovery;
+
+/** What {@link Guard.tryRedeem} is asked for, with whatever the visitor sent as a code. */
+export type TriedRedemption = RedeemedActivation | TriedRecovery;
+
+/** An activation that is redeemed. It has no code. */
+export interface RedeemedActivation extends ExpectedActivation {
   /**
    * When the token's row expires, in seconds since the Unix epoch, from whoever knows: a v1 activation carries no expiry.
    * Tokens of other versions prove their own, and this is not looked at.
@@ -85,11 +88,18 @@ export interface Guard {
     callback: (token: VerifiedToken) => Result | PromiseLike<Result>,
   ): Promise<Result>;
 
-  /** As {@link redeem} without an exception for a token that is refused; what the callback throws is thrown. */
-  tryRedeem(token: string, expected: Redemption): Promise<Redeemed<undefined>>;
+  /**
+   * The same without an exception for whatever the visitor sent as a token and a code: what is no string is a malformed
+   * one. What the callback throws is thrown.
+   *
+   * @example
+   * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
+   * if (!redeemed.ok) return new Response(redeemed.reason, { status: redeemed.kind === "visitor" ? 403 : 503 });
+   */
+  tryRedeem(token: unknown, expected: TriedRedemption): Promise<Redeemed<undefined>>;
   tryRedeem<Result>(
-    token: string,
-    expected: Redemption,
+    token: unknown,
+    expected: TriedRedemption,
     callback: (token: VerifiedToken) => Result | PromiseLike<Result>,
   ): Promise<Redeemed<Result>>;
 }
@@ -213,15 +223,13 @@ export function makeGuard(given: GuardOptions): Guard {
   > {
     const { action, code, expiresAt } = readExpectation(expected, OF_REDEMPTION);
     demandAction(action);
-    demandString(token);
-    demandCode(code);
     const until = expiresAt === undefined ? undefined : readTime(expiresAt, "the option expiresAt");
     if (callback !== undefined && typeof callback !== "function") {
       throw new InvalidArgumentError("the callback is a function");
     }
 
     // Where an answer is there at once, nothing waits for it.
-    const judged = judge(token, action, code, until);
+    const judged = judge(textOf(token), action, codeOf(code), until);
     const genuine = judged instanceof Promise ? await judged : judged;
     if (!genuine.ok) return genuine;
     const { rememberUntil, owner } = genuine;
@@ -248,7 +256,7 @@ export function makeGuard(given: GuardOptions): Guard {
       if (!redeemed.ok) throw redeemed.error;
       return (callback === undefined ? redeemed.token : redeemed.result) as never;
     },
-    tryRedeem(token: string, expected: Redemption, callback?: unknown): Promise<never> {
+    tryRedeem(token: unknown, expected: TriedRedemption, callback?: unknown): Promise<never> {
       return redeem(token, expected, callback) as Promise<never>;
     },
   });

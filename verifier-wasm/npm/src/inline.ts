@@ -16,7 +16,7 @@ import { makeVerifier, type Verifier } from "./verifier.js";
 import { readSharedOptions } from "./verifier_options.js";
 
 export type { RefusedRedemption } from "./denial.js";
-export type { Guard, Redeemed, Redemption } from "./guard.js";
+export type { Guard, Redeemed, RedeemedActivation, Redemption, TriedRedemption } from "./guard.js";
 export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
 export type { VerifiedLink } from "./link.js";
 export type { MemoryStore, MemoryStoreOptions } from "./memory_store.js";
@@ -42,7 +42,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
 /**
  * Shows what a token consists of, without a key and **without any proof**: anybody can make a token that says anything.
  *
- * @throws TokenMalformedError, InvalidArgumentError
+ * @throws TokenMalformedError
  */
 export function decodeUnverified(token: string): UnverifiedToken {
   return decodeToken(started().engine, token);
@@ -55,7 +55,7 @@ export function decodeUnverified(token: string): UnverifiedToken {
  * @throws InvalidArgumentError
  * @example
  * const guard = createGuard({ verifier, store });
- * const token = await guard.redeem(body.get("token"), { action: "activate" });
+ * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
  */
 export function createGuard(options: GuardOptions): Guard {
   return makeGuard(options);

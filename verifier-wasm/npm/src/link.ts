@@ -1,9 +1,10 @@
-import { CODE_REQUIRED, CODE_UNCHECKABLE, OK, refusal, refused } from "./status.js";
+import { codeOf } from "./options.js";
+import { asResult, orThrow } from "./status.js";
 import type { VerifiedToken } from "./token.js";
 import type { Action, Bytes, Verification } from "./types.js";
 
-/** @internal Judges the token of a link together with a code; the number is one of `status.ts`. */
-type CodeJudge = (code: string) => number;
+/** @internal Judges a link together with what was typed as its code; the number is one of `status.ts`. */
+type CodeJudge = (code: string | undefined) => VerifiedToken | number;
 
 /**
  * A link of v2 or v3 whose signature, action and expiry are proven; of its code nothing is.
@@ -65,23 +66,19 @@ export class VerifiedLink {
    * Compares the code that was typed beside this link **without counting the tries**: whoever may ask often enough finds
    * each of the 100,000 codes. Count them yourself before you ask, or use `guard.redeem`, which does.
    *
-   * @throws VerificationError when the code is not good, or nothing that was signed covers one
+   * The clock is read again: a link that has expired since it was verified is refused.
+   *
+   * @throws VerificationError when the code is not good, nothing that was signed covers one, or the link has expired
    */
   withUncountedCode(code: string | undefined): VerifiedToken {
-    const status = this.#status(code);
-    if (status !== OK) throw refusal(status);
-    return this.#token;
+    return orThrow(this.#judge(codeOf(code)));
   }
 
-  /** The same, **without counting the tries** either, and without an exception for a code that is not good. */
-  tryWithUncountedCode(code: string | undefined): Verification {
-    const status = this.#status(code);
-    return status === OK ? { ok: true, token: this.#token } : refused(status);
-  }
-
-  #status(code: string | undefined): number {
-    const covered = this.#token.codeIsProven;
-    if (code === undefined) return covered ? CODE_REQUIRED : OK;
-    return covered ? this.#judge(code) : CODE_UNCHECKABLE;
+  /**
+   * The same, **without counting the tries** either, and without an exception for whatever the visitor sent as a code: what
+   * is no string is a malformed one.
+   */
+  tryWithUncountedCode(code: unknown): Verification {
+    return asResult(this.#judge(codeOf(code)));
   }
 }

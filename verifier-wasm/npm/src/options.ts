@@ -2,8 +2,9 @@ import { InvalidArgumentError } from "./errors.js";
 import type { Action } from "./types.js";
 
 /**
- * Reads properties of a caller's object, each once and in this order. Names that are not among them are refused: a
- * misspelt option must not be ignored.
+ * Reads own properties of a caller's object, each once and in this order: what a prototype has is no option, since some
+ * programs let strangers write to that of all objects. Names that are not among them are refused: a misspelt option must
+ * not be ignored.
  */
 export function readOptions<const Names extends readonly string[]>(
   options: unknown,
@@ -13,8 +14,11 @@ export function readOptions<const Names extends readonly string[]>(
   const values: unknown[] = [];
   let stray: string | undefined;
   try {
-    for (const name of known) values.push((options as Readonly<Record<string, unknown>>)[name]);
-    for (const name in options) if (!known.includes(name) && Object.hasOwn(options, name)) stray = name;
+    const given = Object.keys(options);
+    for (const name of known) {
+      values.push(given.includes(name) ? (options as Readonly<Record<string, unknown>>)[name] : undefined);
+    }
+    stray = given.find((name) => !known.includes(name));
   } catch (cause) {
     throw unreadable(cause);
   }
@@ -43,12 +47,11 @@ export function readExpectation(options: unknown, known: typeof OF_TOKEN): Given
   let stray: string | undefined;
   try {
     const given = options as GivenExpectation;
-    action = given.action;
-    if (known !== OF_LINK) code = given.code;
-    if (known === OF_REDEMPTION) expiresAt = given.expiresAt;
-    for (const name in options) {
-      if (name === "action" || (name === "code" && known !== OF_LINK)) continue;
-      if (!known.includes(name) && Object.hasOwn(options, name)) stray = name;
+    for (const name of Object.keys(options)) {
+      if (name === "action") action = given.action;
+      else if (!known.includes(name)) stray = name;
+      else if (name === "code") code = given.code;
+      else expiresAt = given.expiresAt;
     }
   } catch (cause) {
     throw unreadable(cause);
@@ -82,7 +85,8 @@ export function readMethod(owner: unknown, name: string): ((...given: unknown[])
   } catch (cause) {
     throw unreadable(cause);
   }
-  if (found === undefined) return undefined;
+  // A method may be inherited, but not from the prototype of all objects.
+  if (found === undefined || found === (Object.prototype as Record<string, unknown>)[name]) return undefined;
   if (typeof found !== "function") throw new InvalidArgumentError(`${name} is not a method`);
   return (...given) => Reflect.apply(found, owner, given);
 }
@@ -98,10 +102,15 @@ export function demandAction(action: unknown): asserts action is Action {
   }
 }
 
-export function demandString(token: unknown): asserts token is string {
-  if (typeof token !== "string") throw new InvalidArgumentError("a token is a string");
+/**
+ * What a visitor sent for a token or a code, as text: an address with two of them gives a list, a form without one nothing.
+ * Whatever is no string becomes the empty one, which is neither a token nor a code.
+ */
+export function textOf(sent: unknown): string {
+  return typeof sent === "string" ? sent : "";
 }
 
-export function demandCode(code: unknown): asserts code is string | undefined {
-  if (code !== undefined && typeof code !== "string") throw new InvalidArgumentError("a code is a string");
+/** The same for a code, of which `undefined` says that there is none. */
+export function codeOf(sent: unknown): string | undefined {
+  return sent === undefined ? undefined : textOf(sent);
 }

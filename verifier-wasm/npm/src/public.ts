@@ -15,7 +15,7 @@ import { makeVerifier } from "./verifier.js";
 import { readPublicOptions } from "./verifier_options.js";
 
 export type { RefusedRedemption } from "./denial.js";
-export type { Guard, Redeemed, Redemption } from "./guard.js";
+export type { Guard, Redeemed, RedeemedActivation, Redemption, TriedRedemption } from "./guard.js";
 export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
 export type { VerifiedLink } from "./link.js";
 export type { PublicKey, PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
@@ -24,9 +24,12 @@ export type { TokenStore } from "./token_store.js";
 export type {
   Action,
   CommonOptions,
+  ExpectedActivation,
+  ExpectedRecovery,
   LinkExpectation,
   LinkVerification,
   Refused,
+  TriedRecovery,
   Verification,
   Verified,
   VerifiedLinkResult,
@@ -49,7 +52,7 @@ export function createVerifier(options: PublicVerifierOptions): PublicVerifier {
 /**
  * Shows what a token consists of, without a key and **without any proof**: anybody can make a token that says anything.
  *
- * @throws TokenMalformedError, InvalidArgumentError
+ * @throws TokenMalformedError
  */
 export function decodeUnverified(token: string): UnverifiedToken {
   return decodeToken(started().engine, token);
@@ -62,7 +65,7 @@ export function decodeUnverified(token: string): UnverifiedToken {
  * @throws InvalidArgumentError
  * @example
  * const guard = createGuard({ verifier, store });
- * const token = await guard.redeem(body.get("token"), { action: "activate" });
+ * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
  */
 export function createGuard(options: GuardOptions): Guard {
   return makeGuard(options);

@@ -21,5 +21,5 @@ export interface PublicVerifier extends Pick<Verifier, "verifyLink" | "tryVerify
   verify(token: string, expected: LinkExpectation): VerifiedToken;
 
   /** The same as `tryVerifyLink`, with the result that a guard gives, too. A code beside the token is refused. */
-  tryVerify(token: string, expected: LinkExpectation): Verification;
+  tryVerify(token: unknown, expected: LinkExpectation): Verification;
 }

@@ -18,7 +18,7 @@ import { makeVerifier, type Verifier } from "./verifier.js";
 import { readPublicOptions, readSharedOptions } from "./verifier_options.js";
 
 export type { RefusedRedemption } from "./denial.js";
-export type { Guard, Redeemed, Redemption } from "./guard.js";
+export type { Guard, Redeemed, RedeemedActivation, Redemption, TriedRedemption } from "./guard.js";
 export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
 export type { VerifiedLink } from "./link.js";
 export type { MemoryStore, MemoryStoreOptions } from "./memory_store.js";

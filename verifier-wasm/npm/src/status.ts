@@ -13,7 +13,8 @@ import {
   type VerificationReason,
   WasmUnavailableError,
 } from "./errors.js";
-import type { Refused } from "./types.js";
+import type { VerifiedToken } from "./token.js";
+import type { Refused, Verification } from "./types.js";
 
 /** The call did what it was asked to. */
 export const OK = 0;
@@ -41,16 +42,16 @@ export function isAboutCode(status: number): boolean {
   return status >= CODE_UNCHECKABLE && status <= CODE_MALFORMED;
 }
 
-type Class = ErrorClass<VerificationReason, VerificationError>;
+type Class = ErrorClass<VerificationReason, "visitor", VerificationError>;
 
 /** What the numbers of `verifier-wasm/src/status.rs` mean, from 1 on. */
 const refusals: readonly (readonly [Class, string])[] = [
-  [TokenMalformedError, "a token has 86, 104, 124 or 147 characters"],
+  [TokenMalformedError, "a token is a string of 86, 104, 124 or 147 characters"],
   [TokenMalformedError, "the token is not canonical base64url"],
   [TokenSignatureError, "no key of this ring signed this token for this action and code"],
   [CodeUncheckableError, "nothing that was signed covers a code: leave it out"],
-  [CodeRequiredError, "a recovery needs its code"],
-  [CodeMalformedError, "a code is five digits from 0 to 9"],
+  [CodeRequiredError, "a recovery needs its code, which guard.redeem compares"],
+  [CodeMalformedError, "a code is a string of five digits from 0 to 9"],
   [TokenMalformedError, "a token of this length is of another version"],
   [TokenMalformedError, "a token of this length has another action"],
   [TokenMalformedError, "the token's expiry is after the year 9999"],
@@ -75,4 +76,15 @@ export function refusal(status: number): VerificationError {
 /** The same as a result. */
 export function refused(status: number): Refused {
   return denied(...meaning(status));
+}
+
+/** What was proven, or else the error. */
+export function orThrow<Proven>(verdict: Proven | number): Proven {
+  if (typeof verdict === "number") throw refusal(verdict);
+  return verdict;
+}
+
+/** The same as a result. */
+export function asResult(verdict: VerifiedToken | number): Verification {
+  return typeof verdict === "number" ? refused(verdict) : { ok: true, token: verdict };
 }

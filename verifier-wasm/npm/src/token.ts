@@ -1,6 +1,6 @@
 import type { Engine } from "./engine.js";
-import { fieldsOf } from "./fields.js";
-import { demandString } from "./options.js";
+import { fieldsOf, secretOf } from "./fields.js";
+import { textOf } from "./options.js";
 import type { Action, Bytes } from "./types.js";
 import { type Version, versionOf } from "./version.js";
 
@@ -47,8 +47,8 @@ export class VerifiedToken {
   }
 
   /**
-   * Whether a code was proven. It is not for an activation, which has none, nor for a v3 recovery, whose code only the
-   * database can compare.
+   * Whether a code was proven. It is not for an activation, which has none, nor for a v3 recovery, which covers none, unless
+   * the `checkCode` of a guard has called it right.
    */
   get codeIsProven(): boolean {
     return this.#action === "recover" && this.version !== 3;
@@ -56,7 +56,7 @@ export class VerifiedToken {
 
   /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
   get secret(): Bytes {
-    return fieldsOf(this.#token).secret;
+    return secretOf(this.#token);
   }
 
   /**
@@ -89,9 +89,9 @@ export interface UnverifiedToken {
 
 /** @internal What every entry calls `decodeUnverified`. */
 export function decodeToken(engine: Engine, token: unknown): UnverifiedToken {
-  demandString(token);
-  const id = engine.id(token);
-  const { version, action, keyId, expiresAt, secret, tag } = fieldsOf(token);
+  const text = textOf(token);
+  const id = engine.id(text);
+  const { version, action, keyId, expiresAt, secret, tag } = fieldsOf(text);
   return {
     verified: false,
     version,

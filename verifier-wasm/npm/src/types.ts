@@ -44,7 +44,7 @@ export interface VerifierOptions extends CommonOptions<"v1" | "v2"> {
    */
   readonly keys: SharedKey | readonly SharedKey[];
   /**
-   * Whoever can read a page can read the key in it, and forge links with it. `true` lets a page hold one all the same,
+   * Whoever opens a page can read the key in it and in its workers, and forge links with it. `true` lets a page hold one all the same,
    * for tests and for pages that nobody else can open.
    *
    * @default false
@@ -62,6 +62,12 @@ export interface ExpectedRecovery {
   readonly action: "recover";
   /** The five digits that the person typed, as they came. */
   readonly code: string;
+}
+
+/** The same for `tryVerifyWithUncountedCode`, with whatever the visitor sent as a code. */
+export interface TriedRecovery {
+  readonly action: "recover";
+  readonly code: unknown;
 }
 
 /** What the caller expects a link to be good for, before its code is typed. Options of other names are refused. */
@@ -87,11 +93,21 @@ export interface VerifiedLinkResult {
   readonly link: VerifiedLink;
 }
 
-/** The token or the code is not good. */
+/**
+ * The token or the code is not good. A plain object: it can be logged, serialised, compared and returned from a server
+ * action as it is.
+ */
 export interface Refused {
   readonly ok: false;
-  /** Why, in a word. */
+  /** Why, in a word that never changes. */
   readonly reason: VerificationReason;
-  /** What `verify` throws. Made when it is asked for: a stack trace takes longer than refusing a forged token. */
+  /** Whose fault it is: what is refused here is always the visitor's. */
+  readonly kind: "visitor";
+  /** Why, in a sentence, for logs. It shows nothing of the token. */
+  readonly message: string;
+  /**
+   * What `verify` throws. It is made when it is asked for, once, since a stack trace takes longer than refusing a forged
+   * token, and is not enumerable: copies of the result do not have it.
+   */
   readonly error: VerificationError;
 }

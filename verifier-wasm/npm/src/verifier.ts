@@ -1,15 +1,26 @@
 import type { Engine } from "./engine.js";
 import { VerifiedLink } from "./link.js";
-import { demandAction, demandCode, demandString, OF_LINK, OF_TOKEN, readExpectation } from "./options.js";
+import { codeOf, demandAction, OF_LINK, OF_TOKEN, readExpectation, textOf } from "./options.js";
 import type { KeyRing } from "./ring.js";
 import type { Clock } from "./seconds.js";
-import { isAboutCode, isMalformed, OK, refusal, refused, SIGNATURE } from "./status.js";
+import {
+  asResult,
+  CODE_UNCHECKABLE,
+  EXPIRED,
+  isAboutCode,
+  isMalformed,
+  OK,
+  orThrow,
+  refused,
+  SIGNATURE,
+} from "./status.js";
 import { VerifiedToken } from "./token.js";
 import type {
   ExpectedActivation,
   ExpectedRecovery,
   LinkExpectation,
   LinkVerification,
+  TriedRecovery,
   Verification,
 } from "./types.js";
 import { type Version, versionOf } from "./version.js";
@@ -22,21 +33,21 @@ export interface Verifier {
    * which counts the tries.
    *
    * @throws VerificationError when the token is not good
-   * @throws InvalidArgumentError when the call is wrong, for instance because the token is no string
+   * @throws InvalidArgumentError when the call is wrong, for instance because it names another action
    * @example
    * const token = verifier.verify(url.searchParams.get("token") ?? "", { action: "activate" });
    */
   verify(token: string, expected: ExpectedActivation): VerifiedToken;
 
   /**
-   * The same without an exception for a token that is not good.
+   * The same without an exception for whatever the visitor sent as a token: what is no string is a malformed one.
    *
-   * @throws InvalidArgumentError when the call is wrong, for instance because the token is no string
+   * @throws InvalidArgumentError when the call is wrong, for instance because it names another action
    * @example
    * const result = verifier.tryVerify(token, { action: "activate" });
    * if (!result.ok) return new Response(result.reason, { status: 403 });
    */
-  tryVerify(token: string, expected: ExpectedActivation): Verification;
+  tryVerify(token: unknown, expected: ExpectedActivation): Verification;
 
   /**
    * Verifies a recovery and compares its code **without counting the tries**: whoever may ask often enough finds each of
@@ -48,11 +59,12 @@ export interface Verifier {
   verifyWithUncountedCode(token: string, expected: ExpectedRecovery): VerifiedToken;
 
   /**
-   * The same, **without counting the tries** either, and without an exception for a token or a code that is not good.
+   * The same, **without counting the tries** either, and without an exception for whatever the visitor sent as a token and
+   * a code: what is no string is a malformed one.
    *
    * @throws InvalidArgumentError when the call is wrong
    */
-  tryVerifyWithUncountedCode(token: string, expected: ExpectedRecovery): Verification;
+  tryVerifyWithUncountedCode(token: unknown, expected: TriedRecovery): Verification;
 
   /**
    * Proves that a key of the ring signed this link for this action and that it is still valid, before a code is typed.
@@ -66,11 +78,11 @@ export interface Verifier {
   verifyLink(token: string, expected: LinkExpectation): VerifiedLink;
 
   /**
-   * The same without an exception for a link that is not good.
+   * The same without an exception for whatever the visitor sent as a link: what is no string is a malformed one.
    *
    * @throws InvalidArgumentError when the call is wrong
    */
-  tryVerifyLink(token: string, expected: LinkExpectation): LinkVerification;
+  tryVerifyLink(token: unknown, expected: LinkExpectation): LinkVerification;
 
   /** By how many seconds this verifier's clock may be ahead of the database's. */
   readonly clockTolerance: number;
@@ -91,13 +103,14 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
   // By version, since a list is searched more slowly.
   const accepts = [1, 2, 3].map((version) => accepted.includes(version as Version));
 
-  function judge(token: unknown, expected: unknown, known: typeof OF_TOKEN): VerifiedToken | number {
+  const read = () => Math.floor(clock());
+
+  function judge(sent: unknown, expected: unknown, known: typeof OF_TOKEN): VerifiedToken | number {
     const { action, code } = readExpectation(expected, known);
     demandAction(action);
-    demandString(token);
-    demandCode(code);
-    const now = Math.floor(clock());
-    const status = engine.verify(token, action, code, ring.candidates(token), now, clockTolerance);
+    const token = textOf(sent);
+    const now = read();
+    const status = engine.verify(token, action, codeOf(code), ring.candidates(token), now, clockTolerance);
     const version = versionOf(token);
     if (!accepts[version - 1]) {
       return isMalformed(status) || (version === 1 && isAboutCode(status)) ? status : SIGNATURE;
@@ -105,20 +118,27 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
     return status === OK ? new VerifiedToken(engine, token, action, engine.expiresAt, now) : status;
   }
 
-  function judgeLink(token: unknown, expected: unknown): VerifiedLink | number {
+  function judgeLink(sent: unknown, expected: unknown): VerifiedLink | number {
     const { action } = readExpectation(expected, OF_LINK);
     demandAction(action);
-    demandString(token);
-    const now = Math.floor(clock());
+    const token = textOf(sent);
+    const now = read();
     const keys = ring.candidates(token);
     const status = engine.verifyLink(token, action, keys, now, clockTolerance);
     if (!accepts[versionOf(token) - 1]) return isMalformed(status) ? status : SIGNATURE;
     if (status !== OK) return status;
-    // Every key is asked again: any of those with the same id may be the one.
-    const proven = new VerifiedToken(engine, token, action, engine.expiresAt, now);
-    return new VerifiedLink(proven, clockTolerance, (code) =>
-      engine.verify(token, action, code, keys, now, clockTolerance),
-    );
+    const { expiresAt } = engine;
+    const at = (verifiedAt: number) => new VerifiedToken(engine, token, action, expiresAt, verifiedAt);
+    const proven = at(now);
+    return new VerifiedLink(proven, clockTolerance, (code) => {
+      const now = read();
+      let status = OK;
+      // Every key is asked again: any of those with the same id may be the one.
+      if (proven.codeIsProven) status = engine.verify(token, action, code, keys, now, clockTolerance);
+      else if (now >= expiresAt + clockTolerance) status = EXPIRED;
+      else if (code !== undefined) status = CODE_UNCHECKABLE;
+      return status === OK ? at(now) : status;
+    });
   }
 
   return Object.freeze<Verifier>({
@@ -133,14 +153,4 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
     },
     clockTolerance,
   });
-}
-
-/** What was proven, or else the error. */
-function orThrow<Proven>(verdict: Proven | number): Proven {
-  if (typeof verdict === "number") throw refusal(verdict);
-  return verdict;
-}
-
-function asResult(verdict: VerifiedToken | number): Verification {
-  return typeof verdict === "number" ? refused(verdict) : { ok: true, token: verdict };
 }

@@ -27,8 +27,11 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
   if (allowed !== undefined && typeof allowed !== "boolean") {
     throw new InvalidArgumentError("the option dangerouslyAllowSecretInBrowser is true or false");
   }
-  if (allowed !== true && inBrowserWindow()) {
-    throw new SecretInBrowserError("whoever reads the page could forge links with its shared key");
+  if (allowed !== true && inBrowser()) {
+    throw new SecretInBrowserError(
+      "whoever opens a page could forge links with its shared key: use mailroom-verifier/public there, or in tests " +
+        "that imitate a browser the option dangerouslyAllowSecretInBrowser",
+    );
   }
   return readParts(engine, [1, 2], SHARED_FORM, keys, accept, clock, clockTolerance);
 }
@@ -83,7 +86,11 @@ function readAccepted(accept: unknown, versions: readonly Version[]): readonly V
   return accepted;
 }
 
-function inBrowserWindow(): boolean {
-  const { window } = globalThis as { window?: { document?: unknown } };
-  return typeof window?.document === "object";
+/** Whether this is a page, or a worker of one: of all runtimes only browsers have `importScripts`. */
+function inBrowser(): boolean {
+  const { window, importScripts } = globalThis as {
+    window?: { document?: unknown };
+    importScripts?: unknown;
+  };
+  return typeof window?.document === "object" || typeof importScripts === "function";
 }

@@ -61,6 +61,25 @@ same<Awaited<ReturnType<typeof plain>>, VerifiedToken>(true);
 const plain = () => guard.redeem(token, { action: "activate" });
 const withCallback = () => guard.redeem(token, { action: "recover", code: "01234" }, async () => 5);
 same<Awaited<ReturnType<typeof withCallback>>, number>(true);
+// @ts-expect-error a recovery has a code
+guard.redeem(token, { action: "recover" });
+// @ts-expect-error a recovery has a code
+guard.tryRedeem(token, { action: "recover" });
+// @ts-expect-error a code that may be missing
+guard.redeem(token, { action: "recover", code: token as string | undefined });
+// @ts-expect-error an activation has no code
+guard.redeem(token, { action: "activate", code: "01234" });
+// @ts-expect-error a token that may be missing
+guard.redeem(token as string | null, { action: "activate" });
+// What a form may hold, from whoever sent it.
+declare const sent: string | string[] | null | undefined;
+guard.tryRedeem(sent, { action: "recover", code: sent });
+verifier.tryVerify(sent, { action: "activate" });
+verifier.tryVerifyLink(sent, { action: "recover" });
+verifier.tryVerifyWithUncountedCode(sent, { action: "recover", code: sent });
+link.tryWithUncountedCode(sent);
+// @ts-expect-error a code that may be missing
+link.withUncountedCode(sent);
 const redeemed = await guard.tryRedeem(token, { action: "activate", expiresAt: 5 }, () => "done");
 if (redeemed.ok) {
   same<typeof redeemed.result, string>(true);
@@ -68,6 +87,8 @@ if (redeemed.ok) {
 } else {
   same<typeof redeemed, RefusedRedemption>(true);
   same<typeof redeemed.error, VerificationError | RedemptionError>(true);
+  same<typeof redeemed.kind, "visitor" | "operator">(true);
+  same<typeof redeemed.message, string>(true);
   redeemed.reason satisfies RedemptionReason | VerificationError["reason"];
 }
 // @ts-expect-error a store is required

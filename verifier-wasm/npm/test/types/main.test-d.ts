@@ -18,6 +18,7 @@ import {
 } from "mailroom-verifier";
 import * as errors from "mailroom-verifier/errors";
 import {
+  type ErrorKind,
   TokenMalformedError,
   VerificationError,
   type VerificationReason,
@@ -104,6 +105,7 @@ if (result.ok) {
 } else {
   same<typeof result.reason, VerificationReason>(true);
   same<typeof result.error, VerificationError>(true);
+  same<typeof result.kind, "visitor">(true);
   // @ts-expect-error what was refused has no token
   result.token;
   const { reason } = result;
@@ -146,7 +148,10 @@ try {
 } catch (error) {
   if (error instanceof TokenMalformedError) same<typeof error.reason, "ERR_TOKEN_MALFORMED">(true);
   if (error instanceof VerificationError) same<typeof error.reason, VerificationReason>(true);
-  if (error instanceof VerifierError) same<typeof error.reason, string>(true);
+  if (error instanceof VerifierError) {
+    same<typeof error.reason, string>(true);
+    same<typeof error.kind, ErrorKind>(true);
+  }
 }
 
 same<typeof errors.TokenMalformedError.reason, "ERR_TOKEN_MALFORMED">(true);

@@ -8,7 +8,7 @@ import { type Guard, makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
 
 export type { RefusedRedemption } from "./denial.js";
-export type { Guard, Redeemed, Redemption } from "./guard.js";
+export type { Guard, Redeemed, RedeemedActivation, Redemption, TriedRedemption } from "./guard.js";
 export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
 export type { VerifiedLink } from "./link.js";
 export type { VerifiedToken } from "./token.js";
@@ -21,7 +21,7 @@ export type { TokenStore } from "./token_store.js";
  * @throws InvalidArgumentError
  * @example
  * const guard = createGuard({ verifier, store });
- * const token = await guard.redeem(body.get("token"), { action: "activate" });
+ * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
  */
 export function createGuard(options: GuardOptions): Guard {
   return makeGuard(options);

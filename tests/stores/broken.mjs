@@ -9,6 +9,9 @@ const hex = (id) => Buffer.from(id).toString("hex");
 /** How many owners are remembered of each kind. */
 const MOST = 100;
 
+/** Whether a check looks at this time: mistakes with it must not show in checks that merely take long. */
+const isShort = (rememberUntil) => rememberUntil < now() + 60;
+
 /** A correct store, whose answers take a moment. */
 export class Correct {
   entries = new Map();
@@ -143,7 +146,7 @@ class ForgetsTooSoon extends Correct {
     this.refuseThePast(rememberUntil);
     const found = this.entries.get(this.name(id));
     if (found && !this.isOver(found)) return found;
-    return super.entry(id, rememberUntil < now() + 60 ? Math.min(rememberUntil, now() + 1.2) : rememberUntil);
+    return super.entry(id, isShort(rememberUntil) ? Math.min(rememberUntil, now() + 1.2) : rememberUntil);
   }
 }
 
@@ -254,7 +257,7 @@ class ForgetsReleasesTooSoon extends Correct {
     await super.release(id, rememberUntil, owner);
     const { owners } = this.entry(id, rememberUntil);
     // The owner is only lent.
-    setTimeout((name) => owners.delete(name), 1200, hex(owner)).unref();
+    if (isShort(rememberUntil)) setTimeout((name) => owners.delete(name), 1200, hex(owner)).unref();
   }
 }
 
@@ -294,7 +297,7 @@ class ForgetsWithdrawalsTooSoon extends Correct {
     await super.withdraw(id, rememberUntil, owner);
     const { tries } = this.entry(id, rememberUntil);
     // The owner is only lent.
-    setTimeout((name) => tries.delete(name), 1200, hex(owner)).unref();
+    if (isShort(rememberUntil)) setTimeout((name) => tries.delete(name), 1200, hex(owner)).unref();
   }
 }
 

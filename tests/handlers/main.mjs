@@ -98,7 +98,7 @@ async function deployable() {
       },
     },
   );
-  const bound = ["USED_TOKENS (UsedToken)", "CODE_TRIES (CodeTries)", "env.ORIGIN ", "env.ASSETS"];
+  const bound = ["USED_TOKENS (UsedToken)", "env.ORIGIN ", "env.ASSETS"];
   const missing = bound.filter((binding) => !stdout?.includes(binding));
   const built = readdirSync(join(folder, "deployed")).filter((file) => file.endsWith(".wasm")).length === 2;
   const well = status === 0 && missing.length === 0 && built;

@@ -26,7 +26,7 @@ const NO_POINT = Buffer.concat([Buffer.of(2), Buffer.alloc(31)]);
 
 /** The built Worker, its objects asking the origin whether to fail. */
 const MAIN = `
-import { CodeTries as Tries, UsedToken as Used } from "./worker.js";
+import { UsedToken as Used } from "./worker.js";
 export { default } from "./worker.js";
 
 const faulty = (Real) => class extends Real {
@@ -37,7 +37,7 @@ const faulty = (Real) => class extends Real {
     if (faults.includes(pathname)) throw new Error("the object is broken");
     if (faults.includes("slow " + pathname)) await scheduler.wait(7_000);
     const answer = await super.fetch(request);
-    if (pathname === "/give-back") {
+    if (pathname === "/withdraw") {
       const { size } = await this.storage.list();
       const what = size + " entries, alarm " + (await this.storage.getAlarm() !== null);
       await this.origin.fetch("http://origin/kept?" + new URLSearchParams({ what }));
@@ -47,7 +47,6 @@ const faulty = (Real) => class extends Real {
   }
 };
 export class UsedToken extends faulty(Used) {}
-export class CodeTries extends faulty(Tries) {}
 `;
 
 /** One Worker for what needs no other settings. */
@@ -154,9 +153,9 @@ async function oneRowInAnotherFormat({ checks, signer, origin, edge }) {
       `v1: '${answer}' counts no try`,
       statuses.filter((status) => status === 429),
     );
-    checks.same(`v1: after '${answer}' the edge keeps nothing`, origin.kept, "0 entries, alarm false");
+    checks.same(`v1: after '${answer}' the edge forgets by an alarm`, origin.kept, "1 entries, alarm true");
   }
-  origin.now("ok", "/take");
+  origin.now("ok", "/attempt");
   const before = origin.requests.length;
   const uncounted = await edge.press("recover", asV1(signer.token("v3", "recover", RIGHT)), RIGHT);
   checks.same("v1: what cannot be counted is not asked", uncounted.title, "The edge cannot look up this link");
@@ -228,23 +227,25 @@ async function storesThatFail({ checks, signer, origin, edge }) {
   const before = origin.requests.length;
   const denied = await edge.press("activate", signer.token("v3", "activate"));
   checks.same("a store that is away denies", denied.title, "The edge cannot look up this link");
+  checks.same("which is no fault of the visitor", denied.status, 503);
+  checks.same("who is asked to try again", denied.text, /Try again in a moment/);
   checks.same("and the origin is not asked", origin.requests.length, before);
 
   const counted = signer.token("v2", "recover", RIGHT);
-  origin.now("ok", "late /take");
+  origin.now("ok", "late /attempt");
   const uncounted = [];
   for (let press = 0; press < 6; press += 1) uncounted.push((await edge.press("recover", counted, RIGHT)).text);
   checks.none(
     "tries whose number is lost on its way are taken back",
     uncounted.filter((text) => !/not counted as a try/.test(text)),
   );
-  origin.now("away", "/give-back");
+  origin.now("away", "/withdraw");
   checks.same(
     "a try that cannot be taken back may count",
     (await edge.press("recover", counted, RIGHT)).text,
     /may have been counted/,
   );
-  origin.now("away", "slow /give-back");
+  origin.now("away", "slow /withdraw");
   const began = performance.now();
   const slow = await edge.press("recover", counted, RIGHT);
   checks.same("so may one of which nothing is heard", slow.text, /may have been counted/);
@@ -409,7 +410,7 @@ async function withEdge({ folder, site, origin, texts, log }, use) {
   for (const name of readdirSync(join(site, "edge"))) copyFileSync(join(site, "edge", name), join(own, name));
   write(own, "main.mjs", MAIN);
   const servers = { ORIGIN: origin.address, ASSETS: origin.address };
-  const objects = { USED_TOKENS: "UsedToken", CODE_TRIES: "CodeTries" };
+  const objects = { USED_TOKENS: "UsedToken" };
   const bindings = { texts, servers };
   const worker = { program, folder: own, main: "main.mjs", date: version(program), bindings, objects, log };
   await withWorker(worker, (url) => use(new Edge(url)));

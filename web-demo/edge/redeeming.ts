@@ -43,8 +43,8 @@ const V1_REMEMBER_FOR = 15 * 60;
 
 const NAMESPACE = "web-demo";
 
-/** Of a v1 recovery nobody but the database knows the expiry; by then it says so. Five minutes as the guard adds them. */
-const V1_TRIES_FOR = V1_REMEMBER_FOR + 5 * 60;
+/** Of a v1 recovery nobody but the database knows the expiry; by then it says so. To that, what the guard adds. */
+const V1_TRIES_FOR = V1_REMEMBER_FOR + 1_299;
 
 /** How many codes may be tried on one link, as in the database. */
 const MOST_TRIES = 5;
@@ -105,13 +105,14 @@ async function redeemOnce(
 ): Promise<Outcome> {
   const version = versionOf(token);
   if (version === undefined) return { by: "edge", reason: TokenMalformedError.reason };
-  const tries = new Tries(env.CODE_TRIES, NAMESPACE, keepAlive);
+  const store = createDurableObjectStore({ binding: env.USED_TOKENS, namespace: NAMESPACE });
+  const tries = new Tries(store, keepAlive);
   const outcome =
     version === 1 && action === "recover"
       ? await redeemUnjudged(env, tries, token, code)
-      : await redeemJudged(guardOf(env, version, tries), env, token, action, code);
+      : await redeemJudged(guardOf(env, version, store, tries), env, token, action, code);
   if (action === "activate" || !NOT_WRONG.includes(outcome.reason)) return outcome;
-  const takenBack = await tries.giveBack();
+  const takenBack = await tries.takeBack();
   return { ...outcome, counted: takenBack && !databaseMayCount(version, outcome) ? "no" : "perhaps" };
 }
 
@@ -159,7 +160,8 @@ async function redeemUnjudged(
   if (!/^[0-9]{5}$/.test(code)) return { by: "edge", reason: CodeMalformedError.reason };
   const { unverifiedConsumedId, unverifiedSecret } = decodeUnverified(token);
   const until = Math.floor(Date.now() / 1000) + V1_TRIES_FOR;
-  const number = await tries.attempt(unverifiedConsumedId, until).catch(() => undefined);
+  const owner = crypto.getRandomValues(new Uint8Array(16));
+  const number = await tries.attempt(unverifiedConsumedId, until, owner).catch(() => undefined);
   if (number === undefined) return { by: "edge", reason: StoreUnavailableError.reason };
   if (!(number <= MOST_TRIES)) return { by: "edge", reason: TooManyAttemptsError.reason };
   return { by: "origin", reason: await reasonOf(env, unverifiedSecret, "recover", code), judged: false };
@@ -189,12 +191,16 @@ function causesOf({ cause }: Error): readonly unknown[] {
   return cause instanceof AggregateError ? cause.errors : [];
 }
 
-function guardOf(env: Environment, version: 1 | 2 | 3, tries: Tries): Guard {
+function guardOf(
+  env: Environment,
+  version: 1 | 2 | 3,
+  store: ReturnType<typeof createDurableObjectStore>,
+  tries: Tries,
+): Guard {
   const verifiers = verifiersOf(env);
-  const { consume, release } = createDurableObjectStore({ binding: env.USED_TOKENS, namespace: NAMESPACE });
   return createGuard({
     verifier: version === 3 ? verifiers.public : verifiers.shared,
-    store: { consume, release, attempt: (id, rememberUntil) => tries.attempt(id, rememberUntil) },
+    store: { ...store, attempt: (...given) => tries.attempt(...given) },
     maxCodeAttempts: MOST_TRIES,
     v1RememberFor: V1_REMEMBER_FOR,
     // Nothing that the edge may know covers the code of a v3 recovery. The guard has counted the try; the database

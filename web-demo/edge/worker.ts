@@ -12,7 +12,6 @@ import type { KeepAlive } from "./tries.ts";
 import { verifiersOf } from "./verifiers.ts";
 
 export { UsedToken } from "mailroom-verifier/stores/durable-object";
-export { CodeTries } from "./tries.ts";
 
 const LOCAL = ["127.0.0.1", "localhost"];
 

@@ -15,7 +15,7 @@ export interface EdgeBindings {
 const COMPATIBILITY_DATE = "2026-10-01";
 
 /** The classes of the Worker's Durable Objects, by the name of their binding. */
-const OBJECTS = { USED_TOKENS: "UsedToken", CODE_TRIES: "CodeTries" };
+const OBJECTS = { USED_TOKENS: "UsedToken" };
 
 /** Writes the configuration of the Worker in `site/edge`, which listens on `port`, or any if that is 0. */
 export function writeEdgeConfiguration(

@@ -1,11 +1,11 @@
 // The public types, as a strict project sees them that has installed the package.
 
 import assert from "node:assert/strict";
-import { copyFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { consumer, run, sources } from "./consumer.mjs";
+import { consumer, installed, run, sources } from "./consumer.mjs";
 
 const OLDEST = "typescript-5.4";
 const COMPILERS = {
@@ -80,3 +80,38 @@ for (const [compiler, folder] of Object.entries(COMPILERS)) {
       compiles(folder, `tsconfig.${folder}.loose${index}.json`, { ...LENIENT, ...options }, ["loose.ts"]));
   }
 }
+
+/** What an editor shows as the use of a function, in a program that has what such a program has. */
+const AROUND = `
+import { checkStore } from "mailroom-verifier/conformance";
+import * as publicEntry from "mailroom-verifier/public";
+import { instantiate, instantiatePublic } from "mailroom-verifier/slim";
+import * as entry from "mailroom-verifier";
+declare const process: { env: Record<string, string | undefined> };
+declare const verifier: entry.Verifier, guard: entry.Guard, store: entry.TokenStore;
+declare const small: entry.TokenStore, unreachable: entry.TokenStore;
+declare const token: string, code: string, password: string, url: URL, form: FormData;
+declare const origin: { recover(secret: Uint8Array, password: string): Promise<void> };
+declare function readFile(path: string): Promise<Uint8Array<ArrayBuffer>>;
+declare function fileURLToPath(url: string): string;
+`;
+
+test("the examples of the documentation comments compile", async () => {
+  const files = readdirSync(join(installed, "dist")).filter((name) => name.endsWith(".d.ts"));
+  const examples = files.flatMap((name) => {
+    const text = readFileSync(join(installed, "dist", name), "utf8");
+    const found = [...text.matchAll(/@example\n((?: *\* [^@\n].*\n)+)/g)];
+    const of = name.startsWith("public") ? "publicEntry" : "entry";
+    return found.map(([, lines]) => ({ of, text: lines.replace(/^ *\* /gm, "") }));
+  });
+  assert.ok(examples.length >= 12, `${examples.length} examples`);
+  const programs = examples.map(({ of, text }) => {
+    const names = ["createVerifier", "createGuard"].map((name) => `${name} = ${of}.${name}`).join(", ");
+    const own = `const ${names}, { createMemoryStore } = entry;`;
+    return `export async () => { ${own} { return (async () => {\n${text}return; })(); } };\n`;
+  });
+  const source = programs.map((program, at) => program.replace("export", `export const example${at} =`));
+  writeFileSync(join(consumer, "examples.ts"), AROUND + source.join(""));
+  const options = { ...STRICT, module: "nodenext", lib: ["es2022", "dom", "dom.iterable"] };
+  await compiles("typescript-7", "tsconfig.examples.json", options, ["examples.ts"]);
+});

@@ -13,6 +13,7 @@ import { ofChecks, outcomes } from "./outcomes.mjs";
 import { acrossProcesses } from "./processes.mjs";
 import { CuttingProxy } from "./proxy.mjs";
 import { redeeming } from "./redeeming.mjs";
+import { redisCluster } from "./redis_cluster.mjs";
 import { servers, withRedis } from "./redis_server.mjs";
 
 /** How each client connects to a socket: the client, how it sends a command, how it ends. */
@@ -77,6 +78,7 @@ export async function redis({ report, load, folder }) {
     for (const [by, connect] of Object.entries(CLIENTS)) {
       await onServer({ report, load, folder, title: `${name} by ${by}`, program, connect });
     }
+    await redisCluster({ report, load, name, program });
   }
   if (!found.some(({ name }) => name === "valkey")) {
     console.log("Valkey: not on this machine (Debian has a package valkey-server from version 13 on)");

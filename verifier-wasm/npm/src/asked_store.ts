@@ -27,44 +27,20 @@ export interface AskedStore {
 
 /** The option `store`; its methods are read once. */
 export function readStore(store: unknown, timeout: number): AskedStore {
-  const method = <Value>(name: string, expected: string, isAnswer: (answer: unknown) => boolean) => {
-    const found = readMethod(store, name);
-    return (
-      found &&
-      ((id: Uint8Array, rememberUntil: number, owner: Uint8Array): Asked<Value> =>
-        ask(
-          () => found(id.slice(), rememberUntil, owner.slice()),
-          timeout,
-          (answer) =>
-            isAnswer(answer)
-              ? undefined
-              : `the store's ${name} answered ${described(answer)} instead of ${expected}`,
-        ))
-    );
-  };
-  const consume = method<boolean>("consume", "true or false", isVerdict);
-  const attempt = method<number>("attempt", "a whole number from 1", isOrdinal);
+  const consume = readQuestion<boolean>(store, "consume", timeout, verdictFault);
+  const attempt = readQuestion<number>(store, "attempt", timeout, ordinalFault);
   if (!consume) {
-    throw new InvalidArgumentError(
-      isObject(store)
-        ? "the option store has no method consume"
-        : `the option store is an object with the method consume, not ${described(store)}`,
-    );
+    throw new InvalidArgumentError(`the option store has the method consume; it is ${described(store)}`);
   }
-  const [release, withdraw] = (["release", "withdraw"] as const).map((name) => {
-    const end = method<unknown>(name, "anything", isAnything);
-    return async (...given: Parameters<Question<unknown>>): Promise<Answer<unknown>> => {
-      if (!end) return DONE;
-      const done = await end(...given);
-      return done.ok ? done : end(...given);
-    };
-  }) as [AskedStore["release"], AskedStore["withdraw"]];
+  const release = readEnding(store, "release", timeout);
+  const withdraw = readEnding(store, "withdraw", timeout);
 
-  const consumeAgain = async (...given: Parameters<Question<unknown>>): Promise<Answer<boolean>> => {
-    const answer = await consume(...given);
+  /** Asks once more, when it is not known what became of the first time. */
+  const consumeAgain: Question<Promise<Answer<boolean>>> = async (id, rememberUntil, owner) => {
+    const answer = await consume(id, rememberUntil, owner);
     if (answer.ok && answer.answer) return answer;
     // Also what was asked first and may still arrive.
-    const released = await release(...given);
+    const released = await release(id, rememberUntil, owner);
     if (released.ok || !isUnknown(answer)) return answer;
     const { error } = answer;
     return denied(StoreUnavailableError, `${error.message}; whether the token counts as used is not known`, {
@@ -73,16 +49,18 @@ export function readStore(store: unknown, timeout: number): AskedStore {
   };
 
   return {
-    consume(...given) {
-      const asked = consume(...given);
-      const settle = (answer: Answer<boolean>) => (isUnknown(answer) ? consumeAgain(...given) : answer);
-      return asked instanceof Promise ? asked.then(settle) : settle(asked);
+    consume(id, rememberUntil, owner) {
+      const asked = consume(id, rememberUntil, owner);
+      if (!(asked instanceof Promise)) {
+        return isUnknown(asked) ? consumeAgain(id, rememberUntil, owner) : asked;
+      }
+      return asked.then((answer) => (isUnknown(answer) ? consumeAgain(id, rememberUntil, owner) : answer));
     },
     attempt:
       attempt &&
-      (async (...given) => {
-        const answer = await attempt(...given);
-        if (isUnknown(answer)) await withdraw(...given);
+      (async (id, rememberUntil, owner) => {
+        const answer = await attempt(id, rememberUntil, owner);
+        if (isUnknown(answer)) await withdraw(id, rememberUntil, owner);
         return answer;
       }),
     release,
@@ -90,38 +68,56 @@ export function readStore(store: unknown, timeout: number): AskedStore {
   };
 }
 
-const DONE: Answer<unknown> = { ok: true, answer: undefined };
+/** A method of the store, if there is one. */
+function readQuestion<Value>(
+  store: unknown,
+  name: string,
+  timeout: number,
+  fault: Fault,
+): Question<Asked<Value>> | undefined {
+  const method = readMethod(store, name);
+  return (
+    method &&
+    ((id, rememberUntil, owner) => {
+      let said: unknown;
+      try {
+        said = method(id.slice(), rememberUntil, owner.slice());
+      } catch (error) {
+        return failed(error);
+      }
+      // Without a promise where the store answers at once.
+      if (!isObject(said)) return judge(said, fault);
+      return wait(said, timeout).then((answer) => judge<Value>(answer, fault), failed);
+    })
+  );
+}
+
+/** A method that ends something, which is asked for once more if it fails; where there is none, nothing ends. */
+function readEnding(store: unknown, name: string, timeout: number): Question<Promise<Answer<unknown>>> {
+  const end = readQuestion<unknown>(store, name, timeout, () => undefined);
+  return async (id, rememberUntil, owner) => {
+    if (!end) return { ok: true, answer: undefined };
+    const done = await end(id, rememberUntil, owner);
+    return done.ok ? done : end(id, rememberUntil, owner);
+  };
+}
 
 /** Whether what was asked for may have been done, or may still be. */
 function isUnknown<Value>(answer: Answer<Value>): answer is RefusedRedemption {
   return !answer.ok && answer.reason === StoreUnavailableError.reason;
 }
 
-function isAnything(): boolean {
-  return true;
-}
-
-function isVerdict(answer: unknown): boolean {
-  return answer === true || answer === false;
-}
-
-function isOrdinal(answer: unknown): boolean {
-  return Number.isSafeInteger(answer) && (answer as number) >= 1;
-}
-
 /** Says what is wrong with an answer. */
 type Fault = (answer: unknown) => string | undefined;
 
-/** Asks, without a promise where the store answers at once. */
-function ask<Value>(call: () => unknown, timeout: number, fault: Fault): Asked<Value> {
-  let said: unknown;
-  try {
-    said = call();
-  } catch (error) {
-    return failed(error);
-  }
-  if (!isObject(said)) return judge(said, fault);
-  return wait(said, timeout).then((answer) => judge<Value>(answer, fault), failed);
+function verdictFault(answer: unknown): string | undefined {
+  if (answer === true || answer === false) return undefined;
+  return `the store's consume answered ${described(answer)} instead of true or false`;
+}
+
+function ordinalFault(answer: unknown): string | undefined {
+  if (Number.isSafeInteger(answer) && (answer as number) >= 1) return undefined;
+  return `the store's attempt answered ${described(answer)} instead of a whole number from 1`;
 }
 
 function judge<Value>(answer: unknown, fault: Fault): Answer<Value> {

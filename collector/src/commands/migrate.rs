@@ -3,12 +3,13 @@
 use std::env::{self, VarError};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use tokio_postgres::Client;
 use tokio_postgres::error::{DbError, SqlState};
 
-use crate::migrate::{self, DataLoss, MIGRATIONS, Progress};
+use crate::migrate::{self, DataLoss, MIGRATIONS, Plan, Progress, RecordTable};
 use crate::postgres::{
     self, ConnectError, ConnectionSettings, ProcessEnvironment, SessionOptions, SettingsError,
 };
@@ -19,6 +20,16 @@ use crate::postgres::{
 /// those that are made.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
+    #[arg(
+        long,
+        value_name = "TABLE",
+        global = true,
+        value_parser = RecordTable::from_str,
+        help = "Table, or schema.table, that records which migrations are applied, if schema_migrations is another program's \
+                [env: MAILROOM_MIGRATIONS_TABLE] [default: schema_migrations]"
+    )]
+    migrations_table: Option<RecordTable>,
+
     #[command(subcommand)]
     action: Action,
 }
@@ -57,6 +68,9 @@ pub enum Error {
     /// What says which database is not text.
     #[error("MAILROOM_DATABASE_URL is not valid UTF-8; write it in UTF-8, or percent-encode it")]
     NotUtf8,
+    /// What says where to record is no name of a table.
+    #[error("MAILROOM_MIGRATIONS_TABLE: {0}")]
+    Table(&'static str),
     /// What says which database is not understood.
     #[error("MAILROOM_DATABASE_URL: {0}")]
     Settings(SettingsError),
@@ -78,6 +92,7 @@ impl Error {
             Self::NoDatabase
             | Self::NotUtf8
             | Self::Settings(_)
+            | Self::Table(_)
             | Self::Migrate(migrate::Error::UnknownBaseline { .. }) => ExitCode::from(2),
             _ => ExitCode::FAILURE,
         }
@@ -86,23 +101,28 @@ impl Error {
 
 /// Runs the command. What it does goes to standard error while it does it, the outcome to standard output.
 pub async fn run(arguments: &Arguments) -> Result<(), Error> {
+    let table = match &arguments.migrations_table {
+        Some(table) => table.clone(),
+        None => table_of_environment()?,
+    };
+    let plan = Plan { migrations: MIGRATIONS, table };
     let mut client = connect().await?;
     let outcome = match arguments.action {
-        Action::Up { baseline } => up(&mut client, baseline).await?,
-        Action::Down { yes } => down(&mut client, yes).await?,
-        Action::Status => migrate::status(&client, MIGRATIONS).await?.to_string(),
+        Action::Up { baseline } => up(&mut client, plan, baseline).await?,
+        Action::Down { yes } => down(&mut client, plan, yes).await?,
+        Action::Status => migrate::status(&client, plan).await?.to_string(),
     };
     writeln!(io::stdout(), "{outcome}")?;
     Ok(())
 }
 
-async fn up(client: &mut Client, baseline: Option<u64>) -> Result<String, Error> {
+async fn up(client: &mut Client, plan: Plan<'_>, baseline: Option<u64>) -> Result<String, Error> {
     if let Some(version) = baseline {
-        let is_new = migrate::baseline(client, MIGRATIONS, version, &mut say).await?;
+        let is_new = migrate::baseline(client, plan.clone(), version, &mut say).await?;
         let what = if is_new { "recorded" } else { "already recorded, or a later one" };
         writeln!(io::stderr(), "version {version} is {what}").ok();
     }
-    let applied = migrate::up(client, MIGRATIONS, &mut say).await?;
+    let applied = migrate::up(client, plan, &mut say).await?;
     Ok(match applied {
         0 => "no migration is missing".to_owned(),
         1 => "1 migration applied".to_owned(),
@@ -110,9 +130,9 @@ async fn up(client: &mut Client, baseline: Option<u64>) -> Result<String, Error>
     })
 }
 
-async fn down(client: &mut Client, yes: bool) -> Result<String, Error> {
+async fn down(client: &mut Client, plan: Plan<'_>, yes: bool) -> Result<String, Error> {
     let data_loss = if yes { DataLoss::Accepted } else { DataLoss::Refused };
-    let taken_back = migrate::down(client, MIGRATIONS, data_loss, &mut say).await?;
+    let taken_back = migrate::down(client, plan, data_loss, &mut say).await?;
     Ok(match taken_back {
         None => "no migration is applied".to_owned(),
         Some(migration) => format!("{migration} is taken back"),
@@ -129,6 +149,13 @@ fn say(progress: Progress<'_>) {
 fn pass_on(notice: &DbError) {
     if notice.code() == &SqlState::SUCCESSFUL_COMPLETION {
         writeln!(io::stderr(), "{}: {}", notice.severity(), notice.message()).ok();
+    }
+}
+
+fn table_of_environment() -> Result<RecordTable, Error> {
+    match env::var_os("MAILROOM_MIGRATIONS_TABLE").filter(|name| !name.is_empty()) {
+        Some(name) => name.to_string_lossy().parse().map_err(Error::Table),
+        None => Ok(RecordTable::default()),
     }
 }
 

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 
 const PREFIX: &str = "MAILROOM_";
 
-/// The settings that have no flag.
-const WITHOUT_FLAG: [&str; 4] = ["DATABASE_URL", "SECRET_KEY", "SIGNING_KEY", "PUBLIC_KEY"];
+/// The settings that have no flag, or one of another command.
+const WITHOUT_FLAG: [&str; 5] =
+    ["DATABASE_URL", "SECRET_KEY", "SIGNING_KEY", "PUBLIC_KEY", "MIGRATIONS_TABLE"];
 
 /// The least likeness of a name that is proposed, as for flags.
 const LIKENESS: f64 = 0.7;

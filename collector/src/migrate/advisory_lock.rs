@@ -6,6 +6,7 @@ use tokio::time::sleep;
 use tokio_postgres::Client;
 
 use super::error::Error;
+use super::ledger::Ledger;
 use super::progress::{Progress, Report};
 
 /// `advisoryLockIDSalt` of golang-migrate, database/util.go.
@@ -20,9 +21,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// but the last followed by a zero byte. There are two, because its drivers take the path of a URL for the name of the
 /// database, slash included (`Open` in database/postgres/postgres.go), and only programs that hand it an open
 /// connection lock the name as it is (`WithInstance`).
-pub fn lock_ids(database: &str, schema: &str) -> [i64; 2] {
+pub fn lock_ids(database: &str, schema: &str, table: &str) -> [i64; 2] {
     [format!("/{database}"), database.to_owned()].map(|database| {
-        let names = [schema, super::ledger::TABLE, &database].join("\0");
+        let names = [schema, table, &database].join("\0");
         i64::from(crc32(names.as_bytes()).wrapping_mul(SALT))
     })
 }
@@ -33,10 +34,10 @@ pub(super) struct AdvisoryLock {
 }
 
 impl AdvisoryLock {
-    /// Waits until nobody else migrates this schema.
-    pub(super) async fn acquire(client: &Client, schema: &str, report: Report<'_>) -> Result<Self, Error> {
+    /// Waits until nobody else migrates what is recorded in this table.
+    pub(super) async fn acquire(client: &Client, ledger: &Ledger, report: Report<'_>) -> Result<Self, Error> {
         let row = client.query_one("SELECT current_database()::text", &[]).await?;
-        let lock = Self { ids: lock_ids(row.get(0), schema) };
+        let lock = Self { ids: lock_ids(row.get(0), &ledger.table_schema, &ledger.table) };
         for id in lock.ids {
             wait_for(client, id, report).await?;
         }
@@ -91,6 +92,6 @@ mod tests {
     /// Computed by Python: `zlib.crc32(b"public\0schema_migrations\0/mailroom") * 1486364155 & 0xffffffff`.
     #[test]
     fn the_ids_are_those_of_golang_migrate() {
-        assert_eq!(lock_ids("mailroom", "public"), [11_723_333, 1_922_301_032]);
+        assert_eq!(lock_ids("mailroom", "public", "schema_migrations"), [11_723_333, 1_922_301_032]);
     }
 }

@@ -28,22 +28,62 @@ pub enum Error {
 
     /// `schema_migrations` has other columns than golang-migrate gives it.
     #[error(
-        "the table schema_migrations in schema {schema} is another tool's, without the columns `version bigint` and \
-        `dirty boolean`; give Mailroom a schema of its own, first on its role's search_path"
+        "the table {table} in schema {schema} is another tool's, without the columns `version bigint` and `dirty boolean`; \
+        give Mailroom a table of its own by --migrations-table or MAILROOM_MIGRATIONS_TABLE, such as mailroom_migrations"
     )]
     ForeignLedger {
-        /// The schema.
+        /// The table's schema.
         schema: String,
+        /// The table.
+        table: String,
+    },
+
+    /// A version is recorded that the schema does not look like.
+    #[error(
+        "the table {table} in schema {schema} records version {version}, but schema {home} does not have what Mailroom's \
+        migrations up to that one make; most likely it is another program's: give Mailroom a table of its own by \
+        --migrations-table or MAILROOM_MIGRATIONS_TABLE, such as mailroom_migrations (together with --baseline, if its schema was \
+        loaded by hand)"
+    )]
+    ForeignRecord {
+        /// The table's schema.
+        schema: String,
+        /// The table.
+        table: String,
+        /// What it records.
+        version: i64,
+        /// The schema of Mailroom's tables.
+        home: String,
+    },
+
+    /// The server is too old.
+    #[error("the server is PostgreSQL {version}, and Mailroom needs {oldest} or newer; nothing was changed")]
+    OldServer {
+        /// Its major version.
+        version: i32,
+        /// The oldest major version that works.
+        oldest: i32,
+    },
+
+    /// The role lacks something that migrating needs.
+    #[error("the role \"{role}\" {fault}; nothing was changed")]
+    Prerequisite {
+        /// The role.
+        role: String,
+        /// What it lacks, and what helps.
+        fault: String,
     },
 
     /// `schema_migrations` says several things.
     #[error(
-        "the table schema_migrations in schema {schema} has several rows instead of one; delete all but that of the \
-        newest applied migration"
+        "the table {table} in schema {schema} has several rows instead of one; delete all but that of the newest applied \
+        migration"
     )]
     AmbiguousLedger {
-        /// The schema.
+        /// The table's schema.
         schema: String,
+        /// The table.
+        table: String,
     },
 
     /// golang-migrate was stopped or failed.

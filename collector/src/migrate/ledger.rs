@@ -1,14 +1,48 @@
 //! The table that says which version a schema has, in golang-migrate's shape.
 
+use std::str::FromStr;
+
 use tokio_postgres::{Client, GenericClient, Transaction};
 
 use super::error::Error;
 
+/// Where it is recorded which migrations are applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordTable {
+    /// The schema; that of Mailroom's tables if it is not given.
+    schema: Option<String>,
+    name: String,
+}
+
 /// golang-migrate's `DefaultMigrationsTable`.
-pub(super) const TABLE: &str = "schema_migrations";
+impl Default for RecordTable {
+    fn default() -> Self {
+        Self { schema: None, name: "schema_migrations".to_owned() }
+    }
+}
+
+impl FromStr for RecordTable {
+    type Err = &'static str;
+
+    /// Reads `table` or `schema.table`, of names that need no quotes.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (schema, name) = text.split_once('.').map_or((None, text), |(schema, name)| (Some(schema), name));
+        let is_name = |name: &str| {
+            (1..=63).contains(&name.len())
+                && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+                && !name.starts_with(|first: char| first.is_ascii_digit())
+        };
+        if !schema.into_iter().chain([name]).all(is_name) {
+            return Err(
+                "it must be the name of a table, or schema.table, of small letters, digits and underscores",
+            );
+        }
+        Ok(Self { schema: schema.map(str::to_owned), name: name.to_owned() })
+    }
+}
 
 /// Tables that tell a schema of Mailroom which nobody has recorded.
-const OWN_TABLES: [&str; 3] = ["accounts", "jobs", "tokens"];
+pub(super) const OWN_TABLES: [&str; 3] = ["accounts", "jobs", "tokens"];
 
 /// The one row of `schema_migrations`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,36 +55,60 @@ pub struct Recorded {
 
 /// The bookkeeping of one schema.
 pub(super) struct Ledger {
+    /// The schema of Mailroom's tables.
     pub(super) schema: String,
+    pub(super) table_schema: String,
+    pub(super) table: String,
     /// Schema and table, quoted.
-    table: String,
+    quoted: String,
 }
 
 impl Ledger {
     /// The bookkeeping of the schema in which a session creates tables.
-    pub(super) async fn of_session(client: &Client) -> Result<Self, Error> {
-        let row =
-            client.query_one("SELECT current_schema()::text, quote_ident(current_schema())", &[]).await?;
-        let schema: Option<String> = row.get(0);
-        let schema = schema.ok_or(Error::NoSchema)?;
-        let quoted: String = row.get(1);
-        Ok(Self { schema, table: format!("{quoted}.{TABLE}") })
+    pub(super) async fn of_session(client: &Client, table: &RecordTable) -> Result<Self, Error> {
+        let query = "SELECT home::text, table_home, format('%I.%I', coalesce(table_home, ''), $2::text)
+            FROM current_schema() AS home, coalesce($1::text, home::text) AS table_home";
+        let row = client.query_one(query, &[&table.schema, &table.name]).await?;
+        let schema = row.get::<_, Option<String>>(0).ok_or(Error::NoSchema)?;
+        let (table_schema, quoted) = (row.get(1), row.get(2));
+        Ok(Self { schema, table_schema, table: table.name.clone(), quoted })
     }
 
     /// What is recorded, if anything is.
     pub(super) async fn read(&self, client: &Client) -> Result<Option<Recorded>, Error> {
-        let row = client.query_one(include_str!("ledger_columns.sql"), &[&self.schema, &TABLE]).await?;
+        let names = [&self.table_schema, &self.table];
+        let row = client.query_one(include_str!("ledger_columns.sql"), &[names[0], names[1]]).await?;
+        let [schema, table] = names.map(String::clone);
         match (row.get("is_there"), row.get("is_ours")) {
             (false, _) => return Ok(None),
-            (true, false) => return Err(Error::ForeignLedger { schema: self.schema.clone() }),
+            (true, false) => return Err(Error::ForeignLedger { schema, table }),
             (true, true) => {}
         }
-        let rows = client.query(&format!("SELECT version, dirty FROM {} LIMIT 2", self.table), &[]).await?;
-        match &rows[..] {
-            [] => Ok(None),
-            [row] => Ok(Some(Recorded { version: row.get(0), dirty: row.get(1) })),
-            _ => Err(Error::AmbiguousLedger { schema: self.schema.clone() }),
+        let rows = client.query(&format!("SELECT version, dirty FROM {} LIMIT 2", self.quoted), &[]).await?;
+        let recorded = match &rows[..] {
+            [] => return Ok(None),
+            [row] => Recorded { version: row.get(0), dirty: row.get(1) },
+            _ => return Err(Error::AmbiguousLedger { schema, table }),
+        };
+        if self.fits(client, recorded).await? {
+            return Ok(Some(recorded));
         }
+        Err(Error::ForeignRecord { schema, table, version: recorded.version, home: self.schema.clone() })
+    }
+
+    /// Whether the schema looks like what is recorded. Programs of all sorts record their own migrations in a table of this name.
+    async fn fits(&self, client: &Client, recorded: Recorded) -> Result<bool, Error> {
+        let misfit = client.query_opt(include_str!("base_columns.sql"), &[&self.schema]).await?;
+        if recorded.dirty && recorded.version <= 0 {
+            // The base schema itself may have failed.
+            return Ok(true);
+        }
+        if misfit.is_some() || recorded.dirty {
+            return Ok(misfit.is_none());
+        }
+        let row = client.query_one(include_str!("traces.sql"), &[&self.schema]).await?;
+        let (newest, known): (i64, i64) = (row.get("newest"), row.get("known"));
+        Ok(newest == recorded.version.min(known))
     }
 
     /// Records a version, or that no migration is applied any more.
@@ -59,7 +117,7 @@ impl Ledger {
         transaction: &Transaction<'_>,
         version: Option<u64>,
     ) -> Result<(), tokio_postgres::Error> {
-        let table = &self.table;
+        let table = &self.quoted;
         transaction
             .batch_execute(&format!(
                 "CREATE TABLE IF NOT EXISTS {table} (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);

@@ -4,11 +4,27 @@ use tokio_postgres::Client;
 
 use super::advisory_lock::AdvisoryLock;
 use super::error::Error;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, RecordTable};
 use super::migration::{Direction, Migration};
+use super::prerequisites;
 use super::progress::Report;
 use super::statements::split;
 use super::transaction::Step;
+
+/// What is to be applied or taken back, and where that is recorded.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// The migrations, sorted by version as [`super::MIGRATIONS`] is.
+    pub migrations: &'a [Migration],
+    /// The table that says which are applied.
+    pub table: RecordTable,
+}
+
+impl<'a> From<&'a [Migration]> for Plan<'a> {
+    fn from(migrations: &'a [Migration]) -> Self {
+        Self { migrations, table: RecordTable::default() }
+    }
+}
 
 /// Whether going down may drop tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,15 +37,18 @@ pub enum DataLoss {
 
 /// Applies all migrations that the database lacks, oldest first, and returns their number.
 ///
-/// `migrations` must be sorted by version, as [`super::MIGRATIONS`] is.
-///
 /// # Errors
 ///
 /// If the database records a version that is unknown or dirty, has tables that nothing records, or if a migration
 /// fails; those before the failed one stay applied.
-pub async fn up(client: &mut Client, migrations: &[Migration], report: Report<'_>) -> Result<usize, Error> {
-    let ledger = Ledger::of_session(client).await?;
-    let lock = AdvisoryLock::acquire(client, &ledger.schema, report).await?;
+pub async fn up<'a>(
+    client: &mut Client,
+    plan: impl Into<Plan<'a>>,
+    report: Report<'_>,
+) -> Result<usize, Error> {
+    let Plan { migrations, table } = plan.into();
+    let ledger = Ledger::of_session(client, &table).await?;
+    let lock = AdvisoryLock::acquire(client, &ledger, report).await?;
     let outcome = apply_missing(client, &ledger, migrations, report).await;
     let released = lock.release(client).await;
     let applied = outcome?;
@@ -44,12 +63,13 @@ pub async fn up(client: &mut Client, migrations: &[Migration], report: Report<'_
 /// As [`up`]; and if tables would be dropped and that is [`DataLoss::Refused`].
 pub async fn down<'a>(
     client: &mut Client,
-    migrations: &'a [Migration],
+    plan: impl Into<Plan<'a>>,
     data_loss: DataLoss,
     report: Report<'_>,
 ) -> Result<Option<&'a Migration>, Error> {
-    let ledger = Ledger::of_session(client).await?;
-    let lock = AdvisoryLock::acquire(client, &ledger.schema, report).await?;
+    let Plan { migrations, table } = plan.into();
+    let ledger = Ledger::of_session(client, &table).await?;
+    let lock = AdvisoryLock::acquire(client, &ledger, report).await?;
     let outcome = take_back_newest(client, &ledger, migrations, data_loss, report).await;
     let released = lock.release(client).await;
     let taken_back = outcome?;
@@ -66,18 +86,19 @@ pub async fn down<'a>(
 ///
 /// If `version` is unknown, an earlier version is recorded, the schema has not the tables of Mailroom, or it bears
 /// the traces of fewer or of more migrations.
-pub async fn baseline(
+pub async fn baseline<'a>(
     client: &mut Client,
-    migrations: &[Migration],
+    plan: impl Into<Plan<'a>>,
     version: u64,
     report: Report<'_>,
 ) -> Result<bool, Error> {
+    let Plan { migrations, table } = plan.into();
     let newest = newest_version(migrations);
     if !migrations.iter().any(|migration| migration.version == version) {
         return Err(Error::UnknownBaseline { version, newest });
     }
-    let ledger = Ledger::of_session(client).await?;
-    let lock = AdvisoryLock::acquire(client, &ledger.schema, report).await?;
+    let ledger = Ledger::of_session(client, &table).await?;
+    let lock = AdvisoryLock::acquire(client, &ledger, report).await?;
     let outcome = record_baseline(client, &ledger, migrations, version).await;
     let released = lock.release(client).await;
     let is_new = outcome?;
@@ -92,6 +113,9 @@ async fn apply_missing(
     report: Report<'_>,
 ) -> Result<usize, Error> {
     let applied = count_applied(client, ledger, migrations).await?;
+    if applied < migrations.len() {
+        prerequisites::check(client, ledger, applied).await?;
+    }
     for migration in &migrations[applied..] {
         let step = Step { migration, direction: Direction::Up, target: Some(migration.version) };
         step.take(client, ledger, report).await?;
@@ -139,7 +163,7 @@ async fn record_baseline(
     if let Some(row) = client.query_opt(include_str!("base_columns.sql"), &[&ledger.schema]).await? {
         return Err(Error::ForeignColumn { column: row.get(0), expected: row.get(1), found: row.get(2) });
     }
-    let found: i64 = client.query_one(include_str!("traces.sql"), &[&ledger.schema]).await?.get(0);
+    let found: i64 = client.query_one(include_str!("traces.sql"), &[&ledger.schema]).await?.get("version");
     if i64::try_from(version) != Ok(found) {
         return Err(Error::OtherBaseline { baseline: version, found });
     }

@@ -7,6 +7,7 @@ use tokio_postgres::Client;
 use super::error::Error;
 use super::ledger::{Ledger, Recorded};
 use super::migration::Migration;
+use super::run::Plan;
 
 /// A migration and whether the database has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +32,9 @@ pub struct Status<'a> {
 }
 
 /// Says which migrations the database has. Reads only and waits for nobody.
-pub async fn status<'a>(client: &Client, migrations: &'a [Migration]) -> Result<Status<'a>, Error> {
-    let ledger = Ledger::of_session(client).await?;
+pub async fn status<'a>(client: &Client, plan: impl Into<Plan<'a>>) -> Result<Status<'a>, Error> {
+    let Plan { migrations, table } = plan.into();
+    let ledger = Ledger::of_session(client, &table).await?;
     let recorded = ledger.read(client).await?;
     let unrecorded_tables = if recorded.is_none() { ledger.own_tables(client).await? } else { Vec::new() };
     let is_applied = |migration: &Migration| {

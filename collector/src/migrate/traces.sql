@@ -53,5 +53,9 @@ traces (version, is_there) AS (
         (17, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_token_inserted' AND prosecdef)),
         (18, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_status'))
 )
-SELECT coalesce(min(version) FILTER (WHERE NOT is_there) - 1, max(version))::bigint AS version
+SELECT
+    coalesce(min(version) FILTER (WHERE NOT is_there) - 1, max(version))::bigint AS version,
+    -- The newest that there is a trace of, and the newest that would leave one.
+    coalesce(max(version) FILTER (WHERE is_there), 0)::bigint AS newest,
+    max(version)::bigint AS known
 FROM traces

@@ -81,7 +81,9 @@ async fn a_migration_waits_for_golang_migrate_and_says_for_whom() -> Result<()> 
     let database = Database::create()?;
     let client = database.connect().await?;
     let process: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await?.get(0);
-    for (arguments, id) in [["up"], ["down"]].iter().zip(lock_ids(database.name(), "public")) {
+    for (arguments, id) in
+        [["up"], ["down"]].iter().zip(lock_ids(database.name(), "public", "schema_migrations"))
+    {
         client.query_one("SELECT pg_advisory_lock($1)", &[&id]).await?;
         let before = description(&client).await?;
         let mut running = Running::start(&database, arguments)?;

@@ -4,6 +4,7 @@ mod commands;
 mod concurrency;
 mod failures;
 mod faults;
+mod prerequisites;
 mod schema;
 mod takeover;
 

@@ -1,7 +1,7 @@
 //! Databases that something else has made: psql, golang-migrate, another program.
 
 use anyhow::Result;
-use mailroom::migrate::{self, MIGRATIONS};
+use mailroom::migrate::MIGRATIONS;
 use mailroom_tests::application::{Application, Redemption};
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
@@ -379,10 +379,8 @@ async fn a_role_that_does_not_own_the_tables_cannot_migrate_them() -> Result<()>
         .await?;
     let error = up(&mut client, MIGRATIONS).await;
     client.batch_execute(&format!("RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}")).await?;
-    let migrate::Error::Failed(failed) = error.expect_err("the role may not") else {
-        panic!("another error")
-    };
-    assert_eq!(failed.migration, MIGRATIONS[1]);
+    let said = error.expect_err("the role may not").to_string();
+    assert!(said.contains(&format!("the role \"{role}\" does not own accounts, jobs, tokens")), "{said}");
     assert_eq!(recorded(&client).await?, Some(clean(0)));
     Ok(())
 }

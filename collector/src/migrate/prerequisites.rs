@@ -1,0 +1,56 @@
+//! What must be so before the first migration is taken, so that none stops in the middle for lack of it.
+
+use tokio_postgres::{Client, Row};
+
+use super::error::Error;
+use super::ledger::{Ledger, OWN_TABLES};
+
+/// The oldest major version whose SQL has all that the migrations use: bodies of functions in standard SQL.
+const OLDEST_SERVER: i32 = 14;
+
+/// The version up to which migrations look for pgcrypto on the search path.
+const USES_PGCRYPTO: usize = 2;
+
+/// Checks server, rights and extension for the migrations from number `applied` on.
+pub(super) async fn check(client: &Client, ledger: &Ledger, applied: usize) -> Result<(), Error> {
+    let row = client.query_one("SELECT current_setting('server_version_num')::integer / 10000", &[]).await?;
+    let version: i32 = row.get(0);
+    if version < OLDEST_SERVER {
+        return Err(Error::OldServer { version, oldest: OLDEST_SERVER });
+    }
+    let row = client.query_one(include_str!("prerequisites.sql"), &[&&OWN_TABLES[..]]).await?;
+    fault(&row, &ledger.schema, applied)
+        .map_or(Ok(()), |fault| Err(Error::Prerequisite { role: row.get("role"), fault }))
+}
+
+fn fault(row: &Row, schema: &str, applied: usize) -> Option<String> {
+    let role: String = row.get("role");
+    if let Some(tables) = row.get::<_, Option<String>>("foreign_tables") {
+        return Some(format!(
+            "does not own {tables} in schema {schema}; connect as the role that owns Mailroom's tables"
+        ));
+    }
+    if !row.get::<_, bool>("creates") {
+        return Some(format!(
+            "may not create anything in schema {schema}; GRANT CREATE, USAGE ON SCHEMA {schema} TO \"{role}\""
+        ));
+    }
+    if applied >= USES_PGCRYPTO {
+        return None;
+    }
+    let installed: Option<String> = row.get("pgcrypto_schema");
+    match (installed, row.get("has_random_bytes"), row.get("is_available"), row.get("extends")) {
+        (Some(_), true, ..) | (None, _, true, true) => None,
+        (Some(home), ..) => Some(format!(
+            "does not find pgcrypto, which is in the schema {home}; put that behind {schema} on its search_path, as by ALTER ROLE \
+             \"{role}\" SET search_path = {schema}, {home}, and GRANT USAGE ON SCHEMA {home} TO \"{role}\""
+        )),
+        (None, _, false, _) => {
+            Some("needs the extension pgcrypto, which the server does not have; install PostgreSQL's contrib modules there".to_owned())
+        }
+        (None, _, true, false) => Some(format!(
+            "may not create the extension pgcrypto; let a superuser run CREATE EXTENSION pgcrypto SCHEMA {schema} in this database, or \
+             GRANT CREATE ON DATABASE where the extension is trusted"
+        )),
+    }
+}

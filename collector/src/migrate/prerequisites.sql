@@ -1,0 +1,24 @@
+-- What the migrations need of the server and of this role. Reads catalogs only.
+WITH home AS (
+    SELECT oid FROM pg_namespace WHERE nspname = current_schema()
+)
+SELECT
+    current_user::text AS role,
+    has_schema_privilege(home.oid, 'CREATE') AS creates,
+    -- Whose tables the migrations change.
+    (
+        SELECT string_agg(relname, ', ' ORDER BY relname)
+        FROM pg_class
+        WHERE relnamespace = home.oid AND relname = ANY ($1::text[]) AND NOT pg_has_role(relowner, 'USAGE')
+    ) AS foreign_tables,
+    (SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'pgcrypto')
+        AS pgcrypto_schema,
+    EXISTS (SELECT FROM pg_proc WHERE proname = 'gen_random_bytes' AND pg_function_is_visible(oid)) AS has_random_bytes,
+    EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pgcrypto') AS is_available,
+    -- A trusted extension takes only this right.
+    (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
+        OR (
+            has_database_privilege(current_database(), 'CREATE')
+            AND EXISTS (SELECT FROM pg_available_extension_versions WHERE name = 'pgcrypto' AND trusted)
+        ) AS extends
+FROM home

@@ -1,0 +1,161 @@
+//! What keeps migrations from being taken is found before the first of them.
+
+use anyhow::Result;
+use mailroom::migrate::MIGRATIONS;
+use mailroom_tests::postgres::{Cluster, Database};
+use tokio_postgres::Client;
+
+use super::schema::description;
+use super::{count, fail, mailroom_migrate, newest, succeed, up};
+
+/// Makes sure that migrating fails with one sentence that holds all of these, and changes nothing.
+async fn refused(client: &mut Client, sentences: &[&str]) -> Result<()> {
+    let before = description(client).await?;
+    let error = up(client, MIGRATIONS).await.expect_err("something is missing").to_string();
+    for sentence in sentences.iter().chain(&["nothing was changed"]) {
+        assert!(error.contains(sentence), "{sentence} in {error}");
+    }
+    assert_eq!(description(client).await?, before);
+    assert_eq!(count(client, "pg_class WHERE relname IN ('accounts', 'schema_migrations')").await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_old_server_is_one_sentence() -> Result<()> {
+    let database = Database::create()?;
+    let mut client = database.connect().await?;
+    // A function that goes before the built-in one, as the search path says.
+    client
+        .batch_execute(
+            "CREATE SCHEMA mail; SET search_path = mail, pg_catalog;
+            CREATE FUNCTION current_setting(name text) RETURNS text LANGUAGE sql
+                AS $$ SELECT CASE name WHEN 'server_version_num' THEN '130023' ELSE pg_catalog.current_setting(name) END $$",
+        )
+        .await?;
+    refused(&mut client, &["the server is PostgreSQL 13, and Mailroom needs 14 or newer"]).await?;
+    client.batch_execute("DROP FUNCTION current_setting(text)").await?;
+    assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_extension_in_another_schema_has_to_be_on_the_path() -> Result<()> {
+    let database = Database::create()?;
+    let mut client = database.connect().await?;
+    client.batch_execute("CREATE SCHEMA extensions; CREATE EXTENSION pgcrypto SCHEMA extensions").await?;
+    refused(
+        &mut client,
+        &[
+            "role \"postgres\"",
+            "pgcrypto, which is in the schema extensions",
+            "SET search_path = public, extensions",
+        ],
+    )
+    .await?;
+    client.batch_execute("SET search_path = public, extensions").await?;
+    assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len());
+    client.batch_execute("SET search_path = public").await?;
+    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a')").await?;
+    assert_eq!(count(&client, "pending").await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn rights_that_are_missing_are_named() -> Result<()> {
+    let cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?;
+    let mut client = database.connect().await?;
+    client
+        .batch_execute("CREATE ROLE owner; CREATE SCHEMA mail; GRANT USAGE ON SCHEMA mail TO owner")
+        .await?;
+    client.batch_execute("SET search_path = mail; SET ROLE owner").await?;
+    refused(&mut client, &["role \"owner\"", "GRANT CREATE, USAGE ON SCHEMA mail TO \"owner\""]).await?;
+    client.batch_execute("RESET ROLE; GRANT CREATE ON SCHEMA mail TO owner; SET ROLE owner").await?;
+    refused(
+        &mut client,
+        &["role \"owner\"", "CREATE EXTENSION pgcrypto SCHEMA mail", "GRANT CREATE ON DATABASE"],
+    )
+    .await?;
+    client.batch_execute("RESET ROLE; CREATE EXTENSION pgcrypto SCHEMA mail; SET ROLE owner").await?;
+    assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len());
+    Ok(())
+}
+
+/// A database with a product's own record of its own migrations.
+async fn with_record_of_a_product(version: i64, more: &str) -> Result<(Database, Client)> {
+    let database = Database::create()?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(&format!(
+            "CREATE TABLE schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
+            INSERT INTO schema_migrations VALUES ({version}, false); {more}"
+        ))
+        .await?;
+    Ok((database, client))
+}
+
+#[tokio::test]
+async fn the_record_of_a_product_is_not_taken_for_ours() -> Result<()> {
+    let accounts = "CREATE TABLE accounts (id bigserial PRIMARY KEY, email text)";
+    for (version, more) in [(0, ""), (5, accounts), (newest(), ""), (newest(), accounts), (4711, "")] {
+        let (database, client) = with_record_of_a_product(version, more).await?;
+        let before = description(&client).await?;
+        for arguments in [&["up"][..], &["down", "--yes"], &["status"], &["up", "--baseline", "0"]] {
+            let said = fail(&database, arguments)?;
+            assert!(said.contains(&format!("records version {version}")), "{arguments:?}: {said}");
+            assert!(said.contains("MAILROOM_MIGRATIONS_TABLE"), "{arguments:?}: {said}");
+        }
+        assert_eq!(description(&client).await?, before);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_table_of_its_own_records_the_migrations_beside_a_product() -> Result<()> {
+    let name = "mailroom_migrations";
+    for table in [name, "tools.mailroom_migrations"] {
+        let (database, client) = with_record_of_a_product(7, "CREATE SCHEMA tools").await?;
+        assert!(succeed(&database, &["up", "--migrations-table", table])?.contains("migrations applied"));
+        let recorded = client.query_one(&format!("SELECT version, dirty FROM {table}"), &[]).await?;
+        assert_eq!((recorded.get(0), recorded.get(1)), (newest(), false));
+        let mut command = mailroom_migrate(&database, &["status"])?;
+        let said = command.env("MAILROOM_MIGRATIONS_TABLE", table).output()?;
+        assert!(String::from_utf8(said.stdout)?.ends_with(&format!("schema public: version {}\n", newest())));
+        assert!(
+            succeed(&database, &["--migrations-table", table, "down", "--yes"])?.contains("is taken back")
+        );
+        assert_eq!(count(&client, "schema_migrations WHERE version = 7 AND NOT dirty").await?, 1);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_schema_that_was_loaded_by_hand_beside_a_product_is_taken_over_into_a_table_of_its_own()
+-> Result<()> {
+    let database = Database::with_base_schema()?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(
+            "CREATE TABLE schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
+            INSERT INTO schema_migrations VALUES (12, false)",
+        )
+        .await?;
+    // To believe it would leave twelve migrations out.
+    assert!(fail(&database, &["up"])?.contains("records version 12"));
+    succeed(&database, &["up", "--baseline", "0", "--migrations-table", "mailroom_migrations"])?;
+    assert_eq!(count(&client, "leases").await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_table_has_a_name_of_small_letters() -> Result<()> {
+    let database = Database::create()?;
+    for table in ["", "a.b.c", "Records", "a b", "1a", "a;b", "\"a\""] {
+        let said = super::run(&database, &["status", "--migrations-table", table])?;
+        assert_eq!(said.code, Some(2), "{table}: {said:?}");
+        let mut command = mailroom_migrate(&database, &["status"])?;
+        let output = command.env("MAILROOM_MIGRATIONS_TABLE", table).output()?;
+        assert_eq!(output.status.code(), Some(if table.is_empty() { 0 } else { 2 }), "{table}");
+    }
+    Ok(())
+}

@@ -149,7 +149,7 @@ async fn the_queue_of_another_schema_is_refused_by_either_kind_with_what_to_do()
     assert!(log.contains("set MAILROOM_QUEUE_KIND to `deliveries`, or unset it"), "{log}");
 
     let database = Database::with_base_schema()?;
-    let collector = Collector::start(&mut collector::command(database.url())?)?;
+    let collector = Collector::start(collector::command(database.url())?.args(["--missing-schema", "exit"]))?;
     let (status, log) = collector.wait()?;
     assert_eq!(status.code(), Some(1));
     assert!(

@@ -5,6 +5,7 @@ import { copyFileSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path";
 import { test } from "node:test";
 
+import { files } from "../../../tests/readme/document.mjs";
 import { consumer, installed, run, sources } from "./consumer.mjs";
 
 const OLDEST = "typescript-5.4";
@@ -97,8 +98,8 @@ declare function fileURLToPath(url: string): string;
 `;
 
 test("the examples of the documentation comments compile", async () => {
-  const files = readdirSync(join(installed, "dist")).filter((name) => name.endsWith(".d.ts"));
-  const examples = files.flatMap((name) => {
+  const declarations = readdirSync(join(installed, "dist")).filter((name) => name.endsWith(".d.ts"));
+  const examples = declarations.flatMap((name) => {
     const text = readFileSync(join(installed, "dist", name), "utf8");
     const found = [...text.matchAll(/@example\n((?: *\* [^@\n].*\n)+)/g)];
     const of = name.startsWith("public") ? "publicEntry" : "entry";
@@ -114,4 +115,16 @@ test("the examples of the documentation comments compile", async () => {
   writeFileSync(join(consumer, "examples.ts"), AROUND + source.join(""));
   const options = { ...STRICT, module: "nodenext", lib: ["es2022", "dom", "dom.iterable"] };
   await compiles("typescript-7", "tsconfig.examples.json", options, ["examples.ts"]);
+});
+
+test("the programs in TypeScript that the README shows compile in a strict project", async () => {
+  const shown = files(readFileSync(join(installed, "README.md"), "utf8"));
+  const programs = Object.keys(shown).filter((name) => name.endsWith(".ts"));
+  assert.notEqual(programs.length, 0);
+  for (const name of programs) writeFileSync(join(consumer, name), shown[name]);
+  const node = { types: ["node"], typeRoots: [join(sources, "node_modules/@types")], skipLibCheck: true };
+  for (const folder of Object.values(COMPILERS)) {
+    const options = { ...STRICT, ...node, module: "nodenext", lib: ["es2022"] };
+    await compiles(folder, `tsconfig.${folder}.readme.json`, options, programs);
+  }
 });

@@ -54,3 +54,17 @@ impl Drop for SignedToken {
         wipe(&mut self.text);
     }
 }
+
+#[cfg(all(test, feature = "zeroize"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_token_is_made_of_is_overwritten() {
+        let mut bytes = [0x5a; 64];
+        let token = SignedToken::encode::<86>(&mut bytes);
+        assert_eq!(bytes, [0; 64]);
+        assert_eq!(token.as_str().len(), 86);
+        assert!(core::mem::needs_drop::<SignedToken>(), "and so is the token, when it is dropped");
+    }
+}

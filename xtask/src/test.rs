@@ -25,9 +25,10 @@ const PARTS: [Part; 13] = [
     Part { name: "clippy", about: "the lints, warnings being errors", run: |steps, _| lint::clippy(steps) },
     Part {
         name: "core",
-        about: "the lints of the core on machines without a standard library, and of the npm package's modules",
+        about: "the lints of the core on machines without a standard library and of the npm package's modules, the core's crate",
         run: |steps, _| {
             lint::core(steps);
+            lint::core_package(steps);
             lint::modules(steps);
         },
     },

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{Setting, SettingError, Variables, value};
+use super::{Origin, Setting, SettingError, Variables, value};
 
 const ATTEMPTS: RangeInclusive<usize> = 1..=1_000;
 /// The lower end keeps a sender that refuses everything from being asked without a pause.
@@ -22,7 +22,9 @@ pub struct DeliveryFlags {
         long,
         value_name = "N",
         allow_negative_numbers = true,
-        help = "How often a token is refused before it is given up, 1 to 1000 [env: MAILROOM_MAX_ATTEMPTS] [default: 8]"
+        help = "How often a token may be refused, or the sender end or fall silent over it, before it is given up, 1 to 1000; \
+                unless it is set, a token is refused until it expires, and the rest may happen 8 times \
+                [env: MAILROOM_MAX_ATTEMPTS]"
     )]
     pub(crate) max_attempts: Option<OsString>,
 
@@ -30,7 +32,8 @@ pub struct DeliveryFlags {
         long,
         value_name = "MS",
         allow_negative_numbers = true,
-        help = "How long a token waits that was refused for the first time, 100ms to 1h; doubled each time, up to a minute \
+        help = "How long a token waits that was refused for the first time, 100ms to 1h; doubled each time, up to a \
+                minute, or up to a 24th of what is left of its life, at most an hour \
                 [env: MAILROOM_BACKOFF] [default: 1s]"
     )]
     pub(crate) backoff: Option<OsString>,
@@ -48,9 +51,12 @@ pub struct DeliveryFlags {
 /// What the queue `deliveries` does about tokens that do not go out at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliverySettings {
-    /// How often a token is refused before it is given up.
+    /// How often the sender may end or fall silent over a token before that is given up.
     pub max_attempts: usize,
-    /// The pause after the first refusal, doubled by each further one up to a minute or, if that is longer, itself.
+    /// Whether refusals count towards `max_attempts`, too. Otherwise a token that is refused is tried until it expires.
+    pub bounds_refusals: bool,
+    /// The pause after the first refusal, doubled by each further one up to a minute or, if that is longer, itself or a 24th of what
+    /// is left of the token's life, at most an hour.
     pub backoff: Duration,
     /// The least that must be left of a token's life for it to be sent.
     pub min_lifetime: Duration,
@@ -62,16 +68,18 @@ impl DeliverySettings {
     /// # Errors
     /// The first value that is not allowed.
     pub fn read(flags: &DeliveryFlags, variables: Variables<'_>) -> Result<Self, SettingError> {
-        let (_, max_attempts) = MAX_ATTEMPTS.value(flags.max_attempts.as_ref(), variables, "8", |text| {
-            value::whole_number(text, &ATTEMPTS)
-        })?;
+        let (attempts_origin, max_attempts) =
+            MAX_ATTEMPTS.value(flags.max_attempts.as_ref(), variables, "8", |text| {
+                value::whole_number(text, &ATTEMPTS)
+            })?;
         let (_, backoff) = BACKOFF
             .value(flags.backoff.as_ref(), variables, "1s", |text| value::duration(text, &BACKOFFS))?;
         let (_, min_lifetime) =
             MIN_LIFETIME.value(flags.min_lifetime.as_ref(), variables, "30s", |text| {
                 value::duration(text, &LIFETIMES)
             })?;
-        Ok(Self { max_attempts, backoff, min_lifetime })
+        let bounds_refusals = !matches!(attempts_origin, Origin::Default(_));
+        Ok(Self { max_attempts, bounds_refusals, backoff, min_lifetime })
     }
 }
 
@@ -87,9 +95,18 @@ mod tests {
     #[test]
     fn defaults_are_documented_ones() {
         let settings = read("", "").unwrap();
-        assert_eq!(settings.max_attempts, 8);
+        assert_eq!((settings.max_attempts, settings.bounds_refusals), (8, false));
         assert_eq!(settings.backoff, Duration::from_secs(1));
         assert_eq!(settings.min_lifetime, Duration::from_secs(30));
+    }
+
+    #[test]
+    fn refusals_are_bounded_where_somebody_says_so() {
+        for attempts in [8, 20] {
+            let settings = read("MAILROOM_MAX_ATTEMPTS", &attempts.to_string()).unwrap();
+            assert_eq!((settings.max_attempts, settings.bounds_refusals), (attempts, true));
+        }
+        assert!(!read("MAILROOM_MAX_ATTEMPTS", "").unwrap().bounds_refusals);
     }
 
     #[test]

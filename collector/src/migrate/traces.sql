@@ -51,7 +51,8 @@ traces (version, is_there) AS (
         (15, EXISTS (SELECT FROM relations WHERE relname = 'pending')),
         (16, EXISTS (SELECT FROM triggers WHERE relname = 'accounts' AND tgname = 'after_account_status_change')),
         (17, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_token_inserted' AND prosecdef)),
-        (18, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_status'))
+        (18, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_status')),
+        (19, EXISTS (SELECT FROM functions WHERE proname = 'settle_exceptions'))
 )
 SELECT
     coalesce(min(version) FILTER (WHERE NOT is_there) - 1, max(version))::bigint AS version,

@@ -3,6 +3,7 @@
 //! A queue hands out tokens in batches and is told what became of each batch. It decides what is eligible, keeps what
 //! has to survive this process, and recovers its own connection; it knows nothing of lines and sinks.
 
+mod activity;
 mod answer;
 mod batch_names;
 mod cursor;
@@ -85,7 +86,19 @@ impl Settlement {
 pub enum Exception {
     /// Nobody said anything about it: it goes out again at once, and that was no failed attempt.
     Unanswered,
-    /// It was refused for now.
+    /// The whole sender was unavailable, which is no failed attempt of a token.
+    Unavailable {
+        /// When it may go out again, so that others come first; to its place if nobody said so.
+        after: Option<Duration>,
+        /// What the sender said, without control characters and of bounded length.
+        reason: String,
+    },
+    /// The sender ended or fell silent over it, perhaps because of it: a failed attempt, of which there may be only so many.
+    Failed {
+        /// What became of the sender.
+        reason: String,
+    },
+    /// It was refused for now. A failed attempt only where the settings bound refusals.
     Retry {
         /// When it may go out again; as the queue thinks fit if nobody said so.
         after: Option<Duration>,
@@ -97,6 +110,19 @@ pub enum Exception {
         /// Why, without control characters and of bounded length.
         reason: String,
     },
+}
+
+impl Exception {
+    /// Why, if anybody said so.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Unanswered => None,
+            Self::Unavailable { reason, .. }
+            | Self::Failed { reason }
+            | Self::Retry { reason, .. }
+            | Self::Dead { reason } => Some(reason),
+        }
+    }
 }
 
 /// What to claim.

@@ -5,6 +5,7 @@ mod clock;
 mod collectors;
 mod model;
 mod parking;
+mod refusals;
 mod set_back;
 mod settling;
 mod state;
@@ -28,6 +29,7 @@ const ALMOST: Duration = Duration::from_secs(89);
 
 const SETTINGS: DeliverySettings = DeliverySettings {
     max_attempts: 3,
+    bounds_refusals: true,
     backoff: Duration::from_secs(1),
     min_lifetime: Duration::from_secs(30),
 };
@@ -40,8 +42,12 @@ fn all(limit: usize) -> Option<Want> {
 
 /// A queue as a new process opens it, and tends it before anything else.
 async fn queue(database: &Database) -> Result<DeliveriesQueue> {
+    queue_with(database, SETTINGS).await
+}
+
+async fn queue_with(database: &Database, settings: DeliverySettings) -> Result<DeliveriesQueue> {
     let connection = ConnectionSettings::resolve(database.url(), &ProcessEnvironment)?;
-    let mut queue = DeliveriesQueue::new(connection, SETTINGS, LEASE)?;
+    let mut queue = DeliveriesQueue::new(connection, settings, LEASE)?;
     queue.open().await?;
     assert_eq!(queue.tend().await?, []);
     Ok(queue)

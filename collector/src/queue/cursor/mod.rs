@@ -48,6 +48,7 @@ mod survey;
 
 use std::time::{Duration, Instant};
 
+use super::activity::Activity;
 use super::batch_names::BatchNames;
 use super::{Batch, BatchId, Claim, Exception, Prospect, Queue, QueueError, Settlement, Want};
 use crate::postgres::ConnectionSettings;
@@ -93,6 +94,7 @@ pub struct CursorQueue {
     page: usize,
     /// Whether a line says that this collector has the queue, and nothing has worked since.
     is_announced: bool,
+    activity: Activity,
 }
 
 impl CursorQueue {
@@ -112,6 +114,7 @@ impl CursorQueue {
             survey_due: None,
             page: LARGEST_PAGE,
             is_announced: false,
+            activity: Activity::since(Instant::now()),
         }
     }
 
@@ -272,6 +275,12 @@ impl Queue for CursorQueue {
     ) -> Result<Claim, QueueError> {
         // The cursor knows no single token: what can never be sent has been logged, and is passed. A batch of which
         // anything may still be sent goes out again whole.
+        for settlement in &settlements {
+            let is_dead = |(_, exception): &&(i64, Exception)| matches!(exception, Exception::Dead { .. });
+            self.activity.given_up(settlement.exceptions.iter().filter(is_dead).count());
+            self.activity.settled(settlement);
+        }
+        self.activity.tell(Instant::now());
         let is_unanswered = |settlement: &Settlement| {
             settlement.exceptions.iter().any(|(_, exception)| !matches!(exception, Exception::Dead { .. }))
         };
@@ -289,6 +298,7 @@ impl Queue for CursorQueue {
             Some(want) => self.claim(want).await?,
             None => Claim::default(),
         };
+        self.activity.claimed(&claim.batches);
         self.is_announced = false;
         Ok(claim)
     }
@@ -298,6 +308,7 @@ impl Queue for CursorQueue {
     }
 
     fn release(&mut self, batches: &[BatchId]) {
+        self.activity.forget(batches);
         if let Some(position) = &mut self.position {
             let late = position.release(batches);
             self.ahead.start_at(position.claimed_through());

@@ -1,5 +1,6 @@
 -- Settles batches $2 of collector $1 with exceptions $4 to $8, gives batches $3 back, and claims batches with the names $11.
--- The last row has no token, and says what was found; there is none if no batch is wanted.
+-- Rows without an action are tokens that were given up by that. The last row has no token, and says what was found; there is none
+-- if no batch is wanted.
 SELECT
     batch, token, attempt, action, email, login, secret, code, expires_at,
     looked, waiting, expired, cancelled, parked, recoveries_through, activations_through

@@ -17,6 +17,7 @@
 //! keeps entries of them. So each claim begins where the one before ended, and now and then one begins at the
 //! [horizon](Horizon), before which nothing can wait any more.
 
+mod given_up;
 mod horizon;
 mod session;
 mod tidying;
@@ -25,7 +26,9 @@ mod wire;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
+use super::activity::Activity;
 use super::{Batch, BatchId, Claim, Prospect, Queue, QueueError, Settlement, Want};
+use crate::complaints::Complaints;
 use crate::config::DeliverySettings;
 use crate::postgres::ConnectionSettings;
 use horizon::Horizon;
@@ -103,6 +106,9 @@ pub struct DeliveriesQueue {
     asked: Instant,
     /// Whether a line says that this collector has the queue, and nothing has worked since.
     is_announced: bool,
+    activity: Activity,
+    /// What was said of tokens that were given up.
+    complaints: Complaints,
 }
 
 impl DeliveriesQueue {
@@ -143,6 +149,8 @@ impl DeliveriesQueue {
             tidying: Tidying::new(),
             asked: Instant::now(),
             is_announced: false,
+            activity: Activity::since(Instant::now()),
+            complaints: Complaints::default(),
         })
     }
 
@@ -181,6 +189,7 @@ impl DeliveriesQueue {
         for id in &lost {
             self.held.remove(id);
         }
+        self.activity.forget(&lost);
         self.settling.retain(|(name, _)| kept.contains(name));
         self.lost.extend(lost);
         self.tended = Some(Instant::now());
@@ -261,6 +270,7 @@ impl DeliveriesQueue {
                 return Err(error);
             }
         };
+        self.tell_given_up(&found.given_up);
         self.settling.clear();
         self.releasing.clear();
         self.unanswered.clear();
@@ -282,8 +292,12 @@ impl DeliveriesQueue {
         claim.put_off += found.looked.saturating_sub(done);
         self.since = found.since;
         self.turn = (self.turn + tokens) % PLACES;
+        self.activity.expired(found.expired);
+        if found.expired > 0 {
+            let count = found.expired;
+            tracing::warn!(event = "tokens_expired", count, "tokens expired before they could be sent");
+        }
         for (count, event, message) in [
-            (found.expired, "tokens_expired", "tokens expired before they could be sent"),
             (found.cancelled, "tokens_cancelled", "tokens were used or deleted before they could be sent"),
             (found.parked, "tokens_parked", "tokens wait until their account has the status that they need"),
         ] {
@@ -327,7 +341,7 @@ impl Queue for DeliveriesQueue {
     async fn open(&mut self) -> Result<(), QueueError> {
         self.session = None;
         let was_open = self.tended.is_some();
-        let session = Session::open(&self.connection).await?;
+        let session = Box::pin(Session::open(&self.connection)).await?;
         let server = session.server.clone();
         self.session = Some(session);
         self.since = [self.horizon.since(); 2];
@@ -359,6 +373,7 @@ impl Queue for DeliveriesQueue {
         want: Option<Want>,
     ) -> Result<Claim, QueueError> {
         for settlement in settlements {
+            self.activity.settled(&settlement);
             if let Some(name) = self.held.remove(&settlement.batch) {
                 self.settling.push((name, settlement));
             }
@@ -374,6 +389,7 @@ impl Queue for DeliveriesQueue {
         self.untold.clear();
         self.is_announced = false;
         self.held.extend(claim.batches.iter().map(|batch| (batch.id, BatchName(batch.name))));
+        self.activity.claimed(&claim.batches);
         Ok(claim)
     }
 
@@ -381,6 +397,7 @@ impl Queue for DeliveriesQueue {
         for id in batches {
             self.releasing.extend(self.held.remove(id));
         }
+        self.activity.forget(batches);
         // They come back to their places, which the last claim has passed.
         self.looked_back = None;
     }
@@ -401,6 +418,7 @@ impl Queue for DeliveriesQueue {
         } else if self.asked.elapsed() >= QUESTION_PAUSE {
             self.on_session(Session::question).await?;
         }
+        self.activity.tell(Instant::now());
         // Only when all else is done, and whatever becomes of it.
         Box::pin(self.tidy()).await?;
         let lost = std::mem::take(&mut self.lost);

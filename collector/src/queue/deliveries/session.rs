@@ -58,6 +58,8 @@ pub(super) struct Exchange<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) batches: Vec<(BatchName, Vec<Token>)>,
+    /// Tokens that were given up by what was settled: batch, id and attempts.
+    pub(super) given_up: Vec<(BatchName, i64, u32)>,
     /// How many rows were looked at.
     pub(super) looked: usize,
     pub(super) waiting: usize,
@@ -108,13 +110,20 @@ impl Session {
         if let Some(fault) = answer(preflight::lacking(&client, preflight::OF_COLLECTORS)).await? {
             return Err(QueueError::Unusable(fault));
         }
-        Ok(Self {
+        let session = Self {
             server: session.server,
             name: format!("{} process {}", whoami::hostname().unwrap_or_default(), std::process::id()),
             is_unicode,
             client,
             driver,
-        })
+        };
+        let has_settling = "SELECT to_regproc('settle_exceptions') IS NOT NULL";
+        if !column::<bool>(&answer(session.client.query_typed_one(has_settling, &[])).await?, 0)? {
+            return Err(QueueError::Unusable(
+                "the database has a schema from before migration 19; run `mailroom migrate up`".to_owned(),
+            ));
+        }
+        Ok(session)
     }
 
     /// What keeps tokens from being sent without an error.
@@ -146,8 +155,8 @@ impl Session {
     /// Settles, gives back and claims.
     pub(super) async fn exchange(&self, request: &Exchange<'_>) -> Result<Found, QueueError> {
         let settled: Vec<_> = request.settling.iter().map(|(name, _)| *name).collect();
-        let exceptions = Exceptions::of(request.settling, self.is_unicode);
         let settings = request.settings;
+        let exceptions = Exceptions::of(request.settling, settings.bounds_refusals, self.is_unicode);
         let parameters: [(&(dyn ToSql + Sync), Type); 19] = [
             (&request.holder, Type::INT8),
             (&settled, Type::UUID_ARRAY),
@@ -180,6 +189,10 @@ impl Session {
                 continue;
             };
             let name: BatchName = column(row, 0)?;
+            if column::<Option<&str>>(row, 3)?.is_none() {
+                found.given_up.push((name, id, attempt(row)?));
+                continue;
+            }
             match found.batches.last_mut() {
                 Some((last, tokens)) if *last == name => tokens.push(token(row, id)?),
                 _ => found.batches.push((name, vec![token(row, id)?])),
@@ -264,7 +277,7 @@ fn token(row: &Row, id: i64) -> Result<Token, QueueError> {
     let action: &str = column(row, 3)?;
     Ok(Token {
         id,
-        attempt: u32::try_from(column::<i32>(row, 2)?).map_err(|_| unexpected("a negative attempt"))?,
+        attempt: attempt(row)?,
         action: Action::from_database_value(action).map_err(|_| unexpected("an unknown action"))?,
         email: column(row, 4)?,
         login: column(row, 5)?,
@@ -272,6 +285,10 @@ fn token(row: &Row, id: i64) -> Result<Token, QueueError> {
         code: column(row, 7)?,
         expires_at: column(row, 8)?,
     })
+}
+
+fn attempt(row: &Row) -> Result<u32, QueueError> {
+    u32::try_from(column::<i32>(row, 2)?).map_err(|_| unexpected("a negative attempt"))
 }
 
 fn small(row: &Row, index: usize) -> Result<usize, QueueError> {

@@ -56,8 +56,14 @@ pub(super) struct Exceptions {
 }
 
 impl Exceptions {
-    /// With reasons in ASCII where the database may have no other characters.
-    pub(super) fn of(settlements: &[(BatchName, Settlement)], is_unicode: bool) -> Self {
+    /// With reasons in ASCII where the database may have no other characters. Refusals count as failures only where they are
+    /// bounded.
+    pub(super) fn of(
+        settlements: &[(BatchName, Settlement)],
+        bounds_refusals: bool,
+        is_unicode: bool,
+    ) -> Self {
+        let refused = if bounds_refusals { "failed" } else { "refused" };
         let mut columns = Self::default();
         let exceptions = settlements.iter().flat_map(|(name, settlement)| {
             settlement.exceptions.iter().map(move |exception| (*name, exception))
@@ -65,7 +71,9 @@ impl Exceptions {
         for (name, (token, exception)) in exceptions {
             let (kind, wait, reason) = match exception {
                 Exception::Unanswered => ("unanswered", None, None),
-                Exception::Retry { after, reason } => ("error", *after, Some(reason)),
+                Exception::Unavailable { after, reason } => ("unavailable", *after, Some(reason)),
+                Exception::Failed { reason } => ("failed", None, Some(reason)),
+                Exception::Retry { after, reason } => (refused, *after, Some(reason)),
                 Exception::Dead { reason } => ("dead", None, Some(reason)),
             };
             columns.batches.push(name);
@@ -113,13 +121,18 @@ mod tests {
             (1, Exception::Unanswered),
             (2, Exception::Retry { after: Some(Duration::MAX), reason: "später\0".to_owned() }),
             (3, Exception::Dead { reason: "nö".to_owned() }),
+            (4, Exception::Unavailable { after: Some(Duration::ZERO), reason: "421".to_owned() }),
+            (5, Exception::Failed { reason: "ended".to_owned() }),
         ];
         let settlement = Settlement { batch: BatchId(1), exceptions };
-        let columns = Exceptions::of(&[(BatchName(5), settlement)], false);
-        assert_eq!(columns.batches, [BatchName(5); 3]);
-        assert_eq!(columns.tokens, [1, 2, 3]);
-        assert_eq!(columns.kinds, ["unanswered", "error", "dead"]);
-        assert_eq!(columns.waits, [None, Some(i64::MAX), None]);
-        assert_eq!(columns.reasons, [None, Some("sp\\u{e4}ter".to_owned()), Some("n\\u{f6}".to_owned())]);
+        let settlements = [(BatchName(5), settlement)];
+        let columns = Exceptions::of(&settlements, false, false);
+        assert_eq!(columns.batches, [BatchName(5); 5]);
+        assert_eq!(columns.tokens, [1, 2, 3, 4, 5]);
+        assert_eq!(columns.kinds, ["unanswered", "refused", "dead", "unavailable", "failed"]);
+        assert_eq!(columns.waits, [None, Some(i64::MAX), None, Some(0), None]);
+        let reasons = ["", "sp\\u{e4}ter", "n\\u{f6}", "421", "ended"];
+        assert_eq!(columns.reasons, reasons.map(|reason| (!reason.is_empty()).then(|| reason.to_owned())));
+        assert_eq!(Exceptions::of(&settlements, true, false).kinds[1], "failed");
     }
 }

@@ -107,6 +107,9 @@ pub(super) fn settlement(batch: &Batch, outcomes: &[u8]) -> Settlement {
         0 => Some(Exception::Unanswered),
         1 => Some(Exception::Retry { after: None, reason: "busy".to_owned() }),
         2 => Some(Exception::Retry { after: Some(Duration::from_secs(7)), reason: "läuft".to_owned() }),
+        6 => Some(Exception::Failed { reason: "ended".to_owned() }),
+        7 => Some(Exception::Unavailable { after: None, reason: "421".to_owned() }),
+        8 => Some(Exception::Unavailable { after: Some(Duration::from_secs(7)), reason: "421".to_owned() }),
         3 => Some(Exception::Dead { reason: "no such box".to_owned() }),
         _ => None,
     };

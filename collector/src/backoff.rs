@@ -30,15 +30,20 @@ impl Backoff {
     pub fn pause(&mut self) -> Duration {
         let longest = self.next;
         self.next = (longest * 2).min(self.longest);
-        // Without randomness there is no jitter, which is no reason to fail.
-        let random = getrandom::u32().unwrap_or(u32::MAX);
-        longest / 2 + (longest / 2).mul_f64(f64::from(random) / f64::from(u32::MAX))
+        longest / 2 + random_part(longest / 2)
     }
 
     /// An attempt succeeded.
     pub fn reset(&mut self) {
         *self = Self::up_to(self.longest);
     }
+}
+
+/// Between nothing and all of a span.
+pub fn random_part(span: Duration) -> Duration {
+    // Without randomness there is no jitter, which is no reason to fail.
+    let random = getrandom::u32().unwrap_or(u32::MAX);
+    span.mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
 #[cfg(test)]

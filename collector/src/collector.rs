@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use tokio::time::sleep_until;
 
 use crate::batcher::Batcher;
-use crate::complaints::{Complaints, NAMED, ids, listed, withheld};
+use crate::complaints::{ids, listed};
 use crate::config::{CollectSettings, MissingSchema};
 use crate::connection::Connection;
 use crate::line::{Line, LineFormat};
@@ -73,7 +73,8 @@ pub struct Collector<Q, S> {
     polled: Instant,
     /// No claim before this time.
     paused_until: Option<Instant>,
-    complaints: Complaints,
+    /// Whether the reader took nothing at all when that was last looked at.
+    was_away: bool,
     /// Whether it was told to stop, and finishes what it has.
     is_ending: bool,
 }
@@ -108,7 +109,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             hints_seen: 0,
             polled: now,
             paused_until: None,
-            complaints: Complaints::default(),
+            was_away: true,
             is_ending: false,
         }
     }
@@ -128,6 +129,10 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         loop {
             let returned = self.outbox.take_returned();
             self.release(&returned);
+            // What has come due while the reader was away was not looked for.
+            let is_away = self.outbox.is_away();
+            self.more |= self.was_away && !is_away;
+            self.was_away = is_away;
             let now = Instant::now();
             let next = self.next_action(now);
             let sleeps = self.has_nothing_to_do(now);
@@ -281,8 +286,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let now = Instant::now();
         let Some(room) = self.outbox.room(self.limit) else { return Ok(true) };
         let again = now >= self.polled + self.poll_interval;
-        let want =
-            Want { batches: room.batches, limit: room.limit, partial: self.batcher.is_due(now), again };
+        let want = Want {
+            batches: room.batches,
+            limit: room.limit,
+            partial: room.is_trial || self.batcher.is_due(now),
+            again,
+        };
         // What this look leaves is no reason for anybody to announce more.
         self.sleeper.wish(false);
         // Hints from here on may tell of tokens that this look does not see.
@@ -316,21 +325,17 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     fn tell_of_passed(&mut self, passed: &[(i64, Unfit)]) {
-        if passed.is_empty() {
+        // Where the queue can give tokens up, it tells so itself.
+        if passed.is_empty() || self.queue.keeps_reasons() {
             return;
         }
-        let (named, others) = if self.queue.keeps_reasons() {
-            let Some(others) = self.complaints.admit(Instant::now()) else { return };
-            (NAMED, others)
-        } else {
-            (usize::MAX, 0)
-        };
         tracing::warn!(
             event = "tokens_passed",
-            reason = %listed(passed, named),
+            reason = %listed(passed, usize::MAX),
             count = passed.len(),
-            ids = ?ids(passed, named),
-            withheld = withheld(others),
+            ids = ?ids(passed, usize::MAX),
+            attempts = 0,
+            put_back = "mend the rows and have other mails asked for",
             "tokens are passed and get no mail"
         );
     }

@@ -41,6 +41,8 @@ pub struct Room {
     pub batches: usize,
     /// The most tokens of each.
     pub limit: usize,
+    /// Whether they are to show that the reader works, which does not wait until a batch is full.
+    pub is_trial: bool,
 }
 
 /// What came first.
@@ -71,10 +73,16 @@ impl<S: Sink> Outbox<S> {
         let in_flight = self.sink.in_flight();
         let room = match self.sink.readiness() {
             Readiness::Away => return None,
-            Readiness::OnTrial => Room { batches: usize::from(in_flight == 0), limit: 1 },
-            Readiness::Ready => Room { batches: self.prefetch.wanted(in_flight), limit },
+            Readiness::OnTrial => Room { batches: usize::from(in_flight == 0), limit: 1, is_trial: true },
+            Readiness::HalfOpen => Room { batches: usize::from(in_flight == 0), limit, is_trial: true },
+            Readiness::Ready => Room { batches: self.prefetch.wanted(in_flight), limit, is_trial: false },
         };
         (room.batches > 0).then_some(room)
+    }
+
+    /// Whether the reader takes anything at all.
+    pub fn is_away(&self) -> bool {
+        self.sink.readiness() == Readiness::Away
     }
 
     /// How many lines are on their way.

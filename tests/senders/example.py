@@ -15,16 +15,23 @@ def mail(item):
 for line in sys.stdin:
     batch = json.loads(line)
     for item in batch["items"]:
-        answer = {"batch": batch["batch"], "ok": [], "retry": [], "dead": []}
+        answer, code = {"batch": batch["batch"], "ok": [], "retry": [], "dead": []}, 0
         try:
             with smtplib.SMTP(os.environ["SMTP_SERVER"], timeout=20) as server:
                 server.send_message(mail(item))
-            answer["ok"].append(item["id"])
+                answer["ok"].append(item["id"])  # Also if the server goes away before it says goodbye.
         except smtplib.SMTPRecipientsRefused as refused:
             [(code, text)] = refused.recipients.values()
-            answer["dead" if code >= 500 else "retry"].append({"id": item["id"], "reason": f"{code} {text!r}"})
-        except (OSError, smtplib.SMTPException) as error:
-            answer["retry"].append({"id": item["id"], "after_ms": 5000, "reason": str(error)})
+        except smtplib.SMTPDataError as refused:
+            code, text = refused.smtp_code, refused.smtp_error
+        except (OSError, smtplib.SMTPException) as error:  # Of the whole server: no connection, no greeting, no sender allowed.
+            code, text = 421, error
         except (ValueError, IndexError, errors.MessageError):
             answer["dead"].append({"id": item["id"], "reason": "no mail can be sent to this address"})
+        if code == 421:  # The server is closed (RFC 5321, 3.8), also for the other mails of the batch.
+            answer["unavailable"] = {"reason": str(text)}
+        elif code:  # The mail is refused: for now, as by greylisting, or for ever.
+            answer["dead" if code >= 500 else "retry"].append({"id": item["id"], "reason": f"{code} {text!r}"})
         print(json.dumps(answer), flush=True)  # What was sent is known, whatever happens to the rest.
+        if code == 421:
+            break

@@ -228,6 +228,13 @@ fn odd(name: &str, ids: &[i64], well: Answer, random: &mut fastrand::Rng) -> Ans
             let text = format!("{{\"batch\":\"{name}\",\"ok\":[{ok}],\"dead\":[{dead}]}}\n");
             Answer { given_up: second.to_vec(), ..new(text, "answers that give up") }
         }
+        9 if random.u8(0..4) == 0 => {
+            let text = format!(
+                "{{\"batch\":\"{name}\",\"ok\":[{}],\"unavailable\":{{\"reason\":\"421 closed\"}}}}\n",
+                list(first)
+            );
+            Answer { refused: second.to_vec(), ..new(text, "answers of an unavailable sender") }
+        }
         _ => well,
     }
 }

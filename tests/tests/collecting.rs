@@ -205,7 +205,7 @@ async fn the_log_is_json_on_request_and_shows_no_secrets_and_no_addresses() -> R
         .batch_execute("INSERT INTO accounts (email, login) VALUES ('comma@example.test', 'a,comma')")
         .await?;
     let items = lines.next_items(3)?;
-    collector.wait_for_log("are passed and get no mail", 1)?;
+    collector.wait_for_log("tokens are passed and get no mail", 1)?;
     let log = collector.stop()?;
     for line in log.lines() {
         let line: serde_json::Value = serde_json::from_str(line)?;

@@ -7,15 +7,20 @@ use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, wait_until};
 use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::register;
+use mailroom_tests::stopwatch::Stopwatch;
 use tokio_postgres::Client;
 
 const TITLE: &str = "the_example_in_python_sends_mails_and_answers_for_each";
+const OUTAGE: &str = "the_example_in_python_loses_nothing_while_its_mail_server_is_away";
 
 fn main() -> Result<ExitCode> {
     match Command::new("python3").arg("--version").output() {
@@ -28,18 +33,76 @@ fn main() -> Result<ExitCode> {
         other => other.context("python3 cannot be started")?,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    match runtime.block_on(mails_arrive()) {
-        Ok(()) => {
-            println!("test {TITLE} ... ok");
-            println!("test result: ok. 1 passed; 0 failed; 0 ignored");
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(error) => {
-            println!("test {TITLE} ... FAILED\n{error:?}");
-            println!("test result: FAILED. 0 passed; 1 failed; 0 ignored");
-            Ok(ExitCode::FAILURE)
+    let outcomes =
+        [(TITLE, runtime.block_on(mails_arrive())), (OUTAGE, runtime.block_on(outage(outage_length()?)))];
+    let failed = outcomes.iter().filter(|(_, outcome)| outcome.is_err()).count();
+    for (title, outcome) in &outcomes {
+        match outcome {
+            Ok(()) => println!("test {title} ... ok"),
+            Err(error) => println!("test {title} ... FAILED\n{error:?}"),
         }
     }
+    let word = if failed == 0 { "ok" } else { "FAILED" };
+    println!("test result: {word}. {} passed; {failed} failed; 0 ignored", outcomes.len() - failed);
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How long the mail server is away; a variable makes it longer, for a look at an outage of minutes.
+fn outage_length() -> Result<Duration> {
+    let seconds = std::env::var("MAILROOM_TEST_OUTAGE_SECONDS").unwrap_or_else(|_| "8".to_owned());
+    Ok(Duration::from_secs(seconds.parse().context("MAILROOM_TEST_OUTAGE_SECONDS is no number")?))
+}
+
+/// Half of the time nobody listens, half of it the server says 421.
+async fn outage(length: Duration) -> Result<()> {
+    const PEOPLE: i32 = 300;
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+    let collector = Collector::start(&mut example(&database, &address)?)?;
+    let began = Stopwatch::start();
+    register(&client, 1..=PEOPLE).await?;
+    let recover = "WITH lost AS (
+            INSERT INTO accounts (email, login, status, activated_at)
+            SELECT 'lost' || n || '@x.test', 'lost' || n, 'active', 1 FROM generate_series(1, 20) AS n RETURNING id
+        )
+        INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM lost";
+    client.execute(recover, &[]).await?;
+    tokio::time::sleep(length / 2).await;
+    let server = MailServer::start_at(&address)?;
+    server.is_closed.store(true, Ordering::Relaxed);
+    tokio::time::sleep(length / 2).await;
+    let query = "SELECT
+            (SELECT count(*) FROM pending) + (SELECT coalesce(sum(cardinality(tokens)), 0) FROM leases)::bigint,
+            (SELECT count(*) FROM handovers WHERE outcome::text <> 'unanswered')";
+    let row = client.query_one(query, &[]).await?;
+    let found: (i64, i64) = (row.get(0), row.get(1));
+    ensure!(found == (i64::from(PEOPLE) + 20, 0), "{found:?}: tokens were lost, given up or refused");
+    println!("after {:?} without a mail server: {} tokens wait, none failed", began.elapsed(), found.0);
+    let back = Stopwatch::start();
+    server.is_closed.store(false, Ordering::Relaxed);
+    wait_until(|| i64::try_from(server.mails().len()) == Ok(found.0))?;
+    println!("all {} mails went out within {:?}", found.0, back.elapsed());
+    wait_until_all_are_settled(&client).await?;
+    let row = client.query_one("SELECT count(*) FROM handovers WHERE outcome::text = 'sent'", &[]).await?;
+    ensure!(row.get::<_, i64>(0) == found.0, "{} were sent", row.get::<_, i64>(0));
+    let order = server.order();
+    ensure!(i64::try_from(order.len()) == Ok(found.0), "{} mails were sent", order.len());
+    let last = order.iter().rposition(|recipient| recipient.starts_with("lost")).context("no recovery")?;
+    ensure!(last < 60, "the last recovery was mail {last}");
+    println!("the last of 20 recoveries was mail {}", last + 1);
+    let log = collector.stop()?;
+    ensure!(log.contains("the sender is unavailable: ") && log.contains("sending again"), "{log}");
+    Ok(())
+}
+
+fn example(database: &Database, server: &str) -> Result<Command> {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("senders/example.py");
+    let mut command = collector::command(database.url())?;
+    command.args(["--queue-kind", "deliveries", "--batch-timeout", "0", "--poll-interval", "200ms"]);
+    command.args(["--sender", &format!("python3 '{}'", example.display())]);
+    command.env("SMTP_SERVER", server).env("MAIL_FROM", "us@x.test").env("LINK_BASE", "https://x.test");
+    Ok(command)
 }
 
 async fn mails_arrive() -> Result<()> {
@@ -55,12 +118,7 @@ async fn mails_arrive() -> Result<()> {
         )
         .await?;
     let server = MailServer::start()?;
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("senders/example.py");
-    let mut command = collector::command(database.url())?;
-    command.args(["--queue-kind", "deliveries", "--batch-timeout", "0", "--poll-interval", "200ms"]);
-    command.args(["--sender", &format!("python3 '{}'", example.display())]);
-    command.env("SMTP_SERVER", &server.address).env("MAIL_FROM", "us@x.test");
-    let collector = Collector::start(command.env("LINK_BASE", "https://x.test"))?;
+    let collector = Collector::start(&mut example(&database, &server.address)?)?;
 
     wait_until(|| server.mails().len() == 3)?;
     wait_until_all_are_settled(&client).await?;
@@ -105,7 +163,7 @@ async fn wait_until_all_are_settled(client: &Client) -> Result<()> {
         if client.query_one(query, &[]).await?.get::<_, i64>(0) == 0 {
             return Ok(());
         }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     anyhow::bail!("tokens are left")
 }
@@ -115,21 +173,39 @@ async fn wait_until_all_are_settled(client: &Client) -> Result<()> {
 struct MailServer {
     address: String,
     mails: Arc<Mutex<BTreeMap<String, String>>>,
+    /// The recipients in the order of their mails.
+    order: Arc<Mutex<Vec<String>>>,
+    /// Whether it says 421 to everybody.
+    is_closed: Arc<AtomicBool>,
 }
 
 impl MailServer {
     fn start() -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
+        Self::start_at("127.0.0.1:0")
+    }
+
+    fn start_at(address: &str) -> Result<Self> {
+        let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?.to_string();
-        let mails = Arc::new(Mutex::default());
-        let (copy, busy) = (Arc::clone(&mails), Arc::new(Mutex::new(0)));
+        let server =
+            Self { address, mails: Arc::default(), order: Arc::default(), is_closed: Arc::default() };
+        let (mails, order) = (Arc::clone(&server.mails), Arc::clone(&server.order));
+        let (is_closed, busy) = (Arc::clone(&server.is_closed), Arc::new(Mutex::new(0)));
         thread::spawn(move || {
-            for connection in listener.incoming().flatten() {
-                let (mails, busy) = (Arc::clone(&copy), Arc::clone(&busy));
-                thread::spawn(move || serve(connection, &mails, &busy).ok());
+            for mut connection in listener.incoming().flatten() {
+                if is_closed.load(Ordering::Relaxed) {
+                    connection.write_all(b"421 4.3.2 closed for maintenance\r\n").ok();
+                    continue;
+                }
+                let (mails, order, busy) = (Arc::clone(&mails), Arc::clone(&order), Arc::clone(&busy));
+                thread::spawn(move || serve(connection, &mails, &order, &busy).ok());
             }
         });
-        Ok(Self { address, mails })
+        Ok(server)
+    }
+
+    fn order(&self) -> Vec<String> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn mails(&self) -> BTreeMap<String, String> {
@@ -140,6 +216,7 @@ impl MailServer {
 fn serve(
     mut connection: TcpStream,
     mails: &Mutex<BTreeMap<String, String>>,
+    order: &Mutex<Vec<String>>,
     busy: &Mutex<u32>,
 ) -> Result<()> {
     let mut lines = BufReader::new(connection.try_clone()?).lines();
@@ -174,7 +251,9 @@ fn serve(
                     mail.push('\n');
                 }
                 let mut mails = mails.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut order = order.lock().unwrap_or_else(PoisonError::into_inner);
                 for recipient in recipients.drain(..) {
+                    order.push(recipient.clone());
                     mails.insert(recipient, mail.clone());
                 }
                 "250 ok"

@@ -9,7 +9,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 pub use sender::{
-    Answer, NotACommand, NotAnAnswer, Sender, SenderCommand, Sent, kill_running_sender, parse_answer,
+    Answer, NotACommand, NotAnAnswer, Sender, SenderCommand, Sent, Unavailable, kill_running_sender,
+    parse_answer,
 };
 pub use stdout::{StartError, Stdout};
 
@@ -84,6 +85,8 @@ pub enum Readiness {
     Away,
     /// A single token: it has not shown yet that it can deal with one.
     OnTrial,
+    /// A single batch: it was unavailable, and may be so still.
+    HalfOpen,
     /// As much as it keeps up with.
     Ready,
 }

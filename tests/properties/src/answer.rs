@@ -28,7 +28,11 @@ pub fn sender_answer(data: &[u8]) {
         for (_, pause, _) in &answer.retry {
             assert!(pause.is_none_or(|pause| pause <= Duration::from_secs(86_400)));
         }
+        assert_eq!(answer.unavailable.is_some(), written.get("unavailable").is_some());
+        let pause = answer.unavailable.as_ref().and_then(|unavailable| unavailable.after);
+        assert!(pause.is_none_or(|pause| pause <= Duration::from_secs(86_400)));
         let reasons = answer.retry.iter().map(|(_, _, reason)| reason);
+        let reasons = reasons.chain(answer.unavailable.iter().map(|unavailable| &unavailable.reason));
         for reason in reasons.chain(answer.dead.iter().map(|(_, reason)| reason)) {
             assert!(!reason.is_empty() && reason.len() <= 500);
             assert!(!reason.chars().any(|character| character.is_control() || character == '@'));
@@ -47,16 +51,23 @@ fn is_answer(value: &Value) -> bool {
     let known = |fields: &Map<String, Value>, names: &[&str]| {
         fields.keys().all(|name| names.contains(&name.as_str()))
     };
+    let is_why = |why: &Map<String, Value>, names: &[&str]| {
+        let is_text = |text: &Value| text.is_null() || text.is_string();
+        known(why, names)
+            && why.get("after_ms").is_none_or(|pause| pause.is_null() || pause.is_u64())
+            && why.get("reason").is_none_or(is_text)
+    };
     let is_list = |name: &str, names: &[&str]| match fields.get(name) {
         None => true,
         Some(Value::Array(tokens)) => tokens.iter().all(|token| {
             let Value::Object(token) = token else { return false };
-            let is_text = |text: &Value| text.is_null() || text.is_string();
-            known(token, names)
-                && token.get("id").is_some_and(Value::is_i64)
-                && token.get("after_ms").is_none_or(|pause| pause.is_null() || pause.is_u64())
-                && token.get("reason").is_none_or(is_text)
+            is_why(token, names) && token.get("id").is_some_and(Value::is_i64)
         }),
+        Some(_) => false,
+    };
+    let is_unavailable = match fields.get("unavailable") {
+        None => true,
+        Some(Value::Object(why)) => is_why(why, &["after_ms", "reason"]),
         Some(_) => false,
     };
     let is_ok = match fields.get("ok") {
@@ -64,7 +75,8 @@ fn is_answer(value: &Value) -> bool {
         Some(Value::Array(ids)) => ids.iter().all(Value::is_i64),
         Some(text) => text == "all",
     };
-    known(fields, &["batch", "ok", "retry", "dead"])
+    known(fields, &["batch", "ok", "retry", "dead", "unavailable"])
+        && is_unavailable
         && fields.get("batch").and_then(Value::as_str).is_some_and(is_uuid)
         && is_ok
         && is_list("retry", &["id", "after_ms", "reason"])

@@ -63,7 +63,10 @@ async fn answers_in_part_add_up_and_each_token_gets_its_verdict() -> Result<()> 
     wait_for_state(&client, &[2], "sent").await?;
     let log = collector.stop()?;
     assert!(
-        log.contains("the sender gives tokens up: token 4: 550 [address] no such user count=1 ids=[4]"),
+        log.contains(
+            "tokens are given up and get no mail: token 4: 550 [address] no such user (after 1 attempt) count=1 ids=[4] \
+             attempts=1 put_back=\"mailroom retry 4\""
+        ),
         "{log}"
     );
     Ok(())

@@ -3,6 +3,7 @@
 mod answers;
 mod ends;
 mod lines;
+mod outage;
 mod pace;
 mod puppet;
 

@@ -1,6 +1,7 @@
 //! Answers of a sender: one JSON object a line.
 //!
-//! `{"batch":"…","ok":[ids]|"all","retry":[{"id":…,"after_ms":…,"reason":"…"}],"dead":[{"id":…,"reason":"…"}]}`
+//! `{"batch":"…","ok":[ids]|"all","retry":[{"id":…,"after_ms":…,"reason":"…"}],"dead":[{"id":…,"reason":"…"}],`
+//! `"unavailable":{"after_ms":…,"reason":"…"}}`
 //!
 //! Strictly: whatever is not exactly that is refused whole, because half an answer that was understood by guessing can
 //! lose a mail. What is refused is described in our own words: the sender's may hold addresses.
@@ -29,6 +30,17 @@ pub struct Answer {
     pub retry: Vec<(i64, Option<Duration>, String)>,
     /// What never will, by id, with its cleaned reason.
     pub dead: Vec<(i64, String)>,
+    /// Whether nothing can go out at the moment, so that all tokens of the batch of which nothing was said come back.
+    pub unavailable: Option<Unavailable>,
+}
+
+/// Why no mail can go out at the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// When to try again, if the sender said so.
+    pub after: Option<Duration>,
+    /// Its cleaned reason.
+    pub reason: String,
 }
 
 /// The tokens that have gone out.
@@ -75,6 +87,7 @@ const NO_OBJECT: &str = "it is no object with a `batch`";
 const BATCH: &str = "`batch` is no name of a batch";
 const OK: &str = "`ok` is neither `\"all\"` nor a list of ids";
 const LIST: &str = "`retry` or `dead` is no list of objects with an `id`";
+const UNAVAILABLE: &str = "`unavailable` is no object";
 const ID: &str = "an id is no whole number";
 const PAUSE: &str = "`after_ms` is no whole number of milliseconds";
 const REASON: &str = "a `reason` is no text";
@@ -87,7 +100,7 @@ fn fault(error: &serde_json::Error) -> NotAnAnswer {
         return NotAnAnswer::NotJson { column: error.column() };
     }
     let text = error.to_string();
-    let faults = [BATCH, OK, LIST, ID, PAUSE, REASON, UNKNOWN, TWICE];
+    let faults = [BATCH, OK, LIST, UNAVAILABLE, ID, PAUSE, REASON, UNKNOWN, TWICE];
     let known = faults.into_iter().find(|fault| text.contains(fault));
     NotAnAnswer::NotOfTheProtocol(match known {
         Some(fault) => fault,
@@ -120,6 +133,7 @@ impl<'de> Deserialize<'de> for Object {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
                 let (mut batch, mut ok, mut retry, mut dead) = (None, None, None, None);
+                let mut unavailable = None;
                 while let Some(field) = map.next_key::<Cow<'_, str>>()? {
                     match &*field {
                         "batch" => {
@@ -130,6 +144,7 @@ impl<'de> Deserialize<'de> for Object {
                         "ok" => once(&mut ok, map.next_value()?)?,
                         "retry" => once(&mut retry, map.next_value::<Vec<Refusal<true>>>()?)?,
                         "dead" => once(&mut dead, map.next_value::<Vec<Refusal<false>>>()?)?,
+                        "unavailable" => once(&mut unavailable, map.next_value::<Unavailable>()?)?,
                         _ => return Err(A::Error::custom(UNKNOWN)),
                     }
                 }
@@ -140,6 +155,7 @@ impl<'de> Deserialize<'de> for Object {
                     ok: ok.unwrap_or(Sent::Ids(Vec::new())),
                     retry: retry.map(|refusal| (refusal.id, refusal.after, refusal.reason)).collect(),
                     dead: dead.map(|refusal| (refusal.id, refusal.reason)).collect(),
+                    unavailable,
                 }))
             }
         }
@@ -200,7 +216,6 @@ impl<'de, const PAUSES: bool> Deserialize<'de> for Refusal<PAUSES> {
                         _ => return Err(A::Error::custom(UNKNOWN)),
                     }
                 }
-                let pause = |milliseconds| Duration::from_millis(milliseconds).min(LONGEST_PAUSE);
                 Ok(Refusal {
                     id: id.ok_or_else(|| A::Error::custom(LIST))?,
                     after: after.flatten().map(pause),
@@ -210,6 +225,39 @@ impl<'de, const PAUSES: bool> Deserialize<'de> for Refusal<PAUSES> {
         }
         deserializer.deserialize_map(Fields)
     }
+}
+
+impl<'de> Deserialize<'de> for Unavailable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Unavailable;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(UNAVAILABLE)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Unavailable, A::Error> {
+                let (mut after, mut reason) = (None, None);
+                while let Some(field) = map.next_key::<Cow<'_, str>>()? {
+                    match &*field {
+                        "after_ms" => once(&mut after, value::<Option<u64>, _>(&mut map, PAUSE)?)?,
+                        "reason" => once(&mut reason, value::<Option<Cow<'_, str>>, _>(&mut map, REASON)?)?,
+                        _ => return Err(A::Error::custom(UNKNOWN)),
+                    }
+                }
+                Ok(Unavailable {
+                    after: after.flatten().map(pause),
+                    reason: reason::clean(&reason.flatten().unwrap_or_default()),
+                })
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+fn pause(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds).min(LONGEST_PAUSE)
 }
 
 #[cfg(test)]
@@ -238,6 +286,23 @@ mod tests {
         assert_eq!(answer.dead, [(5, none())]);
         assert_eq!(parse(r#","ok":"all""#).unwrap().ok, Sent::All);
         assert_eq!(parse("").unwrap().ok, Sent::Ids(Vec::new()));
+        assert_eq!(parse("").unwrap().unavailable, None);
+    }
+
+    #[test]
+    fn an_answer_says_that_nothing_can_go_out_and_until_when_and_why() {
+        let unavailable =
+            |rest: &str| parse(&format!(",\"unavailable\":{rest}")).unwrap().unavailable.unwrap();
+        let found = unavailable(r#"{"after_ms":1500,"reason":"421 <ada@x.test> too\nbusy"}"#);
+        assert_eq!(found.after, Some(Duration::from_millis(1_500)));
+        assert_eq!(found.reason, "421 [address] too busy");
+        for rest in ["{}", r#"{"after_ms":null,"reason":null}"#] {
+            let found = unavailable(rest);
+            assert_eq!((found.after, found.reason.as_str()), (None, "no reason given"));
+        }
+        let mixed = parse(r#","ok":[1],"retry":[{"id":2}],"dead":[{"id":3}],"unavailable":{}"#).unwrap();
+        assert_eq!((mixed.ok, mixed.retry.len(), mixed.dead.len()), (Sent::Ids(vec![1]), 1, 1));
+        assert!(mixed.unavailable.is_some());
     }
 
     #[test]
@@ -277,6 +342,15 @@ mod tests {
             (r#","retry":[{"id":1,"reason":5}]"#, REASON),
             (r#","dead":[{"id":1,"after_ms":5}]"#, UNKNOWN),
             (r#","dead":[{"id":1,"why":"x"}]"#, UNKNOWN),
+            (r#","unavailable":null"#, UNAVAILABLE),
+            (r#","unavailable":true"#, UNAVAILABLE),
+            (r#","unavailable":"ada@x.test""#, UNAVAILABLE),
+            (r#","unavailable":[]"#, UNAVAILABLE),
+            (r#","unavailable":{"after_ms":-1}"#, PAUSE),
+            (r#","unavailable":{"reason":5}"#, REASON),
+            (r#","unavailable":{"id":5}"#, UNKNOWN),
+            (r#","unavailable":{},"unavailable":{}"#, TWICE),
+            (r#","unavailable":{"after_ms":1,"after_ms":1}"#, TWICE),
             (r#","retries":[]"#, UNKNOWN),
             (r#","ada":5"#, UNKNOWN),
             (r#","ok":[],"ok":"all""#, TWICE),

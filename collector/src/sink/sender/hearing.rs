@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use super::answer::{Answer, NotAnAnswer, parse_answer};
+use super::circuit::{Evidence, Refusals, State as Availability};
 use super::ledger::{Outcome, Past, Remarks};
 use super::lines::{LONGEST_LINE, TooLong};
 use super::process::Event;
 use super::{ClosedPipe, INPUT, OUTPUT, Sender, State};
+use crate::backoff::random_part;
 use crate::complaints::{NAMED, ids, listed, withheld};
 use crate::line::BatchName;
 use crate::queue::Exception;
@@ -14,6 +16,10 @@ use crate::sink::Taken;
 
 /// How long a sender that closes a pipe may take to end by itself.
 const ENDING: Duration = Duration::from_millis(500);
+
+/// Over how long a time the tokens of a batch come back that was on trial: it may be one of them that makes the sender
+/// unavailable, and not always the same one is to be the first.
+const SHUFFLE: Duration = Duration::from_secs(1);
 
 impl Sender {
     /// Deals with an event; answers whether anything changed for the caller.
@@ -63,15 +69,19 @@ impl Sender {
             }
         };
         let batch = answer.batch;
+        let evidence = Evidence::of(&answer);
+        let reason = unavailability(&answer);
         match self.ledger.note(answer, now) {
             Outcome::Noted(remarks, taken) => {
                 self.remark(batch, remarks, now);
-                if let Some(taken) = &taken {
-                    self.tell(taken, now);
-                }
-                self.taken.extend(taken);
+                let was_on_trial = matches!(self.circuit.state(), Availability::HalfOpen { .. });
                 if remarks.verdicts > 0 {
-                    self.answered(now);
+                    self.answered(&evidence, &reason, now);
+                }
+                if let Some(mut taken) = taken {
+                    self.excuse(&mut taken, was_on_trial);
+                    self.tell(&taken, now);
+                    self.taken.push(taken);
                 }
                 remarks.verdicts > 0
             }
@@ -91,11 +101,38 @@ impl Sender {
         }
     }
 
-    fn answered(&mut self, now: Instant) {
+    fn answered(&mut self, evidence: &Evidence, reason: &str, now: Instant) {
         if let State::Up(up) = &mut self.state {
             up.has_answered = true;
         }
-        self.outage.over(now);
+        self.circuit.heard(evidence, now);
+        match self.circuit.state() {
+            Availability::Closed => _ = self.outage.over(now),
+            Availability::Open { .. } => {
+                // What was not begun would only be refused.
+                self.return_waiting();
+                self.outage.failed(reason, now);
+            }
+            Availability::HalfOpen { .. } => {}
+        }
+    }
+
+    /// Sees to it that tokens do not pay for the whole sender.
+    fn excuse(&self, taken: &mut Taken, was_on_trial: bool) {
+        let refusals = self.circuit.refusals();
+        for (_, exception) in &mut taken.exceptions {
+            match (&mut *exception, refusals) {
+                (Exception::Retry { after, reason }, Refusals::OfSender(least)) => {
+                    let after = Some(after.unwrap_or_default().max(least));
+                    *exception = Exception::Unavailable { after, reason: std::mem::take(reason) };
+                }
+                // The next trial is of others, or begins with another one.
+                (Exception::Unavailable { after, .. }, _) if was_on_trial => {
+                    *after = Some(random_part(SHUFFLE));
+                }
+                _ => {}
+            }
+        }
     }
 
     fn remark(&mut self, batch: BatchName, remarks: Remarks, now: Instant) {
@@ -134,26 +171,12 @@ impl Sender {
 
     /// What operators want to know of single tokens; the database has it of all.
     fn tell(&mut self, taken: &Taken, now: Instant) {
-        let (mut dead, mut refused) = (Vec::new(), Vec::new());
-        for (id, exception) in &taken.exceptions {
-            match exception {
-                Exception::Dead { reason } => dead.push((*id, reason)),
-                Exception::Retry { reason, .. } => refused.push((*id, reason)),
-                Exception::Unanswered => {}
-            }
-        }
-        if !dead.is_empty()
-            && let Some(others) = self.given_up.admit(now)
-        {
-            tracing::warn!(
-                event = "tokens_dead",
-                reason = %listed(&dead, NAMED),
-                count = dead.len(),
-                ids = ?ids(&dead, NAMED),
-                withheld = withheld(others),
-                "the sender gives tokens up"
-            );
-        }
+        let refused = |(id, exception): &(i64, Exception)| match exception {
+            Exception::Retry { reason, .. } => Some((*id, reason.clone())),
+            // What is given up the queue tells, which knows of which tokens that is true.
+            _ => None,
+        };
+        let refused: Vec<_> = taken.exceptions.iter().filter_map(refused).collect();
         if !refused.is_empty()
             && let Some(others) = self.refused.admit(now)
         {
@@ -166,5 +189,16 @@ impl Sender {
                 "the sender wants to try tokens again"
             );
         }
+    }
+}
+
+/// Why the sender is unavailable, if it is after this answer.
+fn unavailability(answer: &Answer) -> String {
+    match (&answer.unavailable, answer.retry.first()) {
+        (Some(unavailable), _) => format!("the sender is unavailable: {}", unavailable.reason),
+        (None, Some((_, _, reason))) => {
+            format!("the sender refuses everything, as if it were unavailable: {reason}")
+        }
+        (None, None) => "the sender is unavailable".to_owned(),
     }
 }

@@ -5,6 +5,7 @@
 //! # What counts
 //! - The first verdict on a token counts; what is said of it later changes nothing. Within one answer that says several
 //!   things of a token, `retry` beats `dead` and `dead` beats `ok`: of the possible mistakes this one loses no mail.
+//! - `unavailable` settles every token of the batch of which nothing else was said: it comes back. Together with `"all"` it wins.
 //! - `"all"` means every token of the batch of which nothing else was said, in this answer or before.
 //! - A batch is settled once every token of it has a verdict.
 //! - Silence: a sender works as long as answers bring verdicts. It is hung when it owes answers and has given none for
@@ -15,7 +16,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::answer::{Answer, Sent};
+use super::answer::{Answer, Sent, Unavailable};
 use crate::queue::{BatchId, Exception};
 use crate::sink::Taken;
 
@@ -143,7 +144,7 @@ impl Ledger {
         let mut given_up = Vec::new();
         while self.forgotten_at(timeout).is_some_and(|time| time <= now) {
             let Some(number) = self.owed.keys().next().copied() else { break };
-            let retry = |_| Exception::Retry { after: None, reason: reason.to_owned() };
+            let retry = |_| Exception::Failed { reason: reason.to_owned() };
             given_up.extend(self.remove(number, Past::GivenUp).map(|owed| owed.taken(now, retry)));
         }
         given_up
@@ -230,18 +231,30 @@ impl Owed {
         for (id, verdict) in retry.chain(dead) {
             self.judge(id, verdict, &mut remarks);
         }
-        match answer.ok {
-            Sent::Ids(ids) => ids.into_iter().for_each(|id| self.judge(id, Verdict::Sent, &mut remarks)),
-            Sent::All => {
-                for id in &self.ids {
-                    self.verdicts.entry(*id).or_insert_with(|| {
-                        remarks.verdicts += 1;
-                        Verdict::Sent
-                    });
-                }
+        let is_all = answer.ok == Sent::All;
+        if let Sent::Ids(ids) = answer.ok {
+            for id in ids {
+                self.judge(id, Verdict::Sent, &mut remarks);
             }
         }
+        if let Some(Unavailable { reason, .. }) = answer.unavailable {
+            let unavailable = Exception::Unavailable { after: None, reason };
+            let count = self.judge_rest(&Verdict::Not(unavailable));
+            remarks.verdicts += count;
+            remarks.repeated += if is_all { count } else { 0 };
+        } else if is_all {
+            remarks.verdicts += self.judge_rest(&Verdict::Sent);
+        }
         remarks
+    }
+
+    /// Judges all tokens that have no verdict, and answers how many these are.
+    fn judge_rest(&mut self, verdict: &Verdict) -> usize {
+        let before = self.verdicts.len();
+        for id in &self.ids {
+            self.verdicts.entry(*id).or_insert_with(|| verdict.clone());
+        }
+        self.verdicts.len() - before
     }
 
     fn judge(&mut self, id: i64, verdict: Verdict, remarks: &mut Remarks) {

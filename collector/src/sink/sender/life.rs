@@ -43,7 +43,8 @@ impl Sender {
                 }
                 let becomes_settled = !up.is_settled && up.settled_at <= now;
                 up.is_settled |= becomes_settled;
-                self.judge(now) || becomes_settled
+                let is_trial_due = self.circuit.half_open(now);
+                self.judge(now) || becomes_settled || is_trial_due
             }
         }
     }
@@ -166,7 +167,7 @@ impl Sender {
         let is_to_blame = !up.has_answered && self.closing.is_none() && self.ledger.only_token().is_some();
         // Whatever a sender hangs on, it would be given the same again and again if that were no failed attempt.
         let exception = if was_hung || is_to_blame {
-            Exception::Retry { after: None, reason: format!("the sender {fault}") }
+            Exception::Failed { reason: format!("the sender {fault}") }
         } else {
             Exception::Unanswered
         };
@@ -206,7 +207,10 @@ impl Sender {
                 let silent = self.ledger.silent_at(self.timeout);
                 let forgotten = self.ledger.forgotten_at(self.timeout);
                 let closed = self.closed_pipe().map(|closed| closed.end_at);
-                [settled, silent, forgotten, closed, self.closing].into_iter().flatten().min()
+                [settled, silent, forgotten, closed, self.closing, self.circuit.due_at()]
+                    .into_iter()
+                    .flatten()
+                    .min()
             }
         }
     }

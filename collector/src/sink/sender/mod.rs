@@ -18,6 +18,7 @@
 //!   what it hangs on, and would hang the next one, too.
 
 mod answer;
+mod circuit;
 mod command;
 mod errors;
 mod hearing;
@@ -32,7 +33,7 @@ use std::future::pending;
 use std::mem;
 use std::time::{Duration, Instant};
 
-pub use answer::{Answer, NotAnAnswer, Sent, parse_answer};
+pub use answer::{Answer, NotAnAnswer, Sent, Unavailable, parse_answer};
 pub use command::{NotACommand, SenderCommand};
 pub use process::kill_running_sender;
 
@@ -42,6 +43,7 @@ use crate::backoff::Backoff;
 use crate::complaints::Complaints;
 use crate::outage::Outage;
 use crate::queue::{BatchId, Exception};
+use circuit::{Circuit, State as Availability};
 use ledger::Ledger;
 use process::Process;
 
@@ -61,9 +63,10 @@ pub struct Sender {
     returned: Vec<BatchId>,
     backoff: Backoff,
     outage: Outage,
-    /// What was said of its nonsense, of tokens that it gives up, and of those that it wants again.
+    /// Whether it can send at all. It outlives the process: what is unavailable is a server behind it.
+    circuit: Circuit,
+    /// What was said of its nonsense, and of tokens that it wants again.
     complaints: Complaints,
-    given_up: Complaints,
     refused: Complaints,
     /// When the sender is to be ended at the latest, once nothing more is sent.
     closing: Option<Instant>,
@@ -132,8 +135,8 @@ impl Sender {
             returned: Vec::new(),
             backoff: Backoff::up_to(LONGEST_PAUSE),
             outage: Outage::of("sending"),
+            circuit: Circuit::new(),
             complaints: Complaints::default(),
-            given_up: Complaints::default(),
             refused: Complaints::default(),
             closing: None,
         }
@@ -155,8 +158,17 @@ impl Sender {
         }
     }
 
-    /// Whether a line that is sent now can be written.
+    /// Whether a line that is sent now can be written, and is not sent in vain.
     fn takes_lines(&self) -> bool {
+        let is_available = match self.circuit.state() {
+            Availability::Closed => true,
+            Availability::Open { .. } => false,
+            Availability::HalfOpen { .. } => self.in_flight() == 0,
+        };
+        is_available && self.is_up()
+    }
+
+    fn is_up(&self) -> bool {
         match &self.state {
             State::Up(up) => {
                 up.process.takes_lines()
@@ -218,13 +230,12 @@ impl Sink for Sender {
 
     fn readiness(&self) -> Readiness {
         match &self.state {
-            State::Up(up) if up.is_settled && self.takes_lines() => {
-                if up.has_answered {
-                    Readiness::Ready
-                } else {
-                    Readiness::OnTrial
-                }
-            }
+            State::Up(up) if up.is_settled && self.is_up() => match self.circuit.state() {
+                Availability::Open { .. } => Readiness::Away,
+                _ if !up.has_answered => Readiness::OnTrial,
+                Availability::HalfOpen { .. } => Readiness::HalfOpen,
+                Availability::Closed => Readiness::Ready,
+            },
             _ => Readiness::Away,
         }
     }

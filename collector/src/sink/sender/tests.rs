@@ -76,7 +76,7 @@ async fn a_token_that_ends_a_sender_on_trial_is_to_blame_and_others_are_not() {
     until_it_takes_lines(&mut trial).await;
     trial.send(parcel(1, &[5]));
     let reason = "the sender has ended (exit status: 3)".to_owned();
-    assert_eq!(taken(&mut trial).await[0].exceptions, [(5, Exception::Retry { after: None, reason })]);
+    assert_eq!(taken(&mut trial).await[0].exceptions, [(5, Exception::Failed { reason })]);
 
     let mut sender = sender(script, SOON);
     until_it_takes_lines(&mut sender).await;
@@ -104,8 +104,8 @@ async fn tokens_that_a_sender_hangs_on_are_tried_again_as_refused_ones() {
     let exceptions: Vec<_> =
         taken(&mut sender).await.into_iter().flat_map(|taken| taken.exceptions).collect();
     let reason = "the sender is ended: it has answered nothing for 400ms".to_owned();
-    let retry = Exception::Retry { after: None, reason };
-    assert_eq!(exceptions, [6, 7, 8].map(|id| (id, retry.clone())));
+    let failed = Exception::Failed { reason };
+    assert_eq!(exceptions, [6, 7, 8].map(|id| (id, failed.clone())));
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ fn ledger(batches: u64, start: Instant) -> Ledger {
 
 fn answer(batch: u64, ok: &[i64]) -> Answer {
     let ok = Sent::Ids(ok.to_vec());
-    Answer { batch: BatchName(batch.into()), ok, retry: Vec::new(), dead: Vec::new() }
+    Answer { batch: BatchName(batch.into()), ok, retry: Vec::new(), dead: Vec::new(), unavailable: None }
 }
 
 fn all(batch: u64) -> Answer {
@@ -102,6 +102,26 @@ fn the_first_verdict_counts_and_within_an_answer_the_one_that_loses_no_mail() {
 }
 
 #[test]
+fn unavailable_settles_what_was_not_answered_otherwise_and_wins_over_all() {
+    let now = Instant::now();
+    let unavailable = || Some(Unavailable { after: None, reason: "421".to_owned() });
+    let back = |id| (id, Exception::Unavailable { after: None, reason: "421".to_owned() });
+    let mut ledger = ledger(3, now);
+    ledger.note(answer(1, &[10]), now);
+    let mixed = Answer { retry: vec![retry(11)], unavailable: unavailable(), ..answer(1, &[]) };
+    let exceptions = settled(ledger.note(mixed, now)).exceptions;
+    assert!(matches!(exceptions[0], (11, Exception::Retry { .. })), "{exceptions:?}");
+    assert_eq!(exceptions[1..], [back(12)]);
+
+    let outcome = ledger.note(Answer { unavailable: unavailable(), ..answer(2, &[]) }, now);
+    assert_eq!(settled(outcome).exceptions, [back(20), back(21), back(22)]);
+
+    let outcome = ledger.note(Answer { unavailable: unavailable(), ..all(3) }, now);
+    assert!(matches!(outcome, Outcome::Noted(remarks, _) if remarks == noted(3, 0, 3)), "{outcome:?}");
+    assert_eq!(settled(outcome).exceptions, [back(30), back(31), back(32)]);
+}
+
+#[test]
 fn ids_of_other_batches_are_no_verdicts() {
     let now = Instant::now();
     let mut ledger = ledger(2, now);
@@ -141,7 +161,7 @@ fn a_batch_is_forgotten_when_a_later_one_was_settled_a_timeout_ago() {
     assert_eq!(ledger.forgotten_at(TIMEOUT), Some(start + seconds(35)));
     assert_eq!(ledger.give_up_forgotten(TIMEOUT, start + seconds(34), "forgotten"), []);
     let given_up = ledger.give_up_forgotten(TIMEOUT, start + seconds(35), "forgotten");
-    let again = |id| (id, Exception::Retry { after: None, reason: "forgotten".to_owned() });
+    let again = |id| (id, Exception::Failed { reason: "forgotten".to_owned() });
     let exceptions: Vec<_> = given_up.iter().map(|taken| taken.exceptions.clone()).collect();
     assert_eq!(exceptions, [vec![again(10), again(12)], vec![again(20), again(21), again(22)]]);
     assert_eq!((ledger.len(), ledger.note(all(2), start)), (0, Outcome::Late(Past::GivenUp)));

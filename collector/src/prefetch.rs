@@ -15,8 +15,9 @@ const FAST: Duration = Duration::from_millis(250);
 /// A batch that is taken after this time lets it shrink.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// What is kept in memory at most, in tokens: about 5 MB if the number follows the reader, 50 MB if it is set.
-const MOST_TOKENS: usize = 8_192;
+/// What is kept in memory at most, in tokens: about 3 MB if the number follows the reader, 50 MB if it is set.
+/// `cargo xtask bench memory` measures it.
+const MOST_TOKENS: usize = 4_096;
 const MOST_TOKENS_SET: usize = 100_000;
 
 /// Where the number starts.

@@ -41,7 +41,7 @@ export function* guard(subject) {
         same(again.ok, false, "tryRedeem");
         same(again.reason, "ERR_TOKEN_USED", "reason of tryRedeem");
         refusal(subject, "ERR_TOKEN_USED", "error of tryRedeem", () => {
-          throw again.error;
+          throw subject.errors.errorOf(again);
         });
         same((await tryRedeem(recovery.token, recover)).ok, true, "another link");
       },

@@ -34,7 +34,7 @@ export function* vectors(subject) {
             same(answer.ok, false, "tryVerify");
             same(answer.reason, error, "reason of tryVerify");
             refusal(subject, error, "error of tryVerify", () => {
-              throw answer.error;
+              throw subject.errors.errorOf(answer);
             });
             holds(!("token" in answer), "a refused token is returned");
           },

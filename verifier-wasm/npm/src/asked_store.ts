@@ -1,6 +1,12 @@
 import { denied, deniedBy, type RefusedRedemption } from "./denial.js";
 import { described } from "./described.js";
-import { InvalidArgumentError, StoreFullError, StoreUnavailableError, TokenExpiredError } from "./errors.js";
+import {
+  errorOf,
+  InvalidArgumentError,
+  StoreFullError,
+  StoreUnavailableError,
+  TokenExpiredError,
+} from "./errors.js";
 import { readMethod } from "./options.js";
 
 /** What a store said, or why that is no consent. */
@@ -42,7 +48,7 @@ export function readStore(store: unknown, timeout: number): AskedStore {
     // Also what was asked first and may still arrive.
     const released = await release(id, rememberUntil, owner);
     if (released.ok || !isUnknown(answer)) return answer;
-    const { error } = answer;
+    const error = errorOf(answer);
     return denied(StoreUnavailableError, `${error.message}; whether the token counts as used is not known`, {
       cause: error.cause ?? error,
     });

@@ -192,3 +192,70 @@ export class WasmUnavailableError extends VerifierError {
   static readonly reason = "ERR_WASM_UNAVAILABLE";
   declare readonly reason: typeof WasmUnavailableError.reason;
 }
+
+/** What a `try…` method answers when it lets a token or a code not through. */
+interface Refusal<Reason> {
+  readonly reason: Reason;
+  readonly message: string;
+}
+
+/** The errors of refusals, of those that have been asked for theirs or have a `cause`. */
+const errors = new WeakMap<object, VerificationError | RedemptionError>();
+
+/** The class of each reason that a refusal can have. */
+const classes = new Map<unknown, new (message: string) => VerificationError | RedemptionError>(
+  [
+    TokenMalformedError,
+    TokenSignatureError,
+    TokenActionError,
+    TokenExpiredError,
+    CodeUncheckableError,
+    CodeRequiredError,
+    CodeMalformedError,
+    CodeMismatchError,
+    LinkUncheckableError,
+    TokenUsedError,
+    TooManyAttemptsError,
+    StoreFullError,
+    StoreUnavailableError,
+    GuardUnsupportedError,
+  ].map((Class) => [Class.reason, Class]),
+);
+
+/**
+ * The error that the method without `try` throws where a `try…` method answers this refusal. The same refusal has the same
+ * error, with its `cause` where there is one; the error of a copy has none.
+ *
+ * Refusals are plain data, so that they can be serialised, compared and logged; an error and its stack are made only when
+ * they are asked for.
+ *
+ * @throws InvalidArgumentError when it is given no refusal
+ * @example
+ * const result = verifier.tryVerify(token, { action: "activate" });
+ * if (!result.ok) throw errorOf(result);
+ */
+export function errorOf(refusal: Refusal<VerificationReason>): VerificationError;
+export function errorOf(
+  refusal: Refusal<VerificationReason | RedemptionReason>,
+): VerificationError | RedemptionError;
+export function errorOf(refusal: unknown): VerificationError | RedemptionError {
+  const kept = errors.get(refusal as object);
+  if (kept) return kept;
+  try {
+    const { reason, message } = refusal as Refusal<unknown>;
+    const Class = classes.get(reason);
+    if (Class && typeof message === "string") return keepError(refusal as object, new Class(message));
+  } catch {
+    // What cannot be read is no refusal.
+  }
+  throw new InvalidArgumentError("errorOf takes what a method such as tryVerify answered when it refused");
+}
+
+/** @internal Lets a refusal have this error. */
+export function keepError<Kept extends VerificationError | RedemptionError>(
+  refusal: object,
+  error: Kept,
+): Kept {
+  errors.set(refusal, error);
+  return error;
+}

@@ -1,6 +1,7 @@
 import { denied, type RefusedRedemption } from "./denial.js";
 import { described } from "./described.js";
 import {
+  errorOf,
   GuardUnsupportedError,
   InvalidArgumentError,
   StoreUnavailableError,
@@ -254,7 +255,7 @@ export function makeGuard(given: GuardOptions): Guard {
       const released = await store.release(genuine.token.consumedId, rememberUntil, owner);
       if (released.ok) throw error;
       throw new StoreUnavailableError("the callback failed, and the token may stay used", {
-        cause: new AggregateError([error, released.error]),
+        cause: new AggregateError([error, errorOf(released)]),
       });
     }
   }
@@ -262,7 +263,7 @@ export function makeGuard(given: GuardOptions): Guard {
   return Object.freeze<Guard>({
     async redeem(token: string, expected: Redemption, callback?: unknown): Promise<never> {
       const redeemed = await redeem(token, expected, callback);
-      if (!redeemed.ok) throw redeemed.error;
+      if (!redeemed.ok) throw errorOf(redeemed);
       return (callback === undefined ? redeemed.token : redeemed.result) as never;
     },
     tryRedeem(token: unknown, expected: TriedRedemption, callback?: unknown): Promise<never> {

@@ -1,4 +1,4 @@
-import type { VerificationError, VerificationReason } from "./errors.js";
+import type { VerificationReason } from "./errors.js";
 import type { VerifiedLink } from "./link.js";
 import type { VerifiedToken } from "./token.js";
 
@@ -105,9 +105,4 @@ export interface Refused {
   readonly kind: "visitor";
   /** Why, in a sentence, for logs. It shows nothing of the token. */
   readonly message: string;
-  /**
-   * What `verify` throws. It is made when it is asked for, once, since a stack trace takes longer than refusing a forged
-   * token, and is not enumerable: copies of the result do not have it.
-   */
-  readonly error: VerificationError;
 }

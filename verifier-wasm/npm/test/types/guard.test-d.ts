@@ -14,7 +14,12 @@ import {
   type VerifiedToken,
 } from "mailroom-verifier";
 import { type CheckName, checkStore } from "mailroom-verifier/conformance";
-import type { RedemptionError, RedemptionReason, VerificationError } from "mailroom-verifier/errors";
+import {
+  errorOf,
+  type RedemptionError,
+  type RedemptionReason,
+  type VerificationError,
+} from "mailroom-verifier/errors";
 import * as publicEntry from "mailroom-verifier/public";
 import { createDurableObjectStore, UsedToken } from "mailroom-verifier/stores/durable-object";
 import { createPostgresStore, type TABLE } from "mailroom-verifier/stores/postgres";
@@ -86,7 +91,8 @@ if (redeemed.ok) {
   same<typeof redeemed.token, VerifiedToken>(true);
 } else {
   same<typeof redeemed, RefusedRedemption>(true);
-  same<typeof redeemed.error, VerificationError | RedemptionError>(true);
+  const error = errorOf(redeemed);
+  same<typeof error, VerificationError | RedemptionError>(true);
   same<typeof redeemed.kind, "visitor" | "operator">(true);
   same<typeof redeemed.message, string>(true);
   redeemed.reason satisfies RedemptionReason | VerificationError["reason"];

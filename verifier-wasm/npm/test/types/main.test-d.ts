@@ -101,10 +101,11 @@ result.token;
 if (result.ok) {
   same<typeof result.token, VerifiedToken>(true);
   // @ts-expect-error what is genuine has no error
-  result.error;
+  errors.errorOf(result);
 } else {
   same<typeof result.reason, VerificationReason>(true);
-  same<typeof result.error, VerificationError>(true);
+  const error = errors.errorOf(result);
+  same<typeof error, VerificationError>(true);
   same<typeof result.kind, "visitor">(true);
   // @ts-expect-error what was refused has no token
   result.token;

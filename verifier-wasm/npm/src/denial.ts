@@ -14,7 +14,7 @@ export interface RefusedRedemption {
   readonly reason: VerificationReason | RedemptionReason;
   /** Whose fault it is: only of the visitor's is "this link is not valid" true. */
   readonly kind: ErrorKind;
-  /** Why, in a sentence, for logs. It shows nothing of the token. What the store threw is the `cause` of {@link errorOf}. */
+  /** Why, in a sentence, for logs. It shows nothing of the token. What the store threw is the `cause` of what `errorOf` makes. */
   readonly message: string;
 }
 

@@ -193,34 +193,14 @@ export class WasmUnavailableError extends VerifierError {
   declare readonly reason: typeof WasmUnavailableError.reason;
 }
 
-/** What a `try…` method answers when it lets a token or a code not through. */
-interface Refusal<Reason> {
+/** What {@link errorOf} needs of a refusal. */
+export interface Refusal<Reason> {
   readonly reason: Reason;
   readonly message: string;
 }
 
 /** The errors of refusals, of those that have been asked for theirs or have a `cause`. */
-const errors = new WeakMap<object, VerificationError | RedemptionError>();
-
-/** The class of each reason that a refusal can have. */
-const classes = new Map<unknown, new (message: string) => VerificationError | RedemptionError>(
-  [
-    TokenMalformedError,
-    TokenSignatureError,
-    TokenActionError,
-    TokenExpiredError,
-    CodeUncheckableError,
-    CodeRequiredError,
-    CodeMalformedError,
-    CodeMismatchError,
-    LinkUncheckableError,
-    TokenUsedError,
-    TooManyAttemptsError,
-    StoreFullError,
-    StoreUnavailableError,
-    GuardUnsupportedError,
-  ].map((Class) => [Class.reason, Class]),
-);
+const errors = /* @__PURE__ */ new WeakMap<object, VerificationError | RedemptionError>();
 
 /**
  * The error that the method without `try` throws where a `try…` method answers this refusal. The same refusal has the same
@@ -241,9 +221,26 @@ export function errorOf(
 export function errorOf(refusal: unknown): VerificationError | RedemptionError {
   const kept = errors.get(refusal as object);
   if (kept) return kept;
+  // Listed here, so that bundles of what never asks for one are without the classes.
+  const classes = [
+    TokenMalformedError,
+    TokenSignatureError,
+    TokenActionError,
+    TokenExpiredError,
+    CodeUncheckableError,
+    CodeRequiredError,
+    CodeMalformedError,
+    CodeMismatchError,
+    LinkUncheckableError,
+    TokenUsedError,
+    TooManyAttemptsError,
+    StoreFullError,
+    StoreUnavailableError,
+    GuardUnsupportedError,
+  ];
   try {
     const { reason, message } = refusal as Refusal<unknown>;
-    const Class = classes.get(reason);
+    const Class = classes.find((Class) => Class.reason === reason);
     if (Class && typeof message === "string") return keepError(refusal as object, new Class(message));
   } catch {
     // What cannot be read is no refusal.

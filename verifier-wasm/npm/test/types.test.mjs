@@ -88,6 +88,7 @@ import { checkStore } from "mailroom-verifier/conformance";
 import * as publicEntry from "mailroom-verifier/public";
 import { instantiate, instantiatePublic } from "mailroom-verifier/slim";
 import * as entry from "mailroom-verifier";
+import { errorOf } from "mailroom-verifier/errors";
 declare const process: { env: Record<string, string | undefined> };
 declare const verifier: entry.Verifier, guard: entry.Guard, store: entry.TokenStore;
 declare const small: entry.TokenStore, unreachable: entry.TokenStore;

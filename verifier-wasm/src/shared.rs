@@ -61,6 +61,7 @@ pub fn verify_link(length: usize, action: u8, now: f64, tolerance: f64) -> u32 {
 }
 
 /// What is to be judged.
+#[derive(Clone, Copy)]
 enum Asked<'a> {
     Link,
     Token { code: Option<&'a [u8]> },

@@ -4,6 +4,7 @@ import json, os, smtplib, sys
 from email import errors, headerregistry, message
 
 def mail(item):
+    item["email"].encode("ascii")  # Raises ValueError: what only a server with SMTPUTF8 takes is this mail's fault, no outage.
     mail = message.EmailMessage()  # Refuses line breaks in headers; Address refuses all but one plain address.
     mail["From"], mail["To"] = os.environ["MAIL_FROM"], headerregistry.Address(addr_spec=item["email"])
     mail["Subject"] = {"activate": "Activate your account", "recover": "Choose a new password"}[item["action"]]

@@ -112,7 +112,8 @@ async fn mails_arrive() -> Result<()> {
         .batch_execute(
             "INSERT INTO accounts (email, login) VALUES
                 ('ada@x.test', 'ada'), ('gone@x.test', 'gone'), ('busy@x.test', 'busy'),
-                ('two@x.test, victim@x.test', 'two'), (E'line@x.test\\r\\nBcc: victim@x.test', 'line'), ('', 'none');
+                ('two@x.test, victim@x.test', 'two'), (E'line@x.test\\r\\nBcc: victim@x.test', 'line'), ('', 'none'),
+                ('a@b\u{fc}cher.test', 'wide');
              INSERT INTO accounts (email, login, status) VALUES ('bob@x.test', 'bob', 'active');
              INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts WHERE login = 'bob'",
         )
@@ -150,6 +151,7 @@ async fn mails_arrive() -> Result<()> {
         ("line", "dead", 1),
         ("none", "dead", 1),
         ("two", "dead", 1),
+        ("wide", "dead", 1),
     ];
     let expected = expected.map(|(login, state, attempts)| (login.to_owned(), state.to_owned(), attempts));
     ensure!(found == expected, "{found:?}; the log:\n{log}");

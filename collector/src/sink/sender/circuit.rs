@@ -132,6 +132,10 @@ impl Circuit {
     pub(super) fn heard(&mut self, evidence: &Evidence, now: Instant) -> bool {
         let before = self.state;
         if evidence.is_unavailable {
+            // A trial that got something out is no failed one: a limit of mails a second must not lead to the longest pauses.
+            if evidence.is_verdict && matches!(self.state, State::HalfOpen { .. }) {
+                self.said.reset();
+            }
             self.unavailable(evidence.wish, now);
         } else if evidence.is_verdict {
             self.refused.clear();

@@ -151,3 +151,22 @@ fn what_a_sender_says_outweighs_a_guess() {
     assert!(circuit.heard(&both, now));
     open_until(&circuit, Cause::Said);
 }
+
+#[test]
+fn pauses_do_not_grow_while_a_part_of_each_trial_goes_out() {
+    let mut now = Instant::now();
+    let mut circuit = Circuit::new();
+    for batch in 0..20 {
+        circuit.heard(&Evidence { is_verdict: true, ..unavailable(batch, 0) }, now);
+        let pause = open_until(&circuit, Cause::Said) - now;
+        assert!(pause <= Duration::from_millis(400), "{pause:?}");
+        now = wait(&mut circuit);
+    }
+    // Nothing goes out any more.
+    for batch in 20..40 {
+        circuit.heard(&unavailable(batch, 0), now);
+        now = wait(&mut circuit);
+    }
+    circuit.heard(&unavailable(40, 0), now);
+    assert!(open_until(&circuit, Cause::Said) >= now + seconds(5));
+}

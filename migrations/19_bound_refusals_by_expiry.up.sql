@@ -152,6 +152,11 @@ BEGIN
     EXECUTE format('ALTER FUNCTION %s SET enable_bitmapscan = off', signature);
     EXECUTE format('ALTER FUNCTION %s SET enable_memoize = off', signature);
     EXECUTE format('ALTER FUNCTION %s SET jit = off', signature);
+    -- It is called with the rights of that function, which may be another's: an upgrade can be made by a superuser.
+    EXECUTE format(
+        'ALTER FUNCTION %s OWNER TO %s', signature,
+        (SELECT proowner::regrole FROM pg_proc WHERE oid = 'mailroom_exchange'::regproc)
+    );
 END;
 $$;
 

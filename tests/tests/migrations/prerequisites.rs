@@ -159,3 +159,28 @@ async fn a_table_has_a_name_of_small_letters() -> Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() -> Result<()> {
+    let database = Database::create()?;
+    let mut client = database.connect().await?;
+    let role = database.name();
+    client
+        .batch_execute(&format!(
+            "CREATE EXTENSION pgcrypto; CREATE ROLE {role}; GRANT CREATE ON SCHEMA public TO {role}; SET ROLE {role}"
+        ))
+        .await?;
+    up(&mut client, &MIGRATIONS[..19]).await?;
+    client.batch_execute("RESET ROLE").await?;
+    assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len() - 19);
+    // With an exception, which is what another function settles.
+    let settles = format!(
+        "SET ROLE {role};
+        SELECT * FROM mailroom_exchange(
+            1, ARRAY[gen_random_uuid()], '{{}}', ARRAY[gen_random_uuid()], '{{1}}', '{{refused}}', '{{NULL}}', '{{451}}', 8, 1000,
+            '{{}}', 1, false, 1, 0, NULL, NULL, 90000, 30
+        );
+        RESET ROLE; DROP OWNED BY {role} CASCADE; DROP ROLE {role}"
+    );
+    Ok(client.batch_execute(&settles).await?)
+}

@@ -91,7 +91,12 @@ export function readGuardOptions(given: unknown): ReadOptions {
 function readVerifier(verifier: unknown): GuardedVerifier {
   try {
     const { tryVerify, tryVerifyLink, clockTolerance } = verifier as GuardedVerifier;
-    if (typeof tryVerify === "function" && typeof tryVerifyLink === "function" && clockTolerance >= 0) {
+    if (
+      typeof tryVerify === "function" &&
+      typeof tryVerifyLink === "function" &&
+      typeof clockTolerance === "number" &&
+      clockTolerance >= 0
+    ) {
       return { tryVerify, tryVerifyLink, clockTolerance };
     }
   } catch (cause) {

@@ -1,3 +1,4 @@
+import { demandEntry } from "./bytes.js";
 import { InvalidArgumentError, StoreFullError, TokenExpiredError } from "./errors.js";
 import type * as Exports from "./generated/verifier_bg.wasm.js";
 import { readOptions } from "./options.js";
@@ -68,9 +69,7 @@ export function makeMemoryStore(module: WebAssembly.Module, options: unknown): M
   ): number {
     // The clock may be code of the caller, so it is read before anything is written.
     const time = Math.floor(now());
-    for (const bytes of [id, owner]) {
-      if (bytes?.length !== LENGTH) throw new InvalidArgumentError("an id and an owner have 16 bytes each");
-    }
+    demandEntry(id, rememberUntil, owner);
     place.set(id);
     place.set(owner, LENGTH);
     stack.enter();

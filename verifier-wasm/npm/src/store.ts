@@ -1,8 +1,10 @@
 // What the stores of this package are made of. They import it all from here: the
 // bundles of all entries lie in one folder, so that only this one path to the errors is right in each of them.
 
+import { demandEntry } from "./bytes.js";
 import { described } from "./described.js";
 import { InvalidArgumentError, StoreFullError, TokenExpiredError } from "./errors.js";
+import type { TokenStore } from "./token_store.js";
 
 export { described } from "./described.js";
 export { InvalidArgumentError, StoreFullError, StoreUnavailableError } from "./errors.js";
@@ -18,6 +20,28 @@ export function readNamespace(namespace: unknown): string {
     );
   }
   return namespace;
+}
+
+/** A store whose methods refuse what they cannot work with, before they send anything. */
+export function demanding(store: Required<TokenStore>): Required<TokenStore> {
+  return Object.freeze<Required<TokenStore>>({
+    async consume(...given) {
+      demandEntry(...given);
+      return store.consume(...given);
+    },
+    async release(...given) {
+      demandEntry(...given);
+      return store.release(...given);
+    },
+    async attempt(...given) {
+      demandEntry(...given);
+      return store.attempt(...given);
+    },
+    async withdraw(...given) {
+      demandEntry(...given);
+      return store.withdraw(...given);
+    },
+  });
 }
 
 /** For what would have to be remembered until a time that is over. */

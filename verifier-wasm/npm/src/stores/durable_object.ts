@@ -8,6 +8,7 @@
  */
 
 import {
+  demanding,
   described,
   hexadecimal,
   InvalidArgumentError,
@@ -75,7 +76,7 @@ export function createDurableObjectStore(options: DurableObjectStoreOptions): Re
     throw new StoreUnavailableError(`the Durable Object answered with status ${response.status}`);
   }
 
-  return Object.freeze<Required<TokenStore>>({
+  return demanding({
     async consume(id, rememberUntil, owner) {
       const answer = await ask("consume", id, rememberUntil, owner);
       if (answer === "true") return true;

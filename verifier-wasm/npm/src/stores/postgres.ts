@@ -9,6 +9,7 @@
  */
 
 import {
+  demanding,
   described,
   hexadecimal,
   InvalidArgumentError,
@@ -76,7 +77,7 @@ export function createPostgresStore(options: PostgresStoreOptions): Required<Tok
     return rows[0] as Record<string, unknown>;
   }
 
-  return Object.freeze<Required<TokenStore>>({
+  return demanding({
     async consume(id, rememberUntil, owner) {
       const { first, full } = await remember(consumeStatement, id, rememberUntil, owner);
       if (full === true) throw tooManyOwners();

@@ -6,6 +6,7 @@
  */
 
 import {
+  demanding,
   described,
   hexadecimal,
   InvalidArgumentError,
@@ -120,7 +121,7 @@ export function createRedisStore(options: RedisStoreOptions): Required<TokenStor
     await run(script, id, Math.max(left(rememberUntil), 1), owner);
   }
 
-  return Object.freeze<Required<TokenStore>>({
+  return demanding({
     async consume(id, rememberUntil, owner) {
       const answer = await remember(consumeScript, id, rememberUntil, owner);
       if (answer === -1) throw tooManyOwners();
@@ -199,10 +200,10 @@ function watchPolicy(nodes: ReadClient["nodes"]): () => Promise<void> {
 }
 
 async function askAll(nodes: ReadClient["nodes"]): Promise<void> {
-  const all = nodes();
-  if (all.length === 0)
+  const all: unknown = nodes();
+  if (!Array.isArray(all) || all.length === 0)
     throw new StoreUnavailableError("the Redis client knows no master of its cluster: connect it first");
-  await Promise.all(all.map(refuseEviction));
+  await Promise.all(all.map((node: Node) => refuseEviction(node)));
 }
 
 async function refuseEviction(node: Node): Promise<void> {

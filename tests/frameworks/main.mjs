@@ -73,6 +73,7 @@ async function onNext() {
   );
   await served(server, /Ready/, async (url) => {
     checks.same("its edge runtime verifies and redeems", await answered(`${url}/edge?${query}`), VERIFIED);
+    checks.same("keys are read at first use", await answered(`${url}/module-level?${query}`), "true");
   });
   const modules = readdirSync(join(site, ".next/server/edge"), { recursive: true }).filter((name) =>
     name.endsWith(".wasm"),

@@ -5,8 +5,10 @@ import { errors } from "./errors.mjs";
 import { v2, v3 } from "./formats.mjs";
 import { guard } from "./guard.mjs";
 import { hostileStores } from "./hostile_stores.mjs";
+import { keys } from "./keys.mjs";
 import { links, publicKeys } from "./links.mjs";
 import { inherited } from "./inherited.mjs";
+import { outcome } from "./outcome.mjs";
 import { realm } from "./realm.mjs";
 import { refusals } from "./refusals.mjs";
 import { ring } from "./ring.mjs";
@@ -24,6 +26,7 @@ const TOPICS = {
   v3,
   links,
   publicKeys,
+  keys,
   strictness,
   ring,
   realm,
@@ -64,13 +67,4 @@ export async function run({ verifierPackage, inWindow, ...loaded }) {
     }
   }
   return results;
-}
-
-async function outcome(name, test) {
-  try {
-    await test();
-    return { name };
-  } catch (error) {
-    return { name, error: String(error?.stack ?? error) };
-  }
 }

@@ -261,8 +261,8 @@ export function* publicKeys(subject) {
       `${what} instead of a public key`,
       () => {
         const codes = ["ERR_KEY_INVALID", ARGUMENT];
-        // An array of the key is a ring.
-        if (what === "an array of the text") return;
+        // An array of the key is a ring, and a function gives the keys at the first use.
+        if (what === "an array of the text" || typeof value === "function") return;
         refusal(subject, codes, what, () => publicEntry.createVerifier({ keys: value, clock }));
       },
     ];

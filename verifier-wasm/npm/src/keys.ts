@@ -1,6 +1,9 @@
+import { isBytes } from "./bytes.js";
 import type { Engine, PreparedKey } from "./engine.js";
 import { KeyInvalidError } from "./errors.js";
+import { type KeyKind, keyFault } from "./key_faults.js";
 import { unreadable } from "./options.js";
+import { KeyRing } from "./ring.js";
 
 const LENGTH = 32;
 
@@ -8,17 +11,38 @@ const LENGTH = 32;
 const MOST_KEYS = 1024;
 
 /**
- * Prepares the option `keys`: one key, or a list of them, of which each element is read once. `form` says what a key is.
+ * The option `keys`. A function is called at the first use, so that a verifier can be made where its keys are not, and
+ * again at the next one if what it gave was not good.
  */
-export function prepareRing(engine: Engine, keys: unknown, form: string): readonly PreparedKey[] {
-  if (!read(() => Array.isArray(keys))) return [prepare(engine, keys, form)];
+export function readKeys(engine: Engine, keys: unknown, kind: KeyKind): () => KeyRing {
+  let ring: KeyRing | undefined;
+  if (typeof keys !== "function") {
+    const given = new KeyRing(prepareRing(engine, keys, kind));
+    return () => given;
+  }
+  return () => {
+    if (ring) return ring;
+    let given: unknown;
+    try {
+      given = Reflect.apply(keys, undefined, []);
+    } catch (cause) {
+      throw new KeyInvalidError("the function keys threw", { cause });
+    }
+    ring = new KeyRing(prepareRing(engine, given, kind));
+    return ring;
+  };
+}
+
+/** Prepares one key, or a list of them, of which each element is read once. */
+function prepareRing(engine: Engine, keys: unknown, kind: KeyKind): readonly PreparedKey[] {
+  if (!read(() => Array.isArray(keys))) return [prepare(engine, keys, kind)];
   const ring: PreparedKey[] = [];
   // Whatever a proxy gives for it becomes a number, or an error of this package.
   const length = read(() => Number((keys as unknown[]).length));
   if (length > MOST_KEYS) throw new KeyInvalidError(`a verifier takes at most ${MOST_KEYS} keys`);
   for (let index = 0; index < length; index++) {
     const key = read(() => (keys as unknown[])[index]);
-    ring.push(prepare(engine, key, `keys[${index}]: ${form}`));
+    ring.push(prepare(engine, key, kind, `keys[${index}]: `));
   }
   if (ring.length === 0) throw new KeyInvalidError("a verifier needs at least one key");
   return ring;
@@ -33,16 +57,8 @@ function read<Value>(attempt: () => Value): Value {
   }
 }
 
-function prepare(engine: Engine, key: unknown, form: string): PreparedKey {
-  const prepared = typeof key === "string" || isKey(key) ? engine.prepare(key) : undefined;
-  if (!prepared) throw new KeyInvalidError(form);
+function prepare(engine: Engine, key: unknown, kind: KeyKind, which = ""): PreparedKey {
+  const prepared = typeof key === "string" || isBytes(key, LENGTH) ? engine.prepare(key) : undefined;
+  if (!prepared) throw new KeyInvalidError(which + keyFault(key, kind));
   return prepared;
-}
-
-const typedArray = Object.getPrototypeOf(Uint8Array.prototype) as object;
-
-/** Whether these are 32 bytes, from whichever realm; what the object says of itself does not count. */
-function isKey(key: unknown): key is Uint8Array {
-  const is = (name: string | symbol, value: unknown): boolean => Reflect.get(typedArray, name, key) === value;
-  return ArrayBuffer.isView(key) && is(Symbol.toStringTag, "Uint8Array") && is("length", LENGTH);
 }

@@ -7,8 +7,8 @@ export type PublicKey = string | Uint8Array;
 
 /** What {@link createVerifier} takes. Options of other names are refused. */
 export interface PublicVerifierOptions extends CommonOptions<"v3"> {
-  /** The public key, or a ring of them: the current one first, then earlier and upcoming ones. */
-  readonly keys: PublicKey | readonly PublicKey[];
+  /** The public key, or a ring of them: the current one first, then earlier and upcoming ones. A function is called at the first use. */
+  readonly keys: PublicKey | readonly PublicKey[] | (() => PublicKey | readonly PublicKey[] | undefined);
 }
 
 /**

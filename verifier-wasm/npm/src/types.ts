@@ -41,8 +41,14 @@ export interface VerifierOptions extends CommonOptions<"v1" | "v2"> {
    * The shared key, or a ring of at most 1024: the current one first, then earlier and upcoming ones. The bytes are copied.
    * Rotate in this order: give every verifier the new key, let the signer use it, wait until the last old link has
    * expired, take the old key from the ring.
+   *
+   * A function is called at the first use, and not again once it gave good keys: for a verifier that is made while the
+   * application is built, where the key is not there. What is wrong with the keys is thrown by that first use.
+   *
+   * @example
+   * const verifier = createVerifier({ keys: () => process.env["MAILROOM_SECRET_KEY"] });
    */
-  readonly keys: SharedKey | readonly SharedKey[];
+  readonly keys: SharedKey | readonly SharedKey[] | (() => SharedKey | readonly SharedKey[] | undefined);
   /**
    * Whoever opens a page can read the key in it and in its workers, and forge links with it. `true` lets a page hold one all the same,
    * for tests and for pages that nobody else can open.

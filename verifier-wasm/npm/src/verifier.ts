@@ -91,7 +91,8 @@ export interface Verifier {
 /** @internal What a verifier is made of. */
 export interface Parts {
   readonly engine: Engine;
-  readonly ring: KeyRing;
+  /** Throws where the keys are read at the first use and are not good. */
+  readonly ring: () => KeyRing;
   /** The versions that are accepted. */
   readonly accepted: readonly Version[];
   readonly clock: Clock;
@@ -110,7 +111,7 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
     demandAction(action);
     const token = textOf(sent);
     const now = read();
-    const status = engine.verify(token, action, codeOf(code), ring.candidates(token), now, clockTolerance);
+    const status = engine.verify(token, action, codeOf(code), ring().candidates(token), now, clockTolerance);
     const version = versionOf(token);
     if (!accepts[version - 1]) {
       return isMalformed(status) || (version === 1 && isAboutCode(status)) ? status : SIGNATURE;
@@ -123,7 +124,7 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
     demandAction(action);
     const token = textOf(sent);
     const now = read();
-    const keys = ring.candidates(token);
+    const keys = ring().candidates(token);
     const status = engine.verifyLink(token, action, keys, now, clockTolerance);
     if (!accepts[versionOf(token) - 1]) return isMalformed(status) ? status : SIGNATURE;
     if (status !== OK) return status;

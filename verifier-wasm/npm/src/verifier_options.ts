@@ -1,17 +1,11 @@
 import type { Engine } from "./engine.js";
 import { InvalidArgumentError, SecretInBrowserError } from "./errors.js";
-import { prepareRing } from "./keys.js";
+import { type KeyKind, PUBLIC, SHARED } from "./key_faults.js";
+import { readKeys } from "./keys.js";
 import { readOptions, unreadable } from "./options.js";
-import { KeyRing } from "./ring.js";
 import { MAX_CLOCK_TOLERANCE, readClock, readSpan } from "./seconds.js";
 import type { Parts } from "./verifier.js";
 import type { Version } from "./version.js";
-
-const SHARED_FORM =
-  "a shared key is 64 hexadecimal characters or 32 bytes; mailroom-verifier/public takes public keys";
-const PUBLIC_FORM =
-  'a public key is "mrpk_" and 43 characters of base64url, or 32 bytes, ' +
-  "and a point of the curve in its only encoding; mailroom-verifier takes shared keys";
 
 const TOLERANCE = { name: "clockTolerance", least: 0, most: MAX_CLOCK_TOLERANCE };
 
@@ -33,7 +27,7 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
         "that imitate a browser the option dangerouslyAllowSecretInBrowser",
     );
   }
-  return readParts(engine, [1, 2], SHARED_FORM, keys, accept, clock, clockTolerance);
+  return readParts(engine, [1, 2], SHARED, keys, accept, clock, clockTolerance);
 }
 
 /** The options of a verifier of public keys. */
@@ -44,24 +38,24 @@ export function readPublicOptions(engine: Engine, options: unknown): Parts {
     "clock",
     "clockTolerance",
   ]);
-  return readParts(engine, [3], PUBLIC_FORM, keys, accept, clock, clockTolerance);
+  return readParts(engine, [3], PUBLIC, keys, accept, clock, clockTolerance);
 }
 
 function readParts(
   engine: Engine,
   versions: readonly Version[],
-  form: string,
+  kind: KeyKind,
   keys: unknown,
   accept: unknown,
   clock: unknown,
   clockTolerance: unknown,
 ): Parts {
-  const tolerance = readSpan(clockTolerance ?? 0, TOLERANCE);
+  const tolerance = readSpan(clockTolerance === undefined ? 0 : clockTolerance, TOLERANCE);
   if (!Number.isInteger(tolerance))
     throw new InvalidArgumentError("the option clockTolerance is in whole seconds");
   return {
     engine,
-    ring: new KeyRing(prepareRing(engine, keys, form)),
+    ring: readKeys(engine, keys, kind),
     accepted: readAccepted(accept, versions),
     clock: readClock(clock),
     clockTolerance: tolerance,

@@ -116,6 +116,7 @@ same<
   typeof publicEntry.createVerifier extends (options: infer Given) => unknown ? keyof Given : never,
   "keys" | "accept" | "clock" | "clockTolerance"
 >(true);
+publicEntry.createVerifier({ keys: () => "mrpk_" });
 // @ts-expect-error a public key cannot check a code
 publicVerifier.verify(token, { action: "recover", code: "01234" });
 

@@ -37,6 +37,10 @@ same<typeof verifier, Verifier>(true);
 createVerifier({ keys: bytes });
 createVerifier({ keys: [token, bytes] as const, dangerouslyAllowSecretInBrowser: true });
 createVerifier({ keys: [] as SharedKey[] } satisfies VerifierOptions);
+createVerifier({ keys: () => token as string | undefined });
+createVerifier({ keys: () => [token, bytes] });
+// @ts-expect-error verifying does not wait for keys
+createVerifier({ keys: async () => token });
 // @ts-expect-error keys are required
 createVerifier({});
 // @ts-expect-error a misspelt option

@@ -25,8 +25,6 @@ const NO_CODE = -1;
 /** The number of an action, as `Action::number` in the core has it. */
 const numberOf = (action: Action): number => (action === "activate" ? 1 : 2);
 
-const encoder = new TextEncoder();
-
 /**
  * One instance of a WebAssembly module, and the places in its memory through which bytes cross.
  *
@@ -142,7 +140,7 @@ export class Engine {
     this.#loaded = key;
   }
 
-  /** Writes a token or a key and returns its length in UTF-8. */
+  /** Writes a token or a key and returns its length. */
   #write(text: string): number {
     this.#written = undefined;
     const length = write(text, this.#text);
@@ -152,7 +150,17 @@ export class Engine {
   }
 }
 
-/** Writes a text and returns its length in UTF-8; one that is too long for anything is not looked at. */
+/**
+ * Writes a text and returns its length; of one that is too long for anything, or not ASCII, the length of the place, which
+ * nothing has. Not by `TextEncoder`, which test environments lack that imitate a browser.
+ */
 function write(text: string, place: Bytes): number {
-  return text.length > place.length ? place.length : encoder.encodeInto(text, place).written;
+  const { length } = text;
+  if (length > place.length) return place.length;
+  for (let at = 0; at < length; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit > 127) return place.length;
+    place[at] = unit;
+  }
+  return length;
 }

@@ -47,10 +47,18 @@ function expiring(vectors, keyName) {
   return { activation: one("activate"), recovery: one("recover") };
 }
 
-/** The functions of a verifier that take this: with a code those whose name says that its tries are not counted. */
+/** What judges a token so: with a code what says in its name that tries are not counted, of public keys the link's. */
 export function judging(verifier, expected) {
   if (!Object.hasOwn(expected, "code")) return verifier;
-  return { verify: verifier.verifyWithUncountedCode, tryVerify: verifier.tryVerifyWithUncountedCode };
+  const { verifyWithUncountedCode: verify, tryVerifyWithUncountedCode: tryVerify } = verifier;
+  if (verify !== undefined) return { verify, tryVerify };
+  return {
+    verify: (token, { action, code }) => verifier.verifyLink(token, { action }).withUncountedCode(code),
+    tryVerify(token, { action, code }) {
+      const found = verifier.tryVerifyLink(token, { action });
+      return found.ok ? found.link.tryWithUncountedCode(code) : found;
+    },
+  };
 }
 
 /** The same link with one character replaced by another of the alphabet; `at` must not be the last. */

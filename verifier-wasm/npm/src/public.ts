@@ -11,7 +11,7 @@ import type { GuardOptions } from "./guard_options.js";
 import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
 import { compile, PUBLIC_KEY, startNow } from "./start.js";
 import { decodeToken, type UnverifiedToken } from "./token.js";
-import { makeVerifier } from "./verifier.js";
+import { makePublicVerifier } from "./verifier.js";
 import { readPublicOptions } from "./verifier_options.js";
 
 export type { RefusedRedemption } from "./denial.js";
@@ -46,7 +46,7 @@ const started = startNow(PUBLIC_KEY, () => compile(wasm));
  * const link = verifier.tryVerifyLink(token, { action: "recover" });
  */
 export function createVerifier(options: PublicVerifierOptions): PublicVerifier {
-  return makeVerifier(readPublicOptions(started().engine, options));
+  return makePublicVerifier(readPublicOptions(started().engine, options));
 }
 
 /**

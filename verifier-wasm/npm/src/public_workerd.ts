@@ -11,13 +11,13 @@ import module from "./public.wasm";
 import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
 import { startNow } from "./start.js";
 import { decodeToken } from "./token.js";
-import { makeVerifier } from "./verifier.js";
+import { makePublicVerifier } from "./verifier.js";
 import { readPublicOptions } from "./verifier_options.js";
 
 const started = startNow(PUBLIC_KEY, () => module);
 
 export function createVerifier(options: PublicVerifierOptions): PublicVerifier {
-  return makeVerifier(readPublicOptions(started().engine, options));
+  return makePublicVerifier(readPublicOptions(started().engine, options));
 }
 
 export function decodeUnverified(token: string) {

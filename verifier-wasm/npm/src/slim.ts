@@ -14,7 +14,7 @@ import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js
 import { startLoaded } from "./start.js";
 import { decodeToken, type UnverifiedToken } from "./token.js";
 import type { VerifierOptions } from "./types.js";
-import { makeVerifier, type Verifier } from "./verifier.js";
+import { makePublicVerifier, makeVerifier, type Verifier } from "./verifier.js";
 import { readPublicOptions, readSharedOptions } from "./verifier_options.js";
 
 export type { RefusedRedemption } from "./denial.js";
@@ -80,7 +80,7 @@ export function instantiate(source: WebAssembly.Module | WebAssembly.Instance): 
 export function instantiatePublic(source: WebAssembly.Module | WebAssembly.Instance): PublicVerifierModule {
   const { engine } = startLoaded(PUBLIC_KEY, source);
   return Object.freeze<PublicVerifierModule>({
-    createVerifier: (options) => makeVerifier(readPublicOptions(engine, options)),
+    createVerifier: (options) => makePublicVerifier(readPublicOptions(engine, options)),
     decodeUnverified: (token) => decodeToken(engine, token),
     createGuard: (options) => makeGuard(options),
   });

@@ -32,6 +32,14 @@ export const EXPIRED = 11;
 /** The link is good, and its code is another one. */
 export const CODE_MISMATCH = 12;
 
+/** A token of v3 came where keys are shared. The modules know nothing of this number. */
+const FOR_PUBLIC_KEY = 14;
+
+/** What is said of a version that is not accepted. A verifier of public keys accepts v3. */
+export function unaccepted(version: number): number {
+  return version === 3 ? FOR_PUBLIC_KEY : SIGNATURE;
+}
+
 /** What is found out about a token before any key is asked. */
 export function isMalformed(status: number): boolean {
   return status !== OK && meaning(status)[0] === TokenMalformedError;
@@ -59,6 +67,7 @@ const refusals: readonly (readonly [Class, string])[] = [
   [TokenExpiredError, "the token has expired"],
   [CodeMismatchError, "the code is not this link's"],
   [LinkUncheckableError, "a v1 token is judged only together with its code"],
+  [TokenSignatureError, "a v3 token is for mailroom-verifier/public"],
 ];
 
 function meaning(status: number): readonly [Class, string] {

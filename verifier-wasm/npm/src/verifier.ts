@@ -1,6 +1,7 @@
 import type { Engine } from "./engine.js";
 import { VerifiedLink } from "./link.js";
 import { codeOf, demandAction, OF_LINK, OF_TOKEN, readExpectation, textOf } from "./options.js";
+import type { PublicVerifier } from "./public_verifier.js";
 import type { KeyRing } from "./ring.js";
 import type { Clock } from "./seconds.js";
 import {
@@ -12,7 +13,7 @@ import {
   OK,
   orThrow,
   refused,
-  SIGNATURE,
+  unaccepted,
 } from "./status.js";
 import { VerifiedToken } from "./token.js";
 import type {
@@ -99,8 +100,25 @@ export interface Parts {
   readonly clockTolerance: number;
 }
 
-/** @internal What every entry calls `createVerifier`, once it has read its options. */
-export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: Parts): Verifier {
+/** @internal What the entries of shared keys call `createVerifier`, once they have read its options. */
+export function makeVerifier(parts: Parts): Verifier {
+  const { judge, verifier } = makeJudge(parts);
+  return Object.freeze<Verifier>({
+    ...verifier,
+    verifyWithUncountedCode: (token, expected) => orThrow(judge(token, expected, OF_TOKEN)),
+    tryVerifyWithUncountedCode: (token, expected) => asResult(judge(token, expected, OF_TOKEN)),
+  });
+}
+
+/** @internal The same for public keys. Nothing that v3 signs covers a code, so that there is none to compare. */
+export function makePublicVerifier(parts: Parts): PublicVerifier {
+  return Object.freeze(makeJudge(parts).verifier);
+}
+
+function makeJudge({ engine, ring, accepted, clock, clockTolerance }: Parts): {
+  judge: (sent: unknown, expected: unknown, known: typeof OF_TOKEN) => VerifiedToken | number;
+  verifier: PublicVerifier;
+} {
   // By version, since a list is searched more slowly.
   const accepts = [1, 2, 3].map((version) => accepted.includes(version as Version));
 
@@ -114,7 +132,7 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
     const status = engine.verify(token, action, codeOf(code), ring().candidates(token), now, clockTolerance);
     const version = versionOf(token);
     if (!accepts[version - 1]) {
-      return isMalformed(status) || (version === 1 && isAboutCode(status)) ? status : SIGNATURE;
+      return isMalformed(status) || (version === 1 && isAboutCode(status)) ? status : unaccepted(version);
     }
     return status === OK ? new VerifiedToken(engine, token, action, engine.expiresAt, now) : status;
   }
@@ -126,7 +144,8 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
     const now = read();
     const keys = ring().candidates(token);
     const status = engine.verifyLink(token, action, keys, now, clockTolerance);
-    if (!accepts[versionOf(token) - 1]) return isMalformed(status) ? status : SIGNATURE;
+    const version = versionOf(token);
+    if (!accepts[version - 1]) return isMalformed(status) ? status : unaccepted(version);
     if (status !== OK) return status;
     const { expiresAt } = engine;
     const at = (verifiedAt: number) => new VerifiedToken(engine, token, action, expiresAt, verifiedAt);
@@ -142,16 +161,15 @@ export function makeVerifier({ engine, ring, accepted, clock, clockTolerance }: 
     });
   }
 
-  return Object.freeze<Verifier>({
+  const verifier: PublicVerifier = {
     verify: (token, expected) => orThrow(judge(token, expected, OF_LINK)),
     tryVerify: (token, expected) => asResult(judge(token, expected, OF_LINK)),
-    verifyWithUncountedCode: (token, expected) => orThrow(judge(token, expected, OF_TOKEN)),
-    tryVerifyWithUncountedCode: (token, expected) => asResult(judge(token, expected, OF_TOKEN)),
     verifyLink: (token, expected) => orThrow(judgeLink(token, expected)),
     tryVerifyLink(token, expected) {
       const verdict = judgeLink(token, expected);
       return typeof verdict === "number" ? refused(verdict) : { ok: true, link: verdict };
     },
     clockTolerance,
-  });
+  };
+  return { judge, verifier };
 }

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join, posix } from "node:path";
 
-import { PACKAGE, addSuite, install, write } from "../runtimes/consumer.mjs";
+import { PACKAGE, addSuite, addSurface, install, write } from "../runtimes/consumer.mjs";
 import { resolveExport } from "../runtimes/exports.mjs";
 import { chromium, version } from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
@@ -22,19 +22,21 @@ if (program === undefined) {
   const site = join(folder, "site");
   const installed = install(site, tarball);
   addSuite(site);
-  await withChromium(program, (browser) => everyPage(browser, site, installed));
+  const entries = await addSurface(site, installed);
+  await withChromium(program, (browser) => everyPage(browser, site, installed, entries));
 }
 report.end();
 
-async function everyPage(browser, site, installed) {
+async function everyPage(browser, site, installed, entries) {
   const title = `Chromium ${version(program)}`;
   const paths = Object.fromEntries(
-    [".", "./errors", "./public", "./slim", "./verifier.wasm"].map((subpath) => [
+    [...entries, "./verifier.wasm", "./public.wasm"].map((subpath) => [
       posix.join(PACKAGE, subpath),
       `/${posix.join("node_modules", PACKAGE, resolveExport(installed, subpath, CONDITIONS))}`,
     ]),
   );
-  const open = (name, policy) => withServer(site, { policy }, (url) => resultsOf(browser, `${url}/${name}`));
+  const open = (name, policy, timeout) =>
+    withServer(site, { policy }, (url) => resultsOf(browser, `${url}/${name}`, { timeout }));
 
   const map = `<script type="importmap">${JSON.stringify({ imports: paths })}</script>`;
   write(site, "mapped.html", page("mapped.mjs", map));
@@ -44,6 +46,16 @@ async function everyPage(browser, site, installed) {
   write(site, "slim.html", page("slim.mjs", map));
   write(site, "slim.mjs", entry("page-slim.mjs").replace("MODULE_URL", `"${paths[`${PACKAGE}/verifier.wasm`]}"`));
   await report.run(`${title}, slim with a fetched module`, () => open("slim.html"));
+
+  write(site, "surface.html", page("surface.mjs", map));
+  write(
+    site,
+    "surface.mjs",
+    entry("page-surface.mjs")
+      .replace("MODULE_URL", `"${paths[`${PACKAGE}/verifier.wasm`]}"`)
+      .replace("PUBLIC_URL", `"${paths[`${PACKAGE}/public.wasm`]}"`),
+  );
+  await report.run(`${title}, the whole surface`, () => open("surface.html", undefined, 300_000));
 
   // An import map stands in the page, and so would need a policy that allows inline scripts.
   write(site, "direct.html", page("direct.mjs"));

@@ -2,7 +2,7 @@
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 
 export const PACKAGE = "mailroom-verifier";
@@ -37,6 +37,19 @@ export function addSuite(folder) {
     const vectors = readFileSync(join(VECTORS, `${version}.json`), "utf8");
     write(folder, `suite/${version}.mjs`, `export default ${vectors};\n`);
   }
+}
+
+/** Adds what the tests of the whole surface need: a list of it, and all entries as one module that every runtime can import. */
+export async function addSurface(folder, installed) {
+  // The compiler takes a second to load, and not every test that installs the package needs it.
+  const { surfaceOf } = await import("./surface.mjs");
+  const listed = surfaceOf(installed);
+  write(folder, "suite/surface_list.mjs", `export default ${JSON.stringify(listed)};\n`);
+  const entries = [...new Set(listed.map(({ entry }) => entry))];
+  const imports = entries.map((entry, at) => `import * as entry${at} from "${posix.join(PACKAGE, entry)}";\n`);
+  const names = entries.map((entry, at) => `"${entry}": entry${at}`);
+  write(folder, "entries.mjs", `${imports.join("")}export default { ${names.join(", ")} };\n`);
+  return entries;
 }
 
 export function write(folder, name, text) {

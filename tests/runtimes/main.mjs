@@ -4,7 +4,7 @@ import { cpSync } from "node:fs";
 import { posix } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { PACKAGE, addSuite, install } from "./consumer.mjs";
+import { PACKAGE, addSuite, addSurface, install } from "./consumer.mjs";
 import { resolveExport } from "./exports.mjs";
 import { resultsOf } from "./program.mjs";
 import * as programs from "./programs.mjs";
@@ -14,6 +14,7 @@ import { resultsOf as resultsOfWorker, withWorker } from "./workerd.mjs";
 const [tarball, folder] = process.argv.slice(2);
 const installed = install(folder, tarball);
 addSuite(folder);
+const entries = await addSurface(folder, installed);
 cpSync(fileURLToPath(new URL("entry", import.meta.url)), folder, { recursive: true });
 
 const report = new Report();
@@ -22,6 +23,7 @@ for (const { title, path } of programs.NODES) {
     import: ["--expose-gc", "program.mjs"],
     require: ["--expose-gc", "required.cjs"],
     slim: ["--expose-gc", "slim.mjs"],
+    "the whole surface": ["surface.mjs"],
     "without FinalizationRegistry": ["--expose-gc", "unfinalized.mjs"],
   });
 }
@@ -42,6 +44,7 @@ await onProgram("Deno", programs.deno(), {
   import: [...denoOptions, "program.mjs"],
   require: [...denoOptions, "--allow-read=.", "required.cjs"],
   slim: [...denoOptions, "--allow-read=.", "slim.mjs"],
+  "the whole surface": [...denoOptions, "--allow-read=.", "surface.mjs"],
   "without FinalizationRegistry": [...denoOptions, "unfinalized.mjs"],
   "a million": [...denoOptions, "--allow-sys", "millions.mjs", "1"],
 });
@@ -49,6 +52,7 @@ await onProgram("Bun", programs.bun(), {
   import: ["run", "program.mjs"],
   require: ["run", "required.cjs"],
   slim: ["run", "slim.mjs"],
+  "the whole surface": ["run", "surface.mjs"],
   "without FinalizationRegistry": ["run", "unfinalized.mjs"],
   "a million": ["run", "millions.mjs", "1"],
 });
@@ -74,7 +78,7 @@ async function onWorkerd() {
   }
   const version = programs.version(program);
   const aliases = Object.fromEntries(
-    [".", "./errors", "./public", "./slim", "./verifier.wasm"].map((subpath) => [
+    [...entries, "./verifier.wasm", "./public.wasm"].map((subpath) => [
       posix.join(PACKAGE, subpath),
       posix.join("node_modules", PACKAGE, resolveExport(installed, subpath, ["workerd", "worker", "import"])),
     ]),
@@ -84,6 +88,8 @@ async function onWorkerd() {
   const unfinalized = "2025-05-04";
   const before = "2025-05-31";
   const now = version;
+  const whole = { program, folder, main: "worker-surface.mjs", date: version, flags: [], aliases };
+  await report.run(`workerd ${version}, the whole surface`, () => withWorker(whole, resultsOfWorker));
   const withNode = ["nodejs_compat"];
   const withoutNode = ["no_nodejs_compat", "no_nodejs_compat_v2"];
   for (const [date, node, flags] of [

@@ -1,0 +1,36 @@
+// Waits for promises that may never come to anything, with one timer for all: workerd gives a request 10,000 of them, and
+// those of a guard do not keep a program running.
+
+const PATIENCE = 300;
+const TURN = 50;
+
+/** What `within` answers for what takes longer than 300 ms. */
+export const HANGS = Symbol("hangs");
+
+/** @param {(within: <T>(promise: T) => Promise<T | typeof HANGS>) => Promise<R>} use @returns {Promise<R>} */
+export async function withPatience(use) {
+  const waiting = new Set();
+  const timer = setInterval(() => {
+    for (const one of waiting) {
+      one.left -= TURN;
+      if (one.left <= 0) one.give(HANGS);
+    }
+  }, TURN);
+  const within = async (promise) => {
+    let one;
+    const over = new Promise((give) => {
+      one = { give, left: PATIENCE };
+    });
+    waiting.add(one);
+    try {
+      return await Promise.race([promise, over]);
+    } finally {
+      waiting.delete(one);
+    }
+  };
+  try {
+    return await use(within);
+  } finally {
+    clearInterval(timer);
+  }
+}

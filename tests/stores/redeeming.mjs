@@ -53,6 +53,6 @@ export function* redeeming({ createVerifier, createGuard }, { key, code, activat
 }
 
 function kinds(results) {
-  const words = results.map(({ ok, reason, error }) => (ok ? "ok" : `${reason} (${error.cause ?? error.message})`));
+  const words = results.map(({ ok, reason, message }) => (ok ? "ok" : `${reason} (${message})`));
   return [...new Set(words)].join(", ");
 }

@@ -373,12 +373,18 @@ export function* guard(subject) {
   ];
   for (const answer of [1, "true", {}, [], null, undefined, new Boolean(true)]) {
     yield [
-      `a comparison that answers ${String(answer)} (${typeof answer}) is no consent`,
+      `a comparison that answers ${String(answer)} (${typeof answer}) is no consent, and the try counts`,
       async () => {
         const store = recordingStore();
-        const { redeem } = createGuard({ verifier: publicVerifier, store, checkCode: () => answer });
-        await rejection(subject, "ERR_INVALID_ARGUMENT", "the answer", () => redeem(third.recovery.token, wrong));
-        same(store.methods(), "attempt withdraw", "calls");
+        const { token } = third.recovery;
+        const checkCode = (_, code) => (code === "04711" ? true : answer);
+        const { redeem, tryRedeem } = createGuard({ verifier: publicVerifier, store, checkCode });
+        for (let time = 0; time < 5; time += 1) {
+          await rejection(subject, "ERR_INVALID_ARGUMENT", "the answer", () => redeem(token, wrong));
+        }
+        const right = await tryRedeem(token, { action: "recover", code: "04711" });
+        same(right.reason, "ERR_TOO_MANY_ATTEMPTS", "the right code after five others");
+        same(store.methods(), Array(6).fill("attempt").join(" "), "calls");
       },
     ];
   }

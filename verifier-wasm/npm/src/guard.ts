@@ -207,16 +207,18 @@ export function makeGuard(given: GuardOptions): Guard {
     if (link.version !== 3 || !checkCode) {
       return remembered(link.tryWithUncountedCode(code), rememberUntil, owner);
     }
+    let right: unknown;
     try {
-      const right: unknown = await checkCode(link, code);
-      if (right === false) return refused(CODE_MISMATCH);
-      if (right !== true) {
-        throw new InvalidArgumentError(`checkCode answers true or false, not ${described(right)}`);
-      }
+      right = await checkCode(link, code);
     } catch (error) {
       // Nobody has learnt anything about the code.
       await store.withdraw(link.consumedId, rememberUntil, owner);
       throw error;
+    }
+    if (right === false) return refused(CODE_MISMATCH);
+    // The try stays counted: a comparison that answers nothing to wrong codes and true to the right one has judged this one.
+    if (right !== true) {
+      throw new InvalidArgumentError(`checkCode answers true or false, not ${described(right)}`);
     }
     const proven = remembered(link.tryWithUncountedCode(undefined), rememberUntil, owner);
     // The token cannot know, since nothing in it covers the code.

@@ -32,8 +32,11 @@ export interface GuardOptions {
   readonly maxCodeAttempts?: number | undefined;
   /**
    * Compares the code of a v3 recovery, which nothing in the token covers. It is asked after the try was counted and
-   * before the token is used. A token whose code it called right says that its code is proven. What it throws, `redeem`
-   * throws, and the try is taken back. Without it v3 recoveries are refused.
+   * before the token is used. A token whose code it called right says that its code is proven. Without it v3 recoveries are
+   * refused.
+   *
+   * Throw only when the code could not be compared: what it throws, `redeem` throws, and the try is taken back. One that
+   * throws for wrong codes lets 100 of them be tried on a link, whatever `maxCodeAttempts` says.
    */
   readonly checkCode?: CodeCheck | undefined;
   /**

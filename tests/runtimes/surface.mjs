@@ -27,6 +27,8 @@ export function surfaceOf(installed) {
   const { exports } = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
   const entries = Object.entries(exports)
     .filter(([, target]) => typeof target === "object" && target.types)
+    // What is declared for CommonJS is the same once more.
+    .map(([entry, { types }]) => [entry, { types: types.default ?? types }])
     // A module is no code of the package.
     .filter(([, { types }]) => !types.endsWith(".wasm.ts"));
   const files = entries.map(([, { types }]) => join(installed, types));

@@ -19,6 +19,10 @@ pub(crate) fn runtimes(steps: &mut Steps) {
         Ok(command)
     });
     run(steps, "package on Node, Deno, Bun, workerd", "runtimes");
+    if pack(steps) {
+        let installed = node::install(&workspace().join("tests/jest"));
+        steps.later("package in Jest", None, installed.and_then(|()| command("jest", "jest")));
+    }
 }
 
 /// The suite in Chromium, from a static server.

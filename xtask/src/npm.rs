@@ -47,6 +47,19 @@ const ENTRIES: [&str; 12] = [
     "cli",
 ];
 
+/// Those of them that have a CommonJS form, in a folder of its own.
+const REQUIRED: [&str; 9] = [
+    "inline",
+    "slim",
+    "public",
+    "create_guard",
+    "stores/redis",
+    "stores/postgres",
+    "stores/durable_object",
+    "conformance",
+    "errors",
+];
+
 /// The modules: the feature of `verifier-wasm` that makes one, the file in the package, the source that inlines it.
 const MODULES: [(&str, &str, &str); 2] =
     [("shared", "verifier.wasm", "wasm.ts"), ("public", "public.wasm", "public_wasm.ts")];
@@ -221,12 +234,8 @@ fn compile() -> Result<()> {
     let mut command = Command::new("node");
     command.arg(package.join("node_modules/typescript-7/bin/tsc")).current_dir(&package);
     quiet(&mut command, "check the TypeScript")?;
-    let mut command = Command::new(package.join("node_modules/.bin/esbuild"));
-    command.args(ENTRIES.map(|entry| format!("src/{entry}.ts")));
-    command.args(["--bundle", "--format=esm", "--target=es2022", "--platform=neutral", "--outdir=dist"]);
-    command.args(["--entry-names=[name]", "--loader:.lua=text", "--loader:.sql=text"]);
-    command.args(["--external:./errors.js", "--external:./*.wasm", "--external:node:*"]);
-    quiet(command.args(["--log-level=warning"]).current_dir(&package), "bundle the entries")?;
+    bundle(&ENTRIES, "esm", "dist")?;
+    compile_for_require()?;
     for (workerd, edge) in [("workerd.js", "edge.js"), ("public_workerd.js", "public_edge.js")] {
         // What Nitro and Next.js import as a module, instead of instantiating it themselves, ends in `?module`.
         let bundle = read(&package.join("dist").join(workerd))?;
@@ -240,6 +249,37 @@ fn compile() -> Result<()> {
     let mut command = Command::new(package.join("node_modules/.bin/typedoc"));
     quiet(command.current_dir(&package), "write the reference")?;
     fs::copy(workspace().join("LICENSE"), package.join("LICENSE"))?;
+    Ok(())
+}
+
+fn bundle(entries: &[&str], format: &str, folder: &str) -> Result<()> {
+    let package = package();
+    let mut command = Command::new(package.join("node_modules/.bin/esbuild"));
+    command.args(entries.iter().map(|entry| format!("src/{entry}.ts")));
+    command.args([&format!("--format={format}"), &format!("--outdir={folder}")]);
+    // Only for Node are the names written that its `import` finds in CommonJS.
+    command.arg(if format == "cjs" { "--platform=node" } else { "--platform=neutral" });
+    command.args(["--bundle", "--target=es2022", "--entry-names=[name]"]);
+    command.args(["--loader:.lua=text", "--loader:.sql=text"]);
+    command.args(["--external:./errors.js", "--external:./*.wasm", "--external:node:*"]);
+    quiet(command.args(["--log-level=warning"]).current_dir(&package), "bundle the entries")?;
+    Ok(())
+}
+
+/// The entries for those that cannot `require` a module, such as Jest. Runtimes and bundlers that can have one copy, by the
+/// conditions `module-sync`, `bun` and `module`: of two, each would take the errors of the other for strange ones.
+fn compile_for_require() -> Result<()> {
+    bundle(&REQUIRED, "cjs", "dist/cjs")?;
+    let (dist, folder) = (package().join("dist"), package().join("dist/cjs"));
+    fs::write(folder.join("package.json"), "{ \"type\": \"commonjs\" }\n")?;
+    // TypeScript takes a declaration for that of a module, or not, by the same file. Those are copied that package.json names.
+    fs::create_dir_all(folder.join("stores"))?;
+    let list = read(&package().join("package.json"))?;
+    for named in list.split('"').filter_map(|text| text.strip_prefix("dist/")) {
+        if named.ends_with(".d.ts") {
+            fs::copy(dist.join(named), folder.join(named)).with_context(|| format!("cannot copy {named}"))?;
+        }
+    }
     Ok(())
 }
 

@@ -57,7 +57,7 @@ const PARTS: [Part; 13] = [
     },
     Part {
         name: "runtimes",
-        about: "the packed npm package on Node, Deno, Bun and workerd",
+        about: "the packed npm package on Node, Deno, Bun and workerd, and in Jest",
         run: |steps, _| consumers::runtimes(steps),
     },
     Part { name: "web", about: "the web demonstration, in Chromium", run: web::test },

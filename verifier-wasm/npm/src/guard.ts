@@ -239,6 +239,9 @@ export function makeGuard(given: GuardOptions): Guard {
     if (callback !== undefined && typeof callback !== "function") {
       throw new InvalidArgumentError("the callback is a function");
     }
+    if (typeof globalThis.crypto?.getRandomValues !== "function") {
+      return denied(GuardUnsupportedError, "there is no crypto.getRandomValues here, which the guard needs");
+    }
 
     // Where an answer is there at once, nothing waits for it.
     const judged = judge(textOf(token), action, codeOf(code), until);

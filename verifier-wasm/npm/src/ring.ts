@@ -1,6 +1,8 @@
 import type { PreparedKey } from "./engine.js";
 import { versionOf } from "./version.js";
 
+const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
 /** The keys that a verifier accepts, of which those that a token can mean are found without trying all. */
 export class KeyRing {
   readonly #keys: readonly PreparedKey[];
@@ -29,7 +31,6 @@ export class KeyRing {
  * whole of it.
  */
 function nameOf({ id }: PreparedKey): string {
-  return btoa(String.fromCharCode(...id.subarray(1)))
-    .replaceAll("+", "-")
-    .replaceAll("/", "_");
+  const bits = ((id[1] as number) << 16) | ((id[2] as number) << 8) | (id[3] as number);
+  return [18, 12, 6, 0].map((shift) => ALPHABET[(bits >> shift) & 63]).join("");
 }

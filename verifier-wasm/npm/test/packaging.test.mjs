@@ -15,8 +15,12 @@ test("publint finds nothing", async () => {
 });
 
 test("every entry has types that fit what is imported", async () => {
-  const { status, stdout, stderr } = await run(checker("attw"), ["--profile", "esm-only", tarball]);
-  assert.equal(status, 0, stdout + stderr);
+  // A file of WebAssembly is never required.
+  const required = ["--profile", "node16", "--exclude-entrypoints", "verifier.wasm", "public.wasm"];
+  for (const options of [required, ["--profile", "esm-only"]]) {
+    const { status, stdout, stderr } = await run(checker("attw"), [tarball, ...options]);
+    assert.equal(status, 0, stdout + stderr);
+  }
 });
 
 test("the tarball holds what is used, and no sources, tests or tools", () => {
@@ -25,8 +29,13 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
   );
   const others = files
     .map(({ parentPath, path, name }) => join(parentPath ?? path, name).slice(installed.length + 1))
-    .filter((name) => !/^(?:dist\/[a-z_]+\.js|docs\/[\w./-]+\.md)$/.test(name));
-  assert.deepEqual(others.toSorted(), [
+    .filter((name) => !/^(?:dist\/(?:cjs\/)?[a-z_]+\.js|docs\/[\w./-]+\.md)$/.test(name));
+  // What is declared for modules is declared for CommonJS, too.
+  const required = others.filter((name) => name.startsWith("dist/cjs/"));
+  const declared = others.filter((name) => /^dist\/(?!cjs\/).*\.d\.ts$/.test(name));
+  const expected = ["dist/cjs/package.json", ...declared.map((name) => name.replace("dist", "dist/cjs"))];
+  assert.deepEqual(required.toSorted(), expected.toSorted());
+  assert.deepEqual(others.filter((name) => !required.includes(name)).toSorted(), [
     "LICENSE",
     "README.md",
     "REFERENCE.md",
@@ -112,11 +121,31 @@ test("the package depends on nothing and runs nothing when it is installed", () 
   assert.ok(!Object.keys(scripts).some((name) => /install|prepare|publish/.test(name)));
 });
 
-test("each class of errors is defined once in the package", () => {
-  for (const name of readdirSync(join(installed, "dist")).filter((file) => file.endsWith(".js"))) {
-    const text = readFileSync(join(installed, "dist", name), "utf8");
-    assert.equal(text.includes('reason = "ERR_'), name === "errors.js", name);
+test("each class of errors is defined once in the package, and once more for what cannot require modules", () => {
+  for (const folder of ["dist", "dist/cjs"]) {
+    for (const name of readdirSync(join(installed, folder)).filter((file) => file.endsWith(".js"))) {
+      const text = readFileSync(join(installed, folder, name), "utf8");
+      assert.equal(text.includes('reason = "ERR_'), name === "errors.js", name);
+    }
   }
+});
+
+test("of what a program requires and imports, there is one copy", async () => {
+  const names = Object.keys(load("mailroom-verifier/package.json").exports).filter(
+    (name) => !/\.(?:wasm|json)$/.test(name),
+  );
+  const pairs = names
+    .map((name) => name.replace(".", "mailroom-verifier"))
+    .map(
+      (name) =>
+        `Object.entries(require("${name}")).every(([of, value]) => imported["${name}"][of] === value)`,
+    );
+  const imports = names
+    .map((name) => name.replace(".", "mailroom-verifier"))
+    .map((name) => `"${name}": await import("${name}")`);
+  const program = `(async () => { const imported = {${imports}}; console.log(String([${pairs}])); })();`;
+  const { stdout, stderr } = await run(process.execPath, ["--input-type=commonjs", "--eval", program]);
+  assert.equal(stdout.trim(), names.map(() => "true").join(), stderr);
 });
 
 test("the lock file names versions and no registry", () => {

@@ -60,6 +60,10 @@ const LOOSE = {
 for (const name of [MAIN, GUARD, SLIM, "loose.ts"])
   copyFileSync(new URL(`types/${name}`, import.meta.url), join(consumer, name));
 
+// The same as CommonJS, for which the package declares its types apart.
+for (const name of [MAIN, "loose.ts"])
+  copyFileSync(new URL(`types/${name}`, import.meta.url), join(consumer, name.replace(/ts$/, "cts")));
+
 async function compiles(folder, config, compilerOptions, files) {
   writeFileSync(join(consumer, config), JSON.stringify({ compilerOptions, files }));
   const program = join(sources, "node_modules", folder, "bin/tsc");
@@ -79,6 +83,11 @@ for (const [compiler, folder] of Object.entries(COMPILERS)) {
   for (const [index, [project, options]] of Object.entries(LOOSE).entries()) {
     test(`${compiler}, ${project}`, () =>
       compiles(folder, `tsconfig.${folder}.loose${index}.json`, { ...LENIENT, ...options }, ["loose.ts"]));
+  }
+  for (const module of ["node16", "nodenext"]) {
+    const [options, file] = folder === OLDEST ? [LENIENT, "loose.cts"] : [STRICT, MAIN.replace(/ts$/, "cts")];
+    test(`${compiler}, CommonJS, ${module}`, () =>
+      compiles(folder, `tsconfig.${folder}.${module}.json`, { ...options, module, lib: ["es2022"] }, [file]));
   }
 }
 

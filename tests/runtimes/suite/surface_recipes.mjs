@@ -72,7 +72,7 @@ function fixtureOfKeys(subject, _entry, api, maker, isPublic) {
     verifier,
     store: store(),
     checkCode: isPublic ? () => true : undefined,
-    storeTimeout: 0.05,
+    storeTimeout: 0.01,
   });
   const recover = { action: "recover", code };
   const link = () => verifier.verifyLink(recovery.token, { action: "recover" });
@@ -193,7 +193,7 @@ function ofVerifier({ inWindow }, { expiresAt }) {
     "options.clock() later": () => USELESS,
     "options.clockTolerance": optional(when((value) => isWhole(value, 0, 999))),
     "options.dangerouslyAllowSecretInBrowser": inWindow
-      ? undefined
+      ? when((value) => value === true)
       : optional(when((value) => typeof value === "boolean")),
   };
 }

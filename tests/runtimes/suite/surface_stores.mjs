@@ -10,7 +10,7 @@ export function fixtureOfStore(subject, entry) {
   const kind = { "./stores/redis": redis, "./stores/postgres": postgres, "./stores/durable-object": durableObject }[
     entry
   ];
-  const { name, options, places, more = () => ({}), samples = {} } = kind(api);
+  const { name, options, places, skips, more = () => ({}), samples = {} } = kind(api);
   const until = () => Date.now() / 1000 + 1000;
   const bytes = () => new Uint8Array(16).fill(7);
   const using = {
@@ -37,6 +37,7 @@ export function fixtureOfStore(subject, entry) {
           // A guard answers for what a store throws, and for how long it is waited for.
           letsThrough: async (store) => (await redeem(subject, store)).ok,
           makes: true,
+          skips,
         },
       ],
       ...Object.fromEntries(
@@ -111,6 +112,8 @@ function durableObject({ UsedToken }) {
       "options.binding.get": when(isFunction, USELESS),
       "options.binding.get()": when(() => true, USELESS),
     },
+    // Its method fetch asks the network.
+    skips: (_, value) => value === globalThis,
     samples: {
       UsedToken: fresh(),
       ObjectResponse: new Response("true"),

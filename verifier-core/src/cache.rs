@@ -132,11 +132,13 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
         if seen.used {
             return Ok(Consumption::AlreadyUsed);
         }
-        let slot = self.own(&seen, id, owner, remember_until)?;
-        if slot.usage == Usage::Released {
-            return Ok(Consumption::AlreadyUsed);
+        match self.usage(&seen) {
+            Usage::Released => return Ok(Consumption::AlreadyUsed),
+            // A use that could not be released later would stay, and so would one whose release came before it.
+            Usage::None if seen.released >= MAX_OWNERS => return Err(Full),
+            Usage::None | Usage::Used => {}
         }
-        slot.usage = Usage::Used;
+        self.own(&seen, id, owner, remember_until)?.usage = Usage::Used;
         Ok(Consumption::FirstUse)
     }
 
@@ -153,8 +155,7 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
         if seen.own == NONE && seen.too_late {
             return Ok(());
         }
-        let released = self.slot(seen.own).is_some_and(|slot| slot.usage == Usage::Released);
-        if !released && seen.released >= MAX_OWNERS {
+        if self.usage(&seen) == Usage::None && seen.released >= MAX_OWNERS {
             return Err(Full);
         }
         self.own(&seen, id, owner, remember_until)?.usage = Usage::Released;
@@ -238,6 +239,11 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
             }
         }
         Seen { own, used, owners, standing, released, until, too_late }
+    }
+
+    /// What the owner of these slots did.
+    fn usage(&mut self, seen: &Seen) -> Usage {
+        self.slot(seen.own).map_or(Usage::None, |slot| slot.usage)
     }
 
     /// The slot of an owner, made if there is none.

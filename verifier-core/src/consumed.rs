@@ -79,6 +79,9 @@ pub trait ConsumedTokens {
     type Error;
 
     /// Marks a token as used by `owner`. A repeat by the same owner is still its first use, until it releases it.
+    ///
+    /// # Errors
+    /// [`Full`](StoreError::Full) also when there are [`MAX_OWNERS`] marks of this id, so that no further one could be released.
     fn consume(
         &self,
         id: ConsumedId,
@@ -93,7 +96,7 @@ pub trait ConsumedTokens {
     /// is [`AlreadyUsed`](Consumption::AlreadyUsed). Other owners may use the token.
     ///
     /// # Errors
-    /// [`Full`](StoreError::Full) also when there are [`MAX_OWNERS`] marks of this id: the use stays.
+    /// [`Full`](StoreError::Full) also when this owner has no use and there are [`MAX_OWNERS`] marks of this id.
     fn release(
         &self,
         id: ConsumedId,

@@ -133,12 +133,15 @@ fn a_release_that_overtakes_its_consumption_is_final_until_its_time() {
 #[test]
 fn the_marks_of_one_link_are_bounded() {
     let mut cache = cache(1000);
+    assert_eq!(cache.consume(id(1), owner(A), 100, 0), Ok(FirstUse));
     for number in 0..MAX_OWNERS {
         assert_eq!(cache.release(id(1), owner(number), 100, 0), Ok(()));
     }
-    assert_eq!(cache.consume(id(1), owner(A), 100, 0), Ok(FirstUse));
-    assert_eq!(cache.release(id(1), owner(A), 100, 0), Err(Full));
-    assert_eq!(cache.consume(id(1), owner(B), 100, 0), Ok(AlreadyUsed), "the use stays");
+    assert_eq!(cache.release(id(1), owner(B), 100, 0), Err(Full));
+    assert_eq!(cache.consume(id(1), owner(B), 100, 0), Ok(AlreadyUsed));
+    assert_eq!(cache.release(id(1), owner(A), 100, 0), Ok(()), "whoever has the use can always end it");
+    assert_eq!(cache.consume(id(1), owner(B), 100, 0), Err(Full), "a use that could not be released");
+    assert_eq!(cache.consume(id(1), owner(A), 100, 0), Ok(AlreadyUsed), "a late repeat");
     assert_eq!(cache.release(id(1), owner(0), 100, 0), Ok(()), "its mark is there");
     assert_eq!(cache.release(id(2), owner(A), 100, 0), Ok(()), "another link");
 }

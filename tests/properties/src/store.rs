@@ -95,12 +95,19 @@ impl Model {
         if self.deeds(id).any(|(other, deeds)| deeds.used && other != owner.as_bytes()) {
             return Ok(Consumption::AlreadyUsed);
         }
-        let own = self.change(id, owner, until)?;
-        if own.released {
+        let own = self.own(id, owner);
+        if own.is_some_and(|own| own.released) {
             return Ok(Consumption::AlreadyUsed);
         }
-        own.used = true;
+        if !own.is_some_and(|own| own.used) && self.is_full_of_marks(id) {
+            return Err(Full);
+        }
+        self.change(id, owner, until)?.used = true;
         Ok(Consumption::FirstUse)
+    }
+
+    fn is_full_of_marks(&self, id: ConsumedId) -> bool {
+        self.deeds(id).filter(|(_, deeds)| deeds.released).count() >= MOST
     }
 
     /// As [`mailroom_verifier_core::ConsumedTokens::release`].
@@ -111,7 +118,7 @@ impl Model {
             None if over => return Ok(()),
             _ => {}
         }
-        if self.deeds(id).filter(|(_, deeds)| deeds.released).count() == MOST {
+        if !self.own(id, owner).is_some_and(|own| own.used) && self.is_full_of_marks(id) {
             return Err(Full);
         }
         let own = self.change(id, owner, until)?;

@@ -2,6 +2,7 @@
 // verifier-core/tests/guard.rs asks of the core's.
 
 import { holds, refusal, rejection, same } from "./expect.mjs";
+import { whileInherited } from "./inherited.mjs";
 import { text } from "./formats.mjs";
 import { recordingStore, untouchedStore } from "./stores.mjs";
 import { altered, hex, pair, v2Pair, v3Pair } from "./tokens.mjs";
@@ -369,6 +370,14 @@ export function* guard(subject) {
       same((await tryRedeem(token, { action: "recover", code: "04711" })).reason, "ERR_TOO_MANY_ATTEMPTS", "the third");
       same(asked.join(), "true 00000 after attempt,true 04711 after attempt attempt", "what was asked");
       same(store.methods(), "attempt attempt consume attempt", "calls");
+    },
+  ];
+  yield [
+    "what all objects inherit does not keep a v3 token from saying that its code is proven",
+    async () => {
+      const { redeem } = createGuard({ verifier: publicVerifier, store: recordingStore(), checkCode: () => true });
+      const token = await whileInherited({ get: "x" }, () => redeem(third.recovery.token, wrong));
+      same(token.codeIsProven, true, "codeIsProven");
     },
   ];
   for (const answer of [1, "true", {}, [], null, undefined, new Boolean(true)]) {

@@ -52,10 +52,11 @@ export function* inherited(subject) {
   ];
 }
 
-async function whileInherited(properties, act) {
+/** What an action returns that is run while all objects inherit these properties. */
+export async function whileInherited(properties, act) {
   Object.assign(Object.prototype, properties);
   try {
-    await act();
+    return await act();
   } finally {
     for (const name of Object.keys(properties)) delete Object.prototype[name];
   }

@@ -116,7 +116,13 @@ interface Genuine {
 
 type Judged = Genuine | RefusedRedemption;
 
-/** Random bytes in stock: asking for 16 of them takes longer than all else that a redemption does. */
+/** Without a prototype, which strangers may have written to. */
+const PROVEN: PropertyDescriptor = Object.assign(Object.create(null), { value: true });
+
+/**
+ * Random bytes in stock: asking for 16 of them takes longer than all else that a redemption does. Copies of a running
+ * process, of a virtual machine say, have the same ones; SECURITY.md says so.
+ */
 let stock = new Uint8Array(0);
 let taken = 0;
 
@@ -222,7 +228,7 @@ export function makeGuard(given: GuardOptions): Guard {
     }
     const proven = remembered(link.tryWithUncountedCode(undefined), rememberUntil, owner);
     // The token cannot know, since nothing in it covers the code.
-    if (proven.ok) Object.defineProperty(proven.token, "codeIsProven", { value: true });
+    if (proven.ok) Object.defineProperty(proven.token, "codeIsProven", PROVEN);
     return proven;
   }
 

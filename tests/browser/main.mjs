@@ -13,6 +13,23 @@ import { STRICT_POLICY, withServer } from "./server.mjs";
 const ENTRIES = new URL("../runtimes/entry/", import.meta.url);
 const CONDITIONS = ["browser", "module", "import"];
 
+// Each worker sends what it found. A service worker runs only what it imports at the start.
+const WORKERS = `
+const found = (title, worker) => new Promise((resolve, reject) => {
+  const { port1, port2 } = new MessageChannel();
+  worker.onerror = ({ message }) => reject(new Error(title + ": " + message));
+  port1.onmessage = ({ data }) => resolve(data.map(({ name, error }) => ({ name: title + ", " + name, error })));
+  worker.postMessage("start", [port2]);
+});
+const registration = await navigator.serviceWorker.register("/worker.mjs", { type: "module" });
+const service = registration.active ?? registration.waiting ?? registration.installing;
+globalThis.results = [
+  ...(await found("a dedicated worker", new Worker("/worker.mjs", { type: "module" }))),
+  ...(await found("a service worker", service)),
+];
+await registration.unregister();
+`;
+
 const [tarball, folder] = process.argv.slice(2);
 const report = new Report();
 const program = chromium();
@@ -66,6 +83,11 @@ async function everyPage(browser, site, installed, entries) {
   write(site, "direct.mjs", addressed);
   await report.run(`${title}, module script under ${STRICT_POLICY}`, () => open("direct.html", STRICT_POLICY));
 
+  write(site, "workers.html", page("workers.mjs"));
+  write(site, "workers.mjs", WORKERS);
+  write(site, "worker.mjs", workerCheck(paths));
+  await report.run(`${title}, a shared key in workers`, () => open("workers.html"));
+
   write(site, "policy.html", page("policy.mjs"));
   write(site, "policy.mjs", policyCheck(paths[PACKAGE]));
   await report.run(`${title}, the policy is in force`, async () => {
@@ -84,6 +106,35 @@ function entry(name) {
 
 function page(script, head = "") {
   return `<!doctype html><meta charset="utf-8"><title>${script}</title>${head}<script type="module" src="/${script}"></script>`;
+}
+
+function workerCheck(paths) {
+  const [{ key, tests }] = JSON.parse(
+    readFileSync(new URL("../vectors/v1.json", import.meta.url), "utf8"),
+  ).groups.filter(({ action }) => action === "activate");
+  const { token } = tests.find(({ result }) => result === "valid");
+  return `
+import { createVerifier } from ${JSON.stringify(paths[PACKAGE])};
+import * as entry from ${JSON.stringify(paths[`${PACKAGE}/public`])};
+
+function outcome(action) {
+  try {
+    return action();
+  } catch (error) {
+    return error.reason ?? String(error.stack);
+  }
+}
+
+const keys = ${JSON.stringify(key)};
+const works = () => createVerifier({ keys, dangerouslyAllowSecretInBrowser: true })
+  .verify(${JSON.stringify(token)}, { action: "activate" }).action;
+const results = [
+  ["a shared key is refused", "ERR_SECRET_IN_BROWSER", outcome(() => createVerifier({ keys }))],
+  ["a shared key is taken when the caller means it", "activate", outcome(works)],
+  ["a public key is read", "ERR_KEY_INVALID", outcome(() => entry.createVerifier({ keys: "mrpk_" }))],
+].map(([name, expected, found]) => ({ name, error: found === expected ? undefined : found }));
+globalThis.onmessage = ({ ports: [port] }) => port.postMessage(results);
+`;
 }
 
 // Under a policy without 'wasm-unsafe-eval' no module may be compiled; if it were, the runs before would prove nothing.

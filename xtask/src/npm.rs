@@ -47,7 +47,7 @@ const ENTRIES: [&str; 12] = [
     "cli",
 ];
 
-/// Those of them that have a CommonJS form, in a folder of its own.
+/// Those of them that have a `CommonJS` form, in a folder of its own.
 const REQUIRED: [&str; 9] = [
     "inline",
     "slim",

@@ -104,8 +104,10 @@ BEGIN
                 WHEN outcome = 'unanswered' AND wait IS NULL THEN least(due_at, mailroom_clock())
                 ELSE epoch + interval '1 millisecond' * least(
                     CASE
-                        -- Others come first. Longer than a thousandth of its life, so that a token of days is not tried all the time.
-                        WHEN outcome = 'unanswered' AND wait > 1000::bigint THEN greatest(wait::double precision, lifetime)
+                        -- Others come first. At least a thousandth of its life, so that a token of days is not tried all the time,
+                        -- but of that at most a minute: it may be the outage's fault, which can be over any moment.
+                        WHEN outcome = 'unanswered' AND wait > 1000::bigint
+                        THEN greatest(wait::double precision, least(lifetime, 60000::double precision))
                         -- As the sender wants it, within a day.
                         WHEN wait IS NOT NULL THEN least(wait, 86400000::bigint)::double precision
                         -- Doubling from the first pause up to a minute, or to a part of its life, up to an hour; between half

@@ -45,7 +45,8 @@ fn unavailable(after: Option<Duration>) -> Exception {
 
 /// An activation that lives for so many seconds.
 async fn token_of(client: &Client, seconds: i64) -> Result<i64> {
-    let account = "INSERT INTO accounts (email, login, status) VALUES ('ada', 'ada', 'active') RETURNING id";
+    let account = "INSERT INTO accounts (email, login, status)
+        SELECT name, name, 'active' FROM (SELECT gen_random_uuid()::text) AS random (name) RETURNING id";
     let account: i64 = client.query_one(account, &[]).await?.get(0);
     client.execute("UPDATE accounts SET status = 'provisioned' WHERE id = $1", &[&account]).await?;
     let insert = "INSERT INTO tokens (account, action, expires_at)
@@ -174,6 +175,26 @@ async fn what_was_on_trial_comes_back_behind_the_others() -> Result<()> {
     queue.tend().await?;
     assert_eq!(due_in(&client, id).await?, (6_500, 0));
     assert_eq!(ids(&claim(&mut queue, 10).await?), waiting[1..]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_of_days_that_was_on_trial_comes_back_within_a_minute() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    clock::stop(&client).await?;
+    let mut queue = queue_with(&database, UNBOUNDED).await?;
+    // A thousandth of its life, but at most a minute.
+    for (hours, pause) in [(12, 43_172), (7 * 24, 60_000), (365 * 24, 60_000)] {
+        let id = token_of(&client, hours * 3_600).await?;
+        settle_next(&mut queue, unavailable(Some(Duration::from_millis(7_500)))).await?;
+        let (due, failures) = due_in(&client, id).await?;
+        assert!((pause - 2..=pause).contains(&due) && failures == 0, "{hours} hours: {due} ms, {failures}");
+    }
+    // As long as the sender wants it.
+    let id = token_of(&client, 7 * 86_400).await?;
+    settle_next(&mut queue, unavailable(Some(Duration::from_secs(300)))).await?;
+    assert_eq!(due_in(&client, id).await?, (300_000, 0));
     Ok(())
 }
 

@@ -9,7 +9,7 @@
 
 BEGIN;
 
--- Settles batches of which not all tokens were sent; answers which tokens were given up. For mailroom_exchange(), which is
+-- Settles batches of which not all tokens were sent; answers which tokens were given up, also when that is repeated. For mailroom_exchange(), which is
 -- described there. Kinds of exceptions: 'dead'; 'refused', for now; 'failed', also for now, but only max_attempts times
 -- ('error' says the same); 'unavailable', back to its place or after its wait, and no failure; 'unanswered'.
 CREATE FUNCTION settle_exceptions(
@@ -28,7 +28,6 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     epoch timestamptz := mailroom_clock();
 BEGIN
-    RETURN QUERY
     WITH
     gone AS (
         DELETE FROM leases WHERE batch = ANY (settled) RETURNING *
@@ -94,45 +93,52 @@ BEGIN
         FROM items
         WHERE outcome = 'dead'
         ON CONFLICT DO NOTHING
-    ),
-    back AS (
-        INSERT INTO pending (token, due_at, attempts, failures, priority, refused_at)
-        SELECT
-            token,
-            CASE
-                -- To its place, which lies in the future only if the clock was set back.
-                WHEN outcome = 'unanswered' AND wait IS NULL THEN least(due_at, mailroom_clock())
-                ELSE epoch + interval '1 millisecond' * least(
-                    CASE
-                        -- Others come first. At least a thousandth of its life, so that a token of days is not tried all the time,
-                        -- but of that at most a minute: it may be the outage's fault, which can be over any moment.
-                        WHEN outcome = 'unanswered' AND wait > 1000::bigint
-                        THEN greatest(wait::double precision, least(lifetime, 60000::double precision))
-                        -- As the sender wants it, within a day.
-                        WHEN wait IS NOT NULL THEN least(wait, 86400000::bigint)::double precision
-                        -- Doubling from the first pause up to a minute, or to a part of its life, up to an hour; between half
-                        -- and all of that, so that what failed together does not come back together.
-                        ELSE least(
-                            backoff::double precision * power(2::double precision, refusals::double precision),
-                            greatest(
-                                backoff::double precision,
-                                60000::double precision,
-                                least(lifetime * 1000::double precision / 24::double precision, 3600000::double precision)
-                            )
-                        ) * (0.5::double precision + random() / 2::double precision)
-                    END,
-                    lifetime * 1000::double precision
-                )
-            END,
-            attempt,
-            CASE WHEN kind IN ('failed', 'error') THEN least(failures::integer + 1, 32767)::smallint ELSE failures END,
-            priority,
-            CASE WHEN outcome = 'error' OR wait IS NOT NULL THEN epoch END
-        FROM items
-        WHERE outcome IN ('error', 'unanswered')
-        ON CONFLICT DO NOTHING
     )
-    SELECT items.batch, items.token, items.attempt FROM items WHERE outcome = 'dead';
+    INSERT INTO pending (token, due_at, attempts, failures, priority, refused_at)
+    SELECT
+        token,
+        CASE
+            -- To its place, which lies in the future only if the clock was set back.
+            WHEN outcome = 'unanswered' AND wait IS NULL THEN least(due_at, mailroom_clock())
+            ELSE epoch + interval '1 millisecond' * least(
+                CASE
+                    -- Others come first. At least a thousandth of its life, so that a token of days is not tried all the time,
+                    -- but of that at most a minute: it may be the outage's fault, which can be over any moment.
+                    WHEN outcome = 'unanswered' AND wait > 1000::bigint
+                    THEN greatest(wait::double precision, least(lifetime, 60000::double precision))
+                    -- As the sender wants it, within a day.
+                    WHEN wait IS NOT NULL THEN least(wait, 86400000::bigint)::double precision
+                    -- Doubling from the first pause up to a minute, or to a part of its life, up to an hour; between half
+                    -- and all of that, so that what failed together does not come back together.
+                    ELSE least(
+                        backoff::double precision * power(2::double precision, refusals::double precision),
+                        greatest(
+                            backoff::double precision,
+                            60000::double precision,
+                            least(lifetime * 1000::double precision / 24::double precision, 3600000::double precision)
+                        )
+                    ) * (0.5::double precision + random() / 2::double precision)
+                END,
+                lifetime * 1000::double precision
+            )
+        END,
+        attempt,
+        CASE WHEN kind IN ('failed', 'error') THEN least(failures::integer + 1, 32767)::smallint ELSE failures END,
+        priority,
+        CASE WHEN outcome = 'error' OR wait IS NOT NULL THEN epoch END
+    FROM items
+    WHERE outcome IN ('error', 'unanswered')
+    ON CONFLICT DO NOTHING;
+
+    -- From the log, not from what was just done: where the connection broke before the answer, the same is settled again, and the
+    -- leases are gone. A statement of its own, since only such a one sees what was committed while this waited for the leases.
+    RETURN QUERY
+    SELECT batch, token, attempt
+    FROM handovers
+    WHERE token = ANY (exception_tokens)
+        AND batch = ANY (settled)
+        AND outcome OPERATOR(pg_catalog.=) 'dead'
+    ORDER BY batch, token;
 END;
 $$;
 

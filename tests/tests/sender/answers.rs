@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use mailroom_tests::collector::Collector;
-use mailroom_tests::postgres::Database;
+use mailroom_tests::collector::{Collector, wait_until};
+use mailroom_tests::postgres::{Cluster, Database};
+use mailroom_tests::proxy::Proxy;
 use mailroom_tests::rows::register;
 
 use super::puppet::Puppet;
@@ -153,5 +154,30 @@ async fn a_batch_that_is_forgotten_while_others_are_answered_is_tried_again() ->
     wait_for_state(&client, &again, "sent").await?;
     assert_eq!(puppet.processes().len(), 1);
     collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_given_up_is_logged_once_also_if_the_answer_to_its_settlement_is_lost() -> Result<()> {
+    let cluster = Cluster::builder().tcp().start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    let client = database.connect().await?;
+    let proxy = Proxy::start(cluster.port())?;
+    let mut sender = Puppet::new()?;
+    let mut command = command(&database, &sender)?;
+    command.env("MAILROOM_DATABASE_URL", proxy.url(database.name()));
+    let collector = Collector::start(&mut command)?;
+    register(&client, 1..=1).await?;
+    let batch = sender.next_batch()?;
+    let id = batch.ids()[0];
+    proxy.cut_after(&["mailroom_exchange("], 1);
+    sender.answer(&batch, &format!("\"dead\":[{{\"id\":{id},\"reason\":\"550 unknown\"}}]"))?;
+    wait_for_state(&client, &[id], "dead").await?;
+    wait_until(|| proxy.cuts() == 1)?;
+    collector.wait_for_log("550 unknown (after 1 attempt)", 1)?;
+    let log = collector.stop()?;
+    assert_eq!(log.matches("tokens are given up").count(), 1, "{log}");
+    let row = client.query_one("SELECT count(*) FROM handovers WHERE outcome = 'dead'", &[]).await?;
+    assert_eq!(row.get::<_, i64>(0), 1);
     Ok(())
 }

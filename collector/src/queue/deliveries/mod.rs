@@ -9,7 +9,8 @@
 //!   statement may reach the server later than the next connection, so the name is given back for a while longer. By its
 //!   name, never as one of those that this process does not hold: to a statement that comes late, those are the live ones.
 //! - A settlement is repeated until it was answered. A lease can be settled once, so a repeated one changes nothing, and
-//!   neither does one of a batch that somebody else has taken over.
+//!   neither does one of a batch that somebody else has taken over. It is repeated although the lease is gone: the answer says
+//!   which tokens were given up, which is logged.
 //! - After kill -9 the leases lapse, and another process takes them over.
 //!
 //! # Where a claim begins
@@ -190,7 +191,6 @@ impl DeliveriesQueue {
             self.held.remove(id);
         }
         self.activity.forget(&lost);
-        self.settling.retain(|(name, _)| kept.contains(name));
         self.lost.extend(lost);
         self.tended = Some(Instant::now());
         Ok(())

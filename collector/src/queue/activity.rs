@@ -62,9 +62,10 @@ impl Activity {
         }
     }
 
-    /// Tokens were given up.
-    pub(super) fn given_up(&mut self, tokens: usize) {
+    /// Tokens were given up. So many of them were settled as refused or failed: for them there is no other try.
+    pub(super) fn given_up(&mut self, tokens: usize, refused: usize) {
         self.counts.dead += tokens;
+        self.counts.retried = self.counts.retried.saturating_sub(refused);
     }
 
     /// Tokens expired before they were sent.
@@ -118,10 +119,11 @@ mod tests {
         activity.forget(&[BatchId(2)]);
         // Of a batch that somebody else has by now nothing is counted.
         activity.settled(&Settlement::sent(BatchId(2)));
-        activity.given_up(2);
+        // The dead one, and the last failure that the other could have.
+        activity.given_up(2, 1);
         activity.expired(4);
         assert_eq!(activity.due(start + Duration::from_secs(3_599)), None);
-        let expected = Counts { sent: 3, retried: 2, returned: 2, dead: 2, expired: 4 };
+        let expected = Counts { sent: 3, retried: 1, returned: 2, dead: 2, expired: 4 };
         assert_eq!(activity.due(start + PAUSE), Some(expected));
         assert_eq!(activity.due(start + PAUSE), None);
         assert_eq!(activity.due(start + 2 * PAUSE), Some(Counts::default()));

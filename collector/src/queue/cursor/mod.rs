@@ -277,7 +277,7 @@ impl Queue for CursorQueue {
         // anything may still be sent goes out again whole.
         for settlement in &settlements {
             let is_dead = |(_, exception): &&(i64, Exception)| matches!(exception, Exception::Dead { .. });
-            self.activity.given_up(settlement.exceptions.iter().filter(is_dead).count());
+            self.activity.given_up(settlement.exceptions.iter().filter(is_dead).count(), 0);
             self.activity.settled(settlement);
         }
         self.activity.tell(Instant::now());

@@ -5,11 +5,18 @@ use std::time::Instant;
 use super::DeliveriesQueue;
 use super::wire::BatchName;
 use crate::complaints::{NAMED, ids, listed, withheld};
+use crate::queue::Exception;
 
 impl DeliveriesQueue {
     /// One line a batch of those that were just settled; the database has it of each token.
     pub(super) fn tell_given_up(&mut self, tokens: &[(BatchName, i64, u32)]) {
-        self.activity.given_up(tokens.len());
+        let is_verdict = |(batch, id, _): &&(BatchName, i64, u32)| {
+            let settlements = self.settling.iter().filter(|(name, _)| name == batch);
+            let mut exceptions = settlements.flat_map(|(_, settlement)| &settlement.exceptions);
+            exceptions.any(|(token, exception)| token == id && matches!(exception, Exception::Dead { .. }))
+        };
+        let verdicts = tokens.iter().filter(is_verdict).count();
+        self.activity.given_up(tokens.len(), tokens.len() - verdicts);
         for tokens in tokens.chunk_by(|(one, ..), (other, ..)| one == other) {
             let Some(others) = self.complaints.admit(Instant::now()) else { continue };
             let settlement =

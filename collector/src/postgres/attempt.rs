@@ -196,6 +196,10 @@ impl Attempt<'_> {
                     return Ok(false);
                 }
             }
+            if let Some(timeout) = self.options.statement_timeout {
+                let set = set_statement_timeout(timeout);
+                drive(&mut session.connection, session.client.batch_execute(&set)).await.map_err(lost)?;
+            }
             Ok(true)
         });
         let pooled = |reason: String| Err(FailedAttempt::new(&label, FailureKind::Pooled, reason));
@@ -211,10 +215,6 @@ impl Attempt<'_> {
                     "a pooler in between has no second session by which it could be told that it keeps them";
                 return pooled(format!("{fault}; allow it more (PgBouncer: pool_size), or {}", pooler::MEND));
             }
-        }
-        if let Some(timeout) = self.options.statement_timeout {
-            let set = set_statement_timeout(timeout);
-            drive(&mut session.connection, session.client.batch_execute(&set)).await.map_err(lost)?;
         }
         session.keeps_state = true;
         Ok(session)

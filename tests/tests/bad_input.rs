@@ -213,7 +213,7 @@ async fn an_unknown_queue_is_named_with_those_there_are() -> Result<()> {
 async fn a_schema_that_is_absent_or_too_old_names_the_command_that_mends_it() -> Result<()> {
     let database = Database::create()?;
     let text = database_failure(&mut collector::on_base_schema(database.url())?)?;
-    let sentence = "no schema of the database has the table accounts, jobs, tokens; run `mailroom migrate up`, or name the right \
+    let sentence = "no schema of the database has the tables accounts, jobs, tokens; run `mailroom migrate up`, or name the right \
         database in MAILROOM_DATABASE_URL";
     assert!(text.ends_with(sentence), "{text}");
 

@@ -128,12 +128,12 @@ async fn what_is_missing_is_named_with_role_path_and_mend() -> Result<()> {
         (
             "DROP FUNCTION mail.mailroom_tend",
             place.in_mail("daemon"),
-            ["has of what is needed only the function mailroom_exchange", "run `mailroom migrate up`"],
+            ["has of what is needed only the functions mailroom_exchange", "run `mailroom migrate up`"],
         ),
         (
             "DROP SCHEMA mail CASCADE; CREATE SCHEMA mail; GRANT USAGE ON SCHEMA mail TO daemon",
             place.in_mail("daemon"),
-            ["no schema of the database has the function mailroom_exchange", "run `mailroom migrate up`"],
+            ["no schema of the database has the functions mailroom_exchange", "run `mailroom migrate up`"],
         ),
     ] {
         place.superuser.batch_execute(before).await?;

@@ -80,12 +80,13 @@ fn fault(places: &[Place], wanted: Wanted<'_>, role: &str) -> Option<String> {
     let names = |chosen: &mut dyn Iterator<Item = &Place>| {
         chosen.map(|place| place.name.as_str()).collect::<Vec<_>>().join(", ")
     };
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
     // The first is on the path if any is.
     let home = places.iter().find_map(|place| place.schema.as_ref().map(|schema| (schema, place)));
     let Some((schema, place)) = home else {
-        let names = names(&mut places.iter());
+        let (s, names) = (plural(places.len()), names(&mut places.iter()));
         return Some(format!(
-            "no schema of the database has the {kind} {names}; run `mailroom migrate up`, or name the right database in \
+            "no schema of the database has the {kind}{s} {names}; run `mailroom migrate up`, or name the right database in \
              MAILROOM_DATABASE_URL{otherwise}"
         ));
     };
@@ -105,9 +106,9 @@ fn fault(places: &[Place], wanted: Wanted<'_>, role: &str) -> Option<String> {
         ));
     }
     if here.len() < functions.len() + tables.len() {
-        let has = names(&mut here.iter().copied());
+        let (s, has) = (plural(here.len()), names(&mut here.iter().copied()));
         return Some(format!(
-            "the schema {schema} has of what is needed only the {kind} {has}; run `mailroom migrate up`{otherwise}"
+            "the schema {schema} has of what is needed only the {kind}{s} {has}; run `mailroom migrate up`{otherwise}"
         ));
     }
     let forbidden = names(&mut here.iter().copied().filter(|place| !place.is_allowed));

@@ -40,6 +40,9 @@ fn the_first_line_has_the_versions_and_every_setting_that_is_not_secret() -> Res
     let database = Database::migrated()?;
     let mut command = collector::command(database.url())?;
     command.args(["--log-format", "json", "--sender", "sh -c 'exec sleep 1000' hunter2"]);
+    let key_file = tempfile::NamedTempFile::new()?;
+    fs::write(&key_file, KEY)?;
+    command.env_remove("MAILROOM_SECRET_KEY").env("MAILROOM_KEY_FILE", key_file.path());
     let settings = documented_settings()?;
     for (name, default) in &settings {
         if !default.starts_with('(') && !default.is_empty() && name != "MAILROOM_LOG_FORMAT" {
@@ -57,11 +60,13 @@ fn the_first_line_has_the_versions_and_every_setting_that_is_not_secret() -> Res
     assert_eq!(started["schema"], json!(mailroom::migrate::MIGRATIONS.last().context("some")?.version));
     assert_eq!((&started["sender"], &started["batch_limit"]), (&json!("sh"), &json!(10)));
     assert_eq!((&started["poll_interval"], &started["retention"]), (&json!("5s"), &json!("30d")));
+    assert_eq!(started["key_file"], json!(key_file.path()));
+    // Set, even to the default, it bounds refusals.
+    assert_eq!((&started["max_attempts"], &started["max_refusals"]), (&json!(8), &json!(8)));
     let shown: BTreeSet<_> = started.as_object().context("an object")?.keys().cloned().collect();
     for (name, _) in settings.iter().filter(|(name, _)| !SECRETS.contains(&name.as_str())) {
-        // The key came from the environment.
         let field = name.replace("MAILROOM_", "").to_ascii_lowercase();
-        assert!(shown.contains(&field) || field == "key_file", "{field} is not in {started}");
+        assert!(shown.contains(&field), "{field} is not in {started}");
     }
     assert!(!log.contains(KEY) && !log.contains("hunter2") && !log.contains(database.url()), "{log}");
     assert_eq!(events(&log, "unknown_variable")?, [Value::Null; 0]);
@@ -95,6 +100,12 @@ async fn counts_ids_and_reasons_are_fields() -> Result<()> {
     let collector = Collector::start(command.args(["--log-format", "json", "--batch-timeout", "0"]))?;
     collector.wait_for_log("tokens_dead", 1)?;
     let log = collector.stop()?;
+    let started = &events(&log, "started")?[0];
+    assert_eq!(
+        (&started["max_refusals"], &started["key_file"]),
+        (&Value::Null, &Value::Null),
+        "neither is set"
+    );
     let dead = &events(&log, "tokens_dead")?[0];
     assert_eq!((&dead["count"], &dead["ids"]), (&json!(1), &json!([1])));
     let reason = dead["reason"].as_str().unwrap_or_default();

@@ -83,6 +83,10 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
     let connection = connection_settings()?;
     let format = settings.token_format;
     let source = KeySource::find(flags.key_file.as_ref(), Use::Signing(format), &process_variables)?;
+    let key_file = match &source {
+        KeySource::File(path) => Some(path.display().to_string()),
+        KeySource::Environment { .. } => None,
+    };
     let keys = source.load(&process_variables)?;
     let (signer_sender, signer) = watch::channel(Arc::new(keys.signer(format)?));
 
@@ -92,7 +96,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Error> {
         Some(command) => Destination::Sender(Box::new(Sender::new(command.clone(), settings.sender_timeout))),
         None => Destination::Stdout(Stdout::start()?),
     };
-    introduce(&settings, &connection, keys.count());
+    introduce(&settings, &connection, key_file.as_deref(), keys.count());
     let queue = match settings.queue_kind {
         QueueKind::Cursor => {
             let intervals = Intervals { poll: settings.poll_interval, reread: settings.healthcheck_interval };
@@ -150,7 +154,12 @@ enum Destination {
 
 /// What somebody who reads a log wants to know first: the versions, and every setting that is no secret, by the name of its
 /// variable.
-fn introduce(settings: &CollectSettings, connection: &ConnectionSettings, keys: usize) {
+fn introduce(
+    settings: &CollectSettings,
+    connection: &ConnectionSettings,
+    key_file: Option<&str>,
+    keys: usize,
+) {
     for (name, nearest) in unknown_variables(&names_of_flags(), env::vars_os().map(|(name, _)| name)) {
         tracing::warn!(
             event = "unknown_variable",
@@ -166,6 +175,7 @@ fn introduce(settings: &CollectSettings, connection: &ConnectionSettings, keys: 
         schema = MIGRATIONS.last().map(|migration| migration.version),
         database = %connection,
         keys,
+        key_file,
         token_format = %settings.token_format,
         queue_kind = settings.queue_kind.name(),
         queue_name = settings.queue_name,
@@ -182,6 +192,7 @@ fn introduce(settings: &CollectSettings, connection: &ConnectionSettings, keys: 
         sender_timeout = %Span(settings.sender_timeout),
         lease = %Span(settings.lease),
         max_attempts = deliveries.max_attempts,
+        max_refusals = deliveries.bounds_refusals.then_some(deliveries.max_attempts),
         backoff = %Span(deliveries.backoff),
         min_lifetime = %Span(deliveries.min_lifetime),
         retention = %settings.retention.map_or_else(|| "off".to_owned(), |age| Span(age).to_string()),

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { atCaller } from "./caller.js";
 import { type Guard, makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
 
@@ -24,5 +25,5 @@ export type { TokenStore } from "./token_store.js";
  * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
  */
 export function createGuard(options: GuardOptions): Guard {
-  return makeGuard(options);
+  return atCaller(createGuard, () => makeGuard(options));
 }

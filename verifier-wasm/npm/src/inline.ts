@@ -5,6 +5,7 @@
  * @module
  */
 
+import { atCaller } from "./caller.js";
 import wasm from "./generated/wasm.js";
 import { type Guard, makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
@@ -36,7 +37,7 @@ const started = startNow(SHARED_KEY, () => compile(wasm));
  * const token = verifier.verify(url.searchParams.get("token") ?? "", { action: "activate" });
  */
 export function createVerifier(options: VerifierOptions): Verifier {
-  return makeVerifier(readSharedOptions(started().engine, options));
+  return atCaller(createVerifier, () => makeVerifier(readSharedOptions(started().engine, options)));
 }
 
 /**
@@ -58,7 +59,7 @@ export function decodeUnverified(token: string): UnverifiedToken {
  * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
  */
 export function createGuard(options: GuardOptions): Guard {
-  return makeGuard(options);
+  return atCaller(createGuard, () => makeGuard(options));
 }
 
 /**

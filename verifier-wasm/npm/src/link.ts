@@ -1,3 +1,4 @@
+import { atCaller } from "./caller.js";
 import { codeOf } from "./options.js";
 import { asResult, orThrow } from "./status.js";
 import type { VerifiedToken } from "./token.js";
@@ -71,7 +72,7 @@ export class VerifiedLink {
    * @throws VerificationError when the code is not good, nothing that was signed covers one, or the link has expired
    */
   withUncountedCode(code: string | undefined): VerifiedToken {
-    return orThrow(this.#judge(codeOf(code)));
+    return atCaller(this.withUncountedCode, () => orThrow(this.#judge(codeOf(code))));
   }
 
   /**

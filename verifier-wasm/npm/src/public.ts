@@ -5,6 +5,7 @@
  * @module
  */
 
+import { atCaller } from "./caller.js";
 import wasm from "./generated/public_wasm.js";
 import { type Guard, makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
@@ -46,7 +47,7 @@ const started = startNow(PUBLIC_KEY, () => compile(wasm));
  * const link = verifier.tryVerifyLink(token, { action: "recover" });
  */
 export function createVerifier(options: PublicVerifierOptions): PublicVerifier {
-  return makePublicVerifier(readPublicOptions(started().engine, options));
+  return atCaller(createVerifier, () => makePublicVerifier(readPublicOptions(started().engine, options)));
 }
 
 /**
@@ -68,5 +69,5 @@ export function decodeUnverified(token: string): UnverifiedToken {
  * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
  */
 export function createGuard(options: GuardOptions): Guard {
-  return makeGuard(options);
+  return atCaller(createGuard, () => makeGuard(options));
 }

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { atCaller } from "./caller.js";
 import { PUBLIC_KEY } from "./engine.js";
 import { makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
@@ -17,7 +18,7 @@ import { readPublicOptions } from "./verifier_options.js";
 const started = startNow(PUBLIC_KEY, () => module);
 
 export function createVerifier(options: PublicVerifierOptions): PublicVerifier {
-  return makePublicVerifier(readPublicOptions(started().engine, options));
+  return atCaller(createVerifier, () => makePublicVerifier(readPublicOptions(started().engine, options)));
 }
 
 export function decodeUnverified(token: string) {
@@ -25,5 +26,5 @@ export function decodeUnverified(token: string) {
 }
 
 export function createGuard(options: GuardOptions) {
-  return makeGuard(options);
+  return atCaller(createGuard, () => makeGuard(options));
 }

@@ -1,3 +1,4 @@
+import { atCaller } from "./caller.js";
 import type { Engine } from "./engine.js";
 import { VerifiedLink } from "./link.js";
 import { codeOf, demandAction, OF_LINK, OF_TOKEN, readExpectation, textOf } from "./options.js";
@@ -103,11 +104,13 @@ export interface Parts {
 /** @internal What the entries of shared keys call `createVerifier`, once they have read its options. */
 export function makeVerifier(parts: Parts): Verifier {
   const { judge, verifier } = makeJudge(parts);
-  return Object.freeze<Verifier>({
+  const shared: Verifier = {
     ...verifier,
-    verifyWithUncountedCode: (token, expected) => orThrow(judge(token, expected, OF_TOKEN)),
+    verifyWithUncountedCode: (token, expected) =>
+      atCaller(shared.verifyWithUncountedCode, () => orThrow(judge(token, expected, OF_TOKEN))),
     tryVerifyWithUncountedCode: (token, expected) => asResult(judge(token, expected, OF_TOKEN)),
-  });
+  };
+  return Object.freeze(shared);
 }
 
 /** @internal The same for public keys. Nothing that v3 signs covers a code, so that there is none to compare. */
@@ -162,9 +165,9 @@ function makeJudge({ engine, ring, accepted, clock, clockTolerance }: Parts): {
   }
 
   const verifier: PublicVerifier = {
-    verify: (token, expected) => orThrow(judge(token, expected, OF_LINK)),
+    verify: (token, expected) => atCaller(verifier.verify, () => orThrow(judge(token, expected, OF_LINK))),
     tryVerify: (token, expected) => asResult(judge(token, expected, OF_LINK)),
-    verifyLink: (token, expected) => orThrow(judgeLink(token, expected)),
+    verifyLink: (token, expected) => atCaller(verifier.verifyLink, () => orThrow(judgeLink(token, expected))),
     tryVerifyLink(token, expected) {
       const verdict = judgeLink(token, expected);
       return typeof verdict === "number" ? refused(verdict) : { ok: true, link: verdict };

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { atCaller } from "./caller.js";
 import { SHARED_KEY } from "./engine.js";
 import { makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
@@ -19,7 +20,7 @@ import { readSharedOptions } from "./verifier_options.js";
 const started = startNow(SHARED_KEY, () => module);
 
 export function createVerifier(options: VerifierOptions) {
-  return makeVerifier(readSharedOptions(started().engine, options));
+  return atCaller(createVerifier, () => makeVerifier(readSharedOptions(started().engine, options)));
 }
 
 export function decodeUnverified(token: string) {
@@ -27,7 +28,7 @@ export function decodeUnverified(token: string) {
 }
 
 export function createGuard(options: GuardOptions) {
-  return makeGuard(options);
+  return atCaller(createGuard, () => makeGuard(options));
 }
 
 export function createMemoryStore(options: MemoryStoreOptions) {

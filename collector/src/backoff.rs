@@ -1,4 +1,4 @@
-//! Pauses between attempts: doubling, with jitter, for ever.
+//! Pauses between attempts: doubling up to a bound, with jitter.
 
 use std::time::Duration;
 
@@ -19,24 +19,27 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Pauses that grow up to `longest`; the default is 5 s.
+    /// Pauses of at most `longest`; the default is 5 s.
     pub fn up_to(longest: Duration) -> Self {
         Self { next: FIRST, longest }
     }
 
-    /// The pause after another failure: between half and all of 0.2 s, 0.4 s, and so on up to the longest.
-    ///
-    /// The jitter keeps many collectors from coming back in one moment to a server that has just started.
+    /// The pause after another failure: [`jittered`] 0.2 s, 0.4 s, and so on up to the longest.
     pub fn pause(&mut self) -> Duration {
-        let longest = self.next;
-        self.next = (longest * 2).min(self.longest);
-        longest / 2 + random_part(longest / 2)
+        let pause = self.next;
+        self.next = (pause * 2).min(self.longest);
+        jittered(pause)
     }
 
     /// An attempt succeeded.
     pub fn reset(&mut self) {
         *self = Self::up_to(self.longest);
     }
+}
+
+/// Between half and all of `longest`, so that many collectors do not come back to the server at the same moment.
+pub fn jittered(longest: Duration) -> Duration {
+    longest / 2 + random_part(longest / 2)
 }
 
 /// Between nothing and all of a span.
@@ -51,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_the_longest_and_stay_in_their_range() {
+    fn pauses_double_up_to_the_longest_and_are_jittered() {
         let mut backoff = Backoff::default();
         for longest in [200, 400, 800, 1_600, 3_200, 5_000, 5_000] {
             let pause = backoff.pause();
@@ -60,10 +63,6 @@ mod tests {
         }
         backoff.reset();
         assert!(backoff.pause() <= FIRST);
-    }
-
-    #[test]
-    fn pauses_differ() {
         let pauses: Vec<_> = (0..8).map(|_| Backoff::default().pause()).collect();
         assert!(pauses.iter().any(|pause| *pause != pauses[0]), "{pauses:?}");
     }

@@ -11,6 +11,7 @@ import { PACKAGE, addSuite, install, write } from "../runtimes/consumer.mjs";
 import { resultsOf } from "../runtimes/program.mjs";
 import * as programs from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
+import { loading, loadingQuery } from "../runtimes/scope.mjs";
 import { resultsOf as resultsOfWorker, withWorker } from "../runtimes/workerd.mjs";
 import * as esbuild from "./esbuild.mjs";
 import * as rollup from "./rollup.mjs";
@@ -32,12 +33,13 @@ write(source, "index.html", PAGE.replace("SCRIPT", "page.mjs"));
 write(source, "favicon.ico", "");
 write(source, "errors-only.mjs", `export * from "${PACKAGE}/errors";\n`);
 
+const query = `?${new URLSearchParams(loadingQuery)}`;
 const report = new Report();
 for (const bundler of BUNDLERS) {
   await report.run(`${title(bundler)}, a program for Node`, async () => {
     const output = fresh(bundler, "node");
     await bundler.bundle({ source, entry: "program.mjs", output, target: "node" });
-    return resultsOf(process.execPath, ["--expose-gc", "main.mjs"], output);
+    return resultsOf(process.execPath, ["--expose-gc", "main.mjs", ...loading], output);
   });
   await report.run(`${title(bundler)}, only the errors`, async () => {
     const output = fresh(bundler, "errors");
@@ -66,11 +68,11 @@ async function onChromium() {
           await bundler.bundle({ source, entry: "page.mjs", output, target: "browser" });
           write(output, "index.html", PAGE.replace("SCRIPT", "main.mjs"));
         }
-        return withServer(output, { policy: STRICT_POLICY }, (url) => resultsOfPage(browser, `${url}/`));
+        return withServer(output, { policy: STRICT_POLICY }, (url) => resultsOfPage(browser, `${url}/${query}`));
       });
     }
     await report.run(`${title(vite)}, development server ${browserTitle}`, () =>
-      vite.withDevelopmentServer(source, (url) => resultsOfPage(browser, `${url}/`)),
+      vite.withDevelopmentServer(source, (url) => resultsOfPage(browser, `${url}/${query}`)),
     );
   });
 }
@@ -85,7 +87,7 @@ async function onWorkerd() {
   await esbuild.bundleWorker({ source, entry: "worker.mjs", output });
   for (const date of ["2025-05-31", programs.version(program)]) {
     await report.run(`${title(esbuild)}, a Worker of ${date}`, () =>
-      withWorker({ program, folder: output, main: "main.mjs", date }, resultsOfWorker),
+      withWorker({ program, folder: output, main: "main.mjs", date }, (url) => resultsOfWorker(`${url}/${query}`)),
     );
   }
 }

@@ -19,7 +19,7 @@ use crate::program;
 pub const KEY: &str = "f0862c4759ca9b15561201f52e295c592b2a985d6459589ae61d3e68eb137814";
 
 /// How long anything is waited for that is to happen soon: above what a busy machine needs, below a lease.
-pub const PATIENCE: Duration = Duration::from_secs(50);
+pub const PATIENCE: Duration = Duration::from_secs(80);
 
 /// A collector that is running, killed when this is dropped.
 #[derive(Debug)]

@@ -15,6 +15,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `MAILROOM_TEST_DATABASE_URL` | a server on which [`postgres::Database`] may create databases; none is started then |
+//! | `MAILROOM_TEST_FULL` | if set, the tests that can be of any length are long |
 //! | `MAILROOM_TEST_POSTGRES` | which PostgreSQL to start: a major version (`15`, `18`) or a folder with `initdb`, `pg_ctl` and `postgres` |
 //! | `MAILROOM_TEST_PROGRAM` | a built `mailroom`; it is not built again then |
 //! | `MAILROOM_TOOLS` | where downloaded tools are kept, `tools` in cargo's target folder otherwise |
@@ -30,6 +31,7 @@ pub mod corpus;
 pub mod fleet;
 #[cfg(feature = "client")]
 pub mod history;
+pub mod machine;
 #[cfg(feature = "client")]
 pub mod mailer;
 pub mod memory;

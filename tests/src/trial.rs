@@ -5,12 +5,14 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use tokio::time::sleep;
 use tokio_postgres::Client;
 
 use crate::collector;
 use crate::fleet::Member;
 use crate::history::{History, Tally};
+use crate::machine::is_full;
 use crate::mailer::Mailer;
 use crate::postgres::Database;
 use crate::recorder::{Pace, Recorder};
@@ -48,6 +50,17 @@ pub const NEAR: Deadlines = Deadlines { lease: "15s", sender_timeout: "7s" };
 
 /// How long a queue may stay as it is once nothing fails any more: some leases, and some processes beside this one.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many tokens a test has whose single fault waits for work: 20,000 if everything is asked for, a tenth otherwise.
+pub fn tokens() -> usize {
+    if is_full() { 20_000 } else { 2_000 }
+}
+
+/// How many faults a test has: all of them if everything is asked for, a tenth otherwise, but two at least. Each has as
+/// many tokens either way.
+pub fn faults(all: usize) -> usize {
+    if is_full() { all } else { all.div_ceil(10).max(2) }
+}
 
 /// A queue that is collected from while things fail.
 #[derive(Debug)]
@@ -130,13 +143,30 @@ impl Trial {
         Duration::from_micros(self.random.u64(0..=u64::try_from(longest.as_micros()).unwrap_or(u64::MAX)))
     }
 
+    /// Waits for the moment of a fault, up to `longest`. In rounds of even numbers it is one at which work is in flight, so that
+    /// faults meet work on a slow machine, too.
+    pub async fn moment(&mut self, round: usize, longest: Duration) -> Result<()> {
+        if !round.is_multiple_of(2) {
+            sleep(self.up_to(longest)).await;
+            return Ok(());
+        }
+        for _ in 0..2_000 {
+            sleep(self.up_to(Duration::from_millis(10))).await;
+            if self.history.is_busy(&self.client).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Connects anew, after the server has been away.
     pub async fn connect_again(&mut self) -> Result<()> {
         self.client = self.database.connect().await?;
         Ok(())
     }
 
-    /// Waits until everything was sent, ends the collectors in order, and checks all there is to check.
+    /// Waits until everything was sent, ends the collectors in order, and checks all there is to check; also that a fourth of
+    /// the faults met work in flight, without which they show nothing.
     pub async fn end(&mut self, collectors: Vec<Member>) -> Result<Tally> {
         self.history.drained(&self.client, PATIENCE).await?;
         for collector in collectors {
@@ -145,6 +175,7 @@ impl Trial {
         self.history.nothing_is_claimed(&self.client).await?;
         let tally = self.history.check(&self.client).await?;
         println!("{tally}");
+        ensure!(4 * tally.busy >= tally.looked, "too few faults met work: {tally}");
         Ok(tally)
     }
 }

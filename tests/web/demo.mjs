@@ -22,10 +22,10 @@ export class Demo {
   /** For keys and logs, and for what the edge stores. */
   folders;
 
-  /** @param {string} program `mailroom-demo`, which finds what it needs by the variables of this process */
+  /** @param {string} program the script `stage.js`, which finds what it needs by the variables of this process */
   static async start(program) {
     const demo = new Demo();
-    demo.#child = spawn(program, [], { stdio: ["ignore", "pipe", "pipe"], detached: true });
+    demo.#child = spawn(process.execPath, [program], { stdio: ["ignore", "pipe", "pipe"], detached: true });
     for (const stream of [demo.#child.stdout, demo.#child.stderr]) {
       stream.on("data", (chunk) => {
         demo.#output += chunk;

@@ -1,5 +1,4 @@
-// The web demonstration in a real browser: `node main.mjs PROGRAM FOLDER`. PROGRAM is `mailroom-demo`, which finds what it
-// runs by variables; FOLDER gets the pictures.
+// The web demonstration in a real browser: `node main.mjs FOLDER`. FOLDER gets the pictures.
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -30,7 +29,8 @@ import { addressFirst, otherPage, suspended } from "./strangers.mjs";
 import { twoTabs } from "./tabs.mjs";
 import { Visitor } from "./visitor.mjs";
 
-const [program, folder, only] = process.argv.slice(2);
+const [folder, only] = process.argv.slice(2);
+const program = join(process.env.MAILROOM_DEMO_SITE, "node/stage.js");
 const report = new Report();
 const alone = { folder, site: process.env.MAILROOM_DEMO_SITE, mailroom: process.env.MAILROOM_TEST_PROGRAM };
 const chosen = (title) => only === undefined || title.includes(only);

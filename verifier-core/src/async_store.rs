@@ -1,4 +1,4 @@
-//! The store of used tokens as a service that takes its time.
+//! The store of used tokens as an asynchronous service.
 
 use core::future::Future;
 
@@ -7,12 +7,12 @@ use crate::{
     owner::Owner,
 };
 
-/// [`ConsumedTokens`](crate::ConsumedTokens) for stores that are asked over a network; each operation means the same.
+/// [`ConsumedTokens`](crate::ConsumedTokens) for stores behind a network; each operation means the same.
 ///
-/// Implement it with `async fn`. A store that gives up after a while answers with
-/// [`Unavailable`](StoreError::Unavailable): the guard waits for every answer.
+/// Implement it with `async fn`. The guard sets no timeout: a store that has one
+/// returns [`Unavailable`](StoreError::Unavailable) after it.
 pub trait AsyncConsumedTokens {
-    /// Why the store could not answer. Whoever asks must refuse the token then.
+    /// Why the store could not answer. The caller must refuse the token then.
     type Error;
 
     /// As [`ConsumedTokens::consume`](crate::ConsumedTokens::consume).

@@ -19,7 +19,7 @@ const NONE: u32 = u32::MAX;
 /// One list for every position of the highest differing bit, and one for no difference.
 const LISTS: usize = 65;
 
-/// Room for what one owner does with one token: 56 bytes.
+/// The record of one owner's operations on one token: 56 bytes.
 #[derive(Clone, Debug)]
 pub struct Slot {
     id: [u8; ConsumedId::LENGTH],
@@ -30,7 +30,7 @@ pub struct Slot {
     next_in_chain: u32,
     /// The next slot in the same list of the heap, or the next free slot.
     next_in_list: u32,
-    /// The first slot whose hash is this slot's index; of no concern to the entry itself.
+    /// The first slot whose hash is this slot's index. This head of a chain is unrelated to the entry in the slot.
     chain: u32,
     /// The number of the try, 0 for none, or [`WITHDRAWN`].
     number: u8,
@@ -66,17 +66,16 @@ impl Slot {
 
 /// Remembers used tokens in the slots of `S`: an array, a boxed slice, a borrowed slice.
 ///
-/// One process only: what another process remembers is not known here. The memory is `capacity × 56` bytes and a
+/// One process only: other processes do not see it. The memory is `capacity × 56` bytes and a
 /// constant. Each owner of an id takes a slot: a redemption one, and so does each try of a code, so that one link takes at
 /// most twice [`MAX_OWNERS`] of them. An operation takes amortised constant time, apart from the slots of its id that it
 /// looks through. A cache that is full of entries that are not over refuses with [`Full`]: forgetting one would let its
 /// token through a second time.
 ///
-/// The clock is what the caller says it is. Small steps back are ignored, so that threads may read it in any order. One
-/// that was set back by more than five minutes is believed, at the cost of looking at every slot; what was forgotten
-/// before is not valid again, since every time up to the latest one that was forgotten stays
-/// [`TooLate`](Consumption::TooLate). So a clock that once read the future makes this cache refuse links that were
-/// redeemed before, or that end no later than one of them, and no others.
+/// The caller passes the clock. Steps back of up to five minutes are ignored, so that threads may read the clock in any
+/// order. After a larger step back the cache scans every slot and uses the new time. Entries that were forgotten before stay
+/// refused: every time up to the latest forgotten one is [`TooLate`](Consumption::TooLate). So after a clock was ahead, the
+/// cache refuses links that were redeemed before, or that end no later than one of them, and no others.
 #[derive(Debug)]
 pub struct MemoryCache<S> {
     slots: S,
@@ -88,7 +87,7 @@ pub struct MemoryCache<S> {
     forgotten: u64,
 }
 
-/// What the slots of one id say to one owner.
+/// The state of one id, as one owner sees it.
 struct Seen {
     /// The slot of this owner.
     own: u32,
@@ -196,7 +195,7 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
     ) -> Result<(), Full> {
         let seen = self.look(id, owner, remember_until, now);
         let tried = self.slot(seen.own).is_some_and(|slot| slot.number != 0);
-        // Otherwise no attempt of this owner gets a number, now or later.
+        // With a slot of its own, or at the bound, no later attempt of this owner gets a number.
         if tried || !seen.too_late && seen.owners < MAX_OWNERS {
             self.own(&seen, id, owner, remember_until)?.number = WITHDRAWN;
         }
@@ -273,7 +272,7 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
         };
         self.now = now;
         for list in 0..=last {
-            // What goes to a list that comes later is looked at once more there.
+            // Slots that move to a later list are visited once more there.
             let mut index = self.lists.get_mut(list).map_or(NONE, |head| core::mem::replace(head, NONE));
             while let Some((until, next)) = self.slot(index).map(|slot| (slot.until, slot.next_in_list)) {
                 if until > now {

@@ -1,4 +1,4 @@
-//! Used tokens: the id under which one is remembered, and what a store of them answers.
+//! Used tokens: the id under which one is remembered, and the trait of a store of them.
 
 use core::fmt;
 
@@ -48,7 +48,7 @@ pub const MAX_OWNERS: u32 = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "only `FirstUse` is consent"]
 pub enum Consumption {
-    /// This owner has the use: nobody else does, and nobody else will be told so.
+    /// This owner has the use. No other owner gets this answer, unless this one releases the token.
     FirstUse,
     /// Another owner has the use, or this one has released it.
     AlreadyUsed,
@@ -70,12 +70,12 @@ pub enum Attempt {
 
 /// Remembers which tokens were used, and how many codes were tried on each.
 ///
-/// Every operation is atomic: of any number of simultaneous calls of `consume` for one id, one owner has the first use.
-/// Every operation may be repeated, also late and after others, because an answer was lost: the repeat has no effect of its
-/// own. Times are seconds since the Unix epoch. What is remembered of an id is remembered until the latest
+/// Every operation is atomic: of simultaneous calls of `consume` for one id, exactly one owner gets the first use.
+/// Every operation is idempotent: a caller repeats it when an answer was lost, and the repeat, however late, has no further
+/// effect. Times are seconds since the Unix epoch. What is remembered of an id is remembered until the latest
 /// `remember_until` that came with it.
 pub trait ConsumedTokens {
-    /// Why the store could not answer. Whoever asks must refuse the token then.
+    /// Why the store could not answer. The caller must refuse the token then.
     type Error;
 
     /// Marks a token as used by `owner`. A repeat by the same owner is still its first use, until it releases it.
@@ -177,7 +177,7 @@ impl<S: ConsumedTokens + ?Sized> ConsumedTokens for &S {
 pub enum StoreError<E> {
     /// It has no room, and refuses rather than forget a token that may still be replayed.
     Full,
-    /// It could not be asked, or did not answer.
+    /// It could not be reached, or did not answer.
     Unavailable(E),
 }
 

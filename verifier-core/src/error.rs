@@ -55,7 +55,7 @@ impl VerifyError {
         }
     }
 
-    /// Whose fault it is: that of whoever brought the token and the code.
+    /// Whose fault it is: always the visitor's.
     pub const fn kind(self) -> Kind {
         Kind::Visitor
     }
@@ -96,12 +96,12 @@ impl core::error::Error for VerifyError {
     }
 }
 
-/// Whose fault an error is. There is no third one.
+/// Whose fault an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// That of whoever followed the link: tell them to ask for a new one, or for the right code.
+    /// The visitor's, who followed the link: ask for the right code, or offer a new link.
     Visitor,
-    /// That of whoever runs the service: tell visitors to try again later, and look into it.
+    /// The operator's, who runs the service: ask visitors to try again later, and alert the operator.
     Operator,
 }
 

@@ -1,8 +1,8 @@
-//! What a token consists of, whatever its format: a header where it has one, the secret, and what proves them.
+//! The fields of a token of any format: a header (v2, v3), the secret, and the tags or the signature.
 
 use crate::{
-    action::Action, base64, bytes::field, error::Malformed, header::Header, secret::Secret, token::Version,
-    v1, v2, v3,
+    action::Action, base64, bytes::field, error::Malformed, header::Header, secret::Secret, v1, v2, v3,
+    version::Version,
 };
 
 /// Enough for what follows the secret in any format.
@@ -37,7 +37,7 @@ impl Fields {
             v3::CHARACTERS => (Version::V3, v3::BYTES),
             found => return Err(Malformed::Length { found }),
         };
-        // One buffer for every format: WebAssembly would have a copy of all this for each.
+        // One buffer for every format: a generic function would be compiled once per format.
         let mut bytes = [0; LONGEST];
         if !bytes.get_mut(..length).is_some_and(|bytes| base64::fill(bytes, token)) {
             return Err(Malformed::Encoding);

@@ -1,4 +1,4 @@
-//! Lets a link work once: verify, count the tries of a code, consume, act.
+//! Lets a link work once: verify, count the attempts at a code, consume, run the callback.
 
 use core::{fmt, future::Pending};
 
@@ -11,43 +11,43 @@ use crate::{
     redeem_error::RedeemError,
     redemption::Redemption,
     ring::{KeyRing, VerifyingKey},
-    token::Expected,
-    verified::{VerifiedLink, VerifiedToken},
+    token::{Expected, VerifiedLink},
+    verified::VerifiedToken,
 };
 
 /// A verifier together with a store of used tokens.
 ///
-/// It keeps forged, stale and replayed links away from the origin. It is a shield and not the authority: the database
-/// still consumes every token itself, which is why a forgotten entry of the store forges nothing.
+/// It keeps forged, stale and replayed links away from the origin. The authority is the database, which still consumes
+/// every token itself: an entry that the store forgets forges nothing.
 ///
 /// Verifying never consumes, since mail scanners open links: verify when a page is asked for, redeem when its button is
-/// pressed. Tokens that are not genuine never reach the store, so that junk cannot fill it.
+/// pressed. Tokens that are not genuine never reach the store, so they cannot fill it.
 ///
-/// A use is remembered until nobody accepts its token any more: for
-/// [`MAX_CLOCK_TOLERANCE`](crate::MAX_CLOCK_TOLERANCE) and five minutes after it ends, whatever tolerance those who share
-/// the store allow.
+/// A use is remembered until no verifier accepts its token any more: for
+/// [`MAX_CLOCK_TOLERANCE`](crate::MAX_CLOCK_TOLERANCE) and five minutes after its expiry, since another guard of the same
+/// store may have another tolerance.
 ///
-/// Each redemption takes an [`Owner`] of its own, which the caller makes of random bytes. By it the store tells a question
-/// that is asked twice from a second redemption: a consumption whose answer was lost is asked once more and then released,
-/// a release or withdrawal that failed is tried once more.
+/// Each redemption takes an [`Owner`] of its own, which the caller makes of random bytes. By it the store
+/// tells a repeated operation from a second redemption: a consumption without an answer is repeated once and then released,
+/// a release or withdrawal that failed is repeated once.
 #[derive(Clone, Debug)]
 pub struct Guard<K, S> {
-    pub(crate) ring: KeyRing<K>,
-    pub(crate) store: S,
-    pub(crate) max_code_attempts: u32,
-    pub(crate) v1_remember_for: Option<u64>,
+    ring: KeyRing<K>,
+    store: S,
+    max_code_attempts: u32,
+    v1_remember_for: Option<u64>,
 }
 
 impl<K, S> Guard<K, S> {
-    /// A guard that allows five tries of a code on each link and refuses v1.
+    /// A guard that allows five attempts at a code on each link and refuses v1.
     pub const fn new(ring: KeyRing<K>, store: S) -> Self {
         Self { ring, store, max_code_attempts: 5, v1_remember_for: None }
     }
 
-    /// Allows `attempts` tries of a code on each link, from 1 to [`MAX_OWNERS`].
+    /// Allows `attempts` attempts at a code on each link, from 1 to [`MAX_OWNERS`].
     ///
     /// # Errors
-    /// Any other number: none would refuse every recovery, and stores number no more.
+    /// Any other number: zero would refuse every recovery, and stores count no further.
     pub fn max_code_attempts(self, attempts: u32) -> Result<Self, InvalidAttempts> {
         if (1..=MAX_OWNERS).contains(&attempts) {
             Ok(Self { max_code_attempts: attempts, ..self })
@@ -62,12 +62,24 @@ impl<K, S> Guard<K, S> {
     pub fn remember_v1_for(self, seconds: u64) -> Self {
         Self { v1_remember_for: Some(seconds), ..self }
     }
+
+    const fn redemption(&self, moment: Moment, owner: Owner) -> Redemption<'_, K, S> {
+        let Self { ring, store, max_code_attempts, v1_remember_for } = self;
+        Redemption {
+            ring,
+            store,
+            max_code_attempts: *max_code_attempts,
+            v1_remember_for: *v1_remember_for,
+            moment,
+            owner,
+        }
+    }
 }
 
 impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
     /// Verifies `token` for what is `expected`, marks it as used by `owner` and runs `callback`, the call to the origin.
     ///
-    /// Of everybody who shares the store, one gets to run the callback. If it fails, the token is released and can be
+    /// Among all guards of the store, one runs the callback. If it fails, the token is released and can be
     /// used again; whether its effect happened all the same, as after a timeout, only the database knows.
     ///
     /// # Errors
@@ -80,15 +92,19 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
         owner: Owner,
         callback: impl FnOnce(&VerifiedToken) -> Result<T, E>,
     ) -> Result<T, RedeemError<S::Error, E>> {
-        let redemption = Redemption { guard: self, moment, owner };
-        redemption.run(token.as_ref(), expected, None::<CodeCheck<Result<bool, E>>>, callback)
+        self.redemption(moment, owner).run(
+            token.as_ref(),
+            expected,
+            None::<CodeCheck<Result<bool, E>>>,
+            callback,
+        )
     }
 
     /// As [`redeem`](Self::redeem), for v3 recoveries too: `check_code` compares their code where that can be done in
-    /// private. It is asked after the try was counted and before the token is consumed.
+    /// private. It is called after the attempt was counted and before the token is consumed.
     ///
-    /// Once it says yes, [`code_is_proven`](VerifiedToken::code_is_proven) holds for the token. If it fails, there was no
-    /// verdict and the try is taken back.
+    /// If it returns `true`, [`code_is_proven`](VerifiedToken::code_is_proven) holds for the token. If it fails, there was no
+    /// verdict and the attempt is withdrawn.
     ///
     /// # Errors
     /// See [`RedeemError`].
@@ -101,16 +117,14 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
         check_code: impl FnOnce(&VerifiedLink<'_>, &Code) -> Result<bool, E>,
         callback: impl FnOnce(&VerifiedToken) -> Result<T, E>,
     ) -> Result<T, RedeemError<S::Error, E>> {
-        let redemption = Redemption { guard: self, moment, owner };
-        redemption.run(token.as_ref(), expected, Some(check_code), callback)
+        self.redemption(moment, owner).run(token.as_ref(), expected, Some(check_code), callback)
     }
 }
 
-/// For stores that are asked over a network. The futures need no particular runtime; they can be sent to another thread if
+/// For stores behind a network. The futures need no particular runtime; they can be sent to another thread if
 /// those of store and callbacks can be.
 ///
-/// A future that is dropped in the middle stops there: a token that it consumed stays used, a try that it took stays
-/// counted.
+/// A future that is dropped stops where it is: a token that it consumed stays used, an attempt stays counted.
 impl<K: AsRef<[VerifyingKey]>, S: AsyncConsumedTokens> Guard<K, S> {
     /// As [`redeem`](Self::redeem).
     ///
@@ -124,8 +138,7 @@ impl<K: AsRef<[VerifyingKey]>, S: AsyncConsumedTokens> Guard<K, S> {
         owner: Owner,
         callback: impl AsyncFnOnce(&VerifiedToken) -> Result<T, E>,
     ) -> Result<T, RedeemError<S::Error, E>> {
-        let redemption = Redemption { guard: self, moment, owner };
-        redemption
+        self.redemption(moment, owner)
             .run_async(token.as_ref(), expected, None::<CodeCheck<Pending<Result<bool, E>>>>, callback)
             .await
     }
@@ -143,15 +156,14 @@ impl<K: AsRef<[VerifyingKey]>, S: AsyncConsumedTokens> Guard<K, S> {
         check_code: impl AsyncFnOnce(&VerifiedLink<'_>, &Code) -> Result<bool, E>,
         callback: impl AsyncFnOnce(&VerifiedToken) -> Result<T, E>,
     ) -> Result<T, RedeemError<S::Error, E>> {
-        let redemption = Redemption { guard: self, moment, owner };
-        redemption.run_async(token.as_ref(), expected, Some(check_code), callback).await
+        self.redemption(moment, owner).run_async(token.as_ref(), expected, Some(check_code), callback).await
     }
 }
 
-/// A comparison of a code that could be given; the type of the one that is not.
+/// The type of a code comparison that is not given.
 type CodeCheck<A> = fn(&VerifiedLink<'_>, &Code) -> A;
 
-/// A number of tries that a guard cannot allow.
+/// A number of attempts that a guard cannot allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidAttempts;
 

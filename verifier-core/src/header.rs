@@ -1,6 +1,6 @@
 //! The first 14 bytes of a v2 or v3 token: version, action, key id, expiry.
 
-use crate::{action::Action, error::Malformed, expiry::Expiry, token::Version};
+use crate::{action::Action, error::Malformed, expiry::Expiry, version::Version};
 
 /// Names the key that signed a token; a hint, since ids may collide.
 pub type KeyId = [u8; 4];

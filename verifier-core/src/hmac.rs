@@ -1,9 +1,9 @@
 //! HMAC-SHA-256 (RFC 2104, FIPS 198-1) with the key absorbed once.
 //!
-//! The `hmac` crate keeps its two midstates to itself. Here they are the key's whole representation, 64 bytes, so that
-//! a caller without an allocator can keep them wherever it likes (the npm package keeps them in JavaScript, where the
-//! garbage collector owns them), and a tag costs two compressions. Keys have 32 bytes, and everything that the token formats
-//! hash fits one block with its padding, so there is nothing here for longer ones.
+//! The `hmac` crate does not expose its two midstates. Here they are the key's representation, 64 bytes that a caller
+//! without an allocator can store (the npm package stores them in JavaScript, where the garbage collector owns them), and a
+//! tag costs two compressions. Keys have 32 bytes, and all messages of the token formats fit one block with its padding, so
+//! longer ones are not supported.
 
 use sha2::block_api::compress256;
 use subtle::ConstantTimeEq;
@@ -21,7 +21,7 @@ const INITIAL: [u32; 8] =
 
 /// A key for HMAC-SHA-256, held as SHA-256's states after the inner and the outer pad.
 ///
-/// Whoever has these states can make tags: they are as secret as the key itself.
+/// These states make tags: they are as secret as the key itself.
 #[derive(Clone)]
 pub(crate) struct MacKey {
     inner: [u32; 8],
@@ -65,8 +65,8 @@ impl MacKey {
         LastBlock::new(BLOCK, &digest).hash(self.outer)
     }
 
-    /// Whether the first bytes of a message's tag are those that were `given`. The tag itself, by which whoever gave other
-    /// ones could forge them, is overwritten.
+    /// Whether a message's tag begins with the bytes that were `given`. The computed tag is overwritten, since it would
+    /// forge the message.
     pub(crate) fn confirms<const N: usize>(&self, message: &ShortMessage, given: &[u8; N]) -> bool {
         let mut tag = self.tag(message);
         let is_confirmed = same_tag(&tag, given);
@@ -84,7 +84,7 @@ impl MacKey {
         bytes
     }
 
-    /// The key whose [`to_bytes`](Self::to_bytes) is `bytes`; not every 64 bytes come from a key, which nobody can tell.
+    /// The key whose [`to_bytes`](Self::to_bytes) is `bytes`; 64 bytes of other origin are not detected.
     pub(crate) fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Self {
         let (words, _) = bytes.as_chunks::<4>();
         let mut key = Self { inner: [0; 8], outer: [0; 8] };

@@ -76,6 +76,7 @@ pub mod v1;
 pub mod v2;
 pub mod v3;
 mod verified;
+mod version;
 #[cfg(test)]
 mod wycheproof;
 
@@ -97,5 +98,6 @@ pub use secret::{InvalidSecret, Secret};
 pub use shared_key::{InvalidKey, SharedKey};
 pub use signed::SignedToken;
 pub use signer::{Grant, Purpose, Signer};
-pub use token::{Expected, UntrustedToken, Version};
-pub use verified::{VerifiedLink, VerifiedToken};
+pub use token::{Expected, UntrustedToken, VerifiedLink};
+pub use verified::VerifiedToken;
+pub use version::Version;

@@ -15,19 +15,19 @@ pub enum RedeemError<S, E> {
     Token(VerifyError),
     /// The token was used.
     Used,
-    /// More codes were tried on this link than are allowed. Nothing is said about this one.
+    /// More codes were tried on this link than are allowed. This code was not judged.
     TooManyAttempts,
     /// The store's clock is so far ahead that the token's use could not be remembered.
     TooLate,
     /// A v1 recovery, or a v3 recovery without a way to compare its code.
     UncheckedRecovery,
-    /// A v1 activation, although the guard was not told for how long to remember one.
+    /// A v1 activation, and the guard has no setting for how long to remember one.
     NoExpiry,
     /// The store has no room.
     StoreFull,
     /// The store could not answer.
     Store(S),
-    /// The comparison of the code failed, so there is no verdict on it; the try was taken back.
+    /// The comparison of the code failed, so there is no verdict on it; the attempt was withdrawn.
     CodeCheck(E),
     /// What the token was used for failed; the token was released.
     Callback(E),

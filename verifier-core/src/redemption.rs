@@ -1,4 +1,4 @@
-//! The steps of a redemption, each of which may end it.
+//! The steps of a redemption.
 
 use crate::{
     action::Action,
@@ -7,17 +7,20 @@ use crate::{
     consumed::{Attempt, ConsumedId, ConsumedTokens, Consumption, StoreError},
     error::VerifyError,
     expiry::{CLOCK_MARGIN, Expiry, MAX_CLOCK_TOLERANCE, Moment},
-    guard::Guard,
     owner::Owner,
     redeem_error::RedeemError,
-    ring::VerifyingKey,
-    token::{Expected, UntrustedToken, Version},
-    verified::{VerifiedLink, VerifiedToken},
+    ring::{KeyRing, VerifyingKey},
+    token::{Expected, UntrustedToken, VerifiedLink},
+    verified::VerifiedToken,
+    version::Version,
 };
 
 /// One redemption by a guard.
 pub(crate) struct Redemption<'a, K, S> {
-    pub(crate) guard: &'a Guard<K, S>,
+    pub(crate) ring: &'a KeyRing<K>,
+    pub(crate) store: &'a S,
+    pub(crate) max_code_attempts: u32,
+    pub(crate) v1_remember_for: Option<u64>,
     pub(crate) moment: Moment,
     pub(crate) owner: Owner,
 }
@@ -28,28 +31,27 @@ impl<K: AsRef<[VerifyingKey]>, S> Redemption<'_, K, S> {
         token: &UntrustedToken,
         expected: Expected<'_>,
     ) -> Result<(VerifiedToken, u64), RedeemError<F, E>> {
-        // A v1 verdict on a code tells whoever asks whether the code was right, and nothing can count the tries.
+        // A v1 verdict shows whether the code was right, and attempts cannot be counted before it.
         if expected.action == Action::Recover {
             return Err(RedeemError::UncheckedRecovery);
         }
-        let Some(seconds) = self.guard.v1_remember_for else { return Err(RedeemError::NoExpiry) };
-        let verified = token.verify(&self.guard.ring, expected, self.moment)?;
+        let Some(seconds) = self.v1_remember_for else { return Err(RedeemError::NoExpiry) };
+        let verified = token.verify(self.ring, expected, self.moment)?;
         Ok((verified, self.moment.now.saturating_add(seconds).saturating_add(CLOCK_MARGIN)))
     }
 }
 
-/// The steps that ask the store or the caller, for a kind of store, a kind of callback and a way to wait for an answer. The
-/// names are those of the steps.
+/// The steps that call the store or the caller, for synchronous or asynchronous stores and callbacks.
 //
-// Both kinds are the same but for the waiting. A future that is polled once would do for stores that answer at once, and would
-// bring a panic for whoever polls it twice.
+// Both kinds differ only in `await`. Polling the future once would do for synchronous stores, but a future that is polled
+// after its end panics.
 macro_rules! redemption {
     (
         $store:ident, $callback:ident, [$($async:ident)?], [$($wait:tt)*],
         $run:ident, $verify_code:ident, $consume:ident, $attempt:ident, $release:ident, $withdraw:ident
     ) => {
         impl<K: AsRef<[VerifyingKey]>, S: $store> Redemption<'_, K, S> {
-            /// Every check first, then a number for the code, consumption last, and the callback only with consent.
+            /// Verifies, takes a number for the code, consumes, and runs the callback only after the first use.
             pub(crate) $($async)? fn $run<T, E>(
                 &self,
                 token: &[u8],
@@ -61,7 +63,7 @@ macro_rules! redemption {
                 let (verified, until) = if token.version() == Version::V1 {
                     self.verify_v1(&token, expected)?
                 } else {
-                    let link = token.verify_link(&self.guard.ring, expected.action, self.moment)?;
+                    let link = token.verify_link(self.ring, expected.action, self.moment)?;
                     let until = remember_until(link.expires_at());
                     (self.$verify_code(link, expected, until, check_code)$($wait)*?, until)
                 };
@@ -100,10 +102,10 @@ macro_rules! redemption {
                     _ => None,
                 };
                 let id = link.consumed_id();
-                // The number is taken before the comparison: otherwise any number of simultaneous guesses would get verdicts.
+                // The number is taken before the comparison: otherwise simultaneous guesses would all get verdicts.
                 match self.$attempt(id, until)$($wait)*? {
                     Attempt::TooLate => return Err(RedeemError::TooLate),
-                    Attempt::Number(number) if number <= self.guard.max_code_attempts => {}
+                    Attempt::Number(number) if number <= self.max_code_attempts => {}
                     Attempt::Number(_) | Attempt::TooMany => return Err(RedeemError::TooManyAttempts),
                 }
                 let Some(check_code) = check_code else { return Ok(link.with_code(Some(text))?) };
@@ -117,22 +119,22 @@ macro_rules! redemption {
                 }
             }
 
-            /// Asks a second time if there is no answer, and then sees to it that nothing is used by this redemption.
+            /// Repeats a consumption without an answer, and releases it if the repeat has none either.
             $($async)? fn $consume(&self, id: ConsumedId, until: u64) -> Result<Consumption, StoreError<S::Error>> {
-                let (Self { guard: Guard { store, .. }, owner, .. }, now) = (self, self.moment.now);
+                let (Self { store, owner, .. }, now) = (self, self.moment.now);
                 let first = store.consume(id, *owner, until, now)$($wait)*;
                 let Err(StoreError::Unavailable(_)) = first else { return first };
                 let second = store.consume(id, *owner, until, now)$($wait)*;
                 if second.is_err() {
-                    // If that fails, too, the link may stay used, which the error says as it is.
+                    // If that fails, too, the link may stay used; the error is the same.
                     let _ = self.$release(id, until)$($wait)*;
                 }
                 second
             }
 
-            /// Takes a number, and takes it back if it is not known.
+            /// Takes a number, and withdraws it if there is no answer.
             $($async)? fn $attempt(&self, id: ConsumedId, until: u64) -> Result<Attempt, StoreError<S::Error>> {
-                let attempt = self.guard.store.attempt(id, self.owner, until, self.moment.now)$($wait)*;
+                let attempt = self.store.attempt(id, self.owner, until, self.moment.now)$($wait)*;
                 if let Err(StoreError::Unavailable(_)) = attempt {
                     self.$withdraw(id, until)$($wait)*;
                 }
@@ -140,16 +142,16 @@ macro_rules! redemption {
             }
 
             $($async)? fn $release(&self, id: ConsumedId, until: u64) -> Result<(), StoreError<S::Error>> {
-                let (Self { guard: Guard { store, .. }, owner, .. }, now) = (self, self.moment.now);
+                let (Self { store, owner, .. }, now) = (self, self.moment.now);
                 match store.release(id, *owner, until, now)$($wait)* {
                     Err(_) => store.release(id, *owner, until, now)$($wait)*,
                     released => released,
                 }
             }
 
-            /// A try that cannot be taken back stays counted: whoever redeems gets the error that came first.
+            /// If this fails, the attempt stays counted; the caller gets the error that came first.
             $($async)? fn $withdraw(&self, id: ConsumedId, until: u64) {
-                let (Self { guard: Guard { store, .. }, owner, .. }, now) = (self, self.moment.now);
+                let (Self { store, owner, .. }, now) = (self, self.moment.now);
                 if store.withdraw(id, *owner, until, now)$($wait)*.is_err() {
                     let _ = store.withdraw(id, *owner, until, now)$($wait)*;
                 }

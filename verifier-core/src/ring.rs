@@ -61,11 +61,11 @@ impl From<PublicKey> for VerifyingKey {
 #[derive(Clone)]
 pub struct KeyRing<K = [VerifyingKey; 1]> {
     keys: K,
-    /// Only where looking at each key would take longer.
+    /// Only for rings in which it is faster than a scan.
     index: Option<KeyIndex>,
 }
 
-/// A ring of this many keys is looked through as fast as its index.
+/// Up to this many keys, a scan is as fast as the index.
 const WITHOUT_INDEX: usize = 4;
 
 impl KeyRing {

@@ -10,7 +10,7 @@ use crate::{
 
 /// The 32-byte key that signs and verifies v1 and v2 (FORMAT.md, "Keys").
 ///
-/// It is absorbed and derived from when it is loaded, so that a verification costs two compressions of SHA-256, and two
+/// Loading it computes the midstates and the derived keys, so that a verification costs two compressions of SHA-256, and two
 /// more for the code of a v2 recovery. `Debug` shows nothing of it, and with the feature `zeroize` it is overwritten on
 /// drop.
 #[derive(Clone)]

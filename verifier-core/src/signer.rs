@@ -1,14 +1,14 @@
-//! One way to sign every format, for callers that are told the format when they start.
+//! Signs any format, for callers whose format is a setting.
 
 use crate::{
     action::Action, code::Code, expiry::Expiry, secret::Secret, shared_key::SharedKey, signed::SignedToken,
-    token::Version, v1, v2,
+    v1, v2, version::Version,
 };
 
 #[cfg(feature = "public")]
 use crate::{ed25519::PrivateKey, v3};
 
-/// What a row of the database lets its holder do.
+/// What a row of the database grants.
 #[derive(Clone, Copy, Debug)]
 pub struct Grant<'a> {
     /// The row's random bytes.

@@ -1,4 +1,4 @@
-//! From a string of which nothing is proven to what a key of the ring signed.
+//! From an untrusted string to a link or token that a key of the ring signed.
 
 use core::fmt;
 
@@ -6,6 +6,7 @@ use core::fmt;
 use crate::v3;
 use crate::{
     action::Action,
+    consumed::ConsumedId,
     error::VerifyError,
     expiry::{Expiry, Moment},
     fields::{Fields, VersionedHeader},
@@ -13,44 +14,16 @@ use crate::{
     ring::{KeyRing, VerifyingKey},
     secret::Secret,
     v1, v2,
-    verified::{VerifiedLink, VerifiedToken},
+    verified::VerifiedToken,
+    version::Version,
 };
 
-/// The version of the signature format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Version {
-    /// Shared key, no expiry.
-    V1,
-    /// Shared key, with expiry and a code that is checked apart.
-    V2,
-    /// Private and public key, with expiry; the code is for the database to check.
-    V3,
-}
-
-impl Version {
-    /// The number that follows the `v`.
-    pub const fn number(self) -> u8 {
-        match self {
-            Self::V1 => 1,
-            Self::V2 => 2,
-            Self::V3 => 3,
-        }
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "v{}", self.number())
-    }
-}
-
-/// What the caller expects a token to be good for.
+/// The action and code that the caller expects of a token.
 #[derive(Clone, Copy)]
 pub struct Expected<'a> {
-    /// What the followed link is about to do.
+    /// The action of the page or endpoint.
     pub action: Action,
-    /// The code that the person typed, as it came; `None` only where nobody was asked for one.
+    /// The code that the person typed, as it came; `None` if there is no code to type.
     pub code: Option<&'a [u8]>,
 }
 
@@ -148,13 +121,13 @@ impl UntrustedToken {
         moment: Moment,
     ) -> Result<VerifiedLink<'r>, VerifyError> {
         let (key, header) = self.signed_link(ring, action, moment)?;
-        Ok(VerifiedLink::new(self.clone(), key, header))
+        Ok(VerifiedLink { token: self.clone(), key, header })
     }
 
     /// Proves that a key of `ring` signed this token for what is `expected`, and that it is still valid.
     ///
-    /// Of a recovery **it does not count the try**: there are only 100,000 codes, so redeem through a
-    /// [`Guard`](crate::Guard), or count before you ask. It does not prove that the link was not used before, and of v1 not
+    /// Of a recovery **it does not count the attempt**: there are only 100,000 codes, so redeem through a
+    /// [`Guard`](crate::Guard), or count before you call it. It does not prove that the link was not used before, and of v1 not
     /// that it is still valid, since a v1 token carries no expiry.
     ///
     /// # Errors
@@ -178,14 +151,14 @@ impl UntrustedToken {
         Ok(VerifiedToken::v1(expected.action, secret.clone()))
     }
 
-    /// What is said of this token once its link, with this header, and its code, if it has one, are proven.
-    pub(crate) fn verified(&self, header: Header, code_is_proven: bool) -> VerifiedToken {
+    /// This token, once its link and its code, if it has one, are proven.
+    fn verified(&self, header: Header, code_is_proven: bool) -> VerifiedToken {
         let secret = self.fields.secret.clone();
         VerifiedToken::of_link(self.version(), header, secret, code_is_proven)
     }
 
     /// The key that signed this link for `action`, and what it signed, if that is still valid.
-    // In one place: WebAssembly asks for links and for tokens.
+    // Not inlined: WebAssembly verifies links and tokens.
     #[inline(never)]
     fn signed_link<'r, K: AsRef<[VerifyingKey]>>(
         &self,
@@ -229,7 +202,7 @@ impl UntrustedToken {
     }
 
     /// Proves that the code beside this link, signed by `key`, is the row's.
-    pub(crate) fn check_code(&self, key: &VerifyingKey, code: Option<&[u8]>) -> Result<(), VerifyError> {
+    fn check_code(&self, key: &VerifyingKey, code: Option<&[u8]>) -> Result<(), VerifyError> {
         match (&self.fields.header, key) {
             (VersionedHeader::V2(header), VerifyingKey::Shared(key)) => {
                 v2::check_code(key, header, &self.fields.secret, &self.fields.code_tag(), code)
@@ -243,5 +216,66 @@ impl UntrustedToken {
 impl fmt::Debug for UntrustedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UntrustedToken").field("version", &self.version()).finish_non_exhaustive()
+    }
+}
+
+/// A v2 or v3 link whose signature, action and expiry are proven; of its code nothing is.
+#[derive(Clone)]
+pub struct VerifiedLink<'r> {
+    token: UntrustedToken,
+    key: &'r VerifyingKey,
+    header: Header,
+}
+
+impl VerifiedLink<'_> {
+    /// The format that the link was signed in.
+    pub const fn version(&self) -> Version {
+        self.token.version()
+    }
+
+    /// What the link is good for.
+    pub const fn action(&self) -> Action {
+        self.header.action
+    }
+
+    /// When the link ends.
+    pub const fn expires_at(&self) -> Expiry {
+        self.header.expires_at
+    }
+
+    /// The secret of the token's row, by which the database finds it.
+    pub const fn secret(&self) -> &Secret {
+        self.token.unauthenticated_secret()
+    }
+
+    /// The id under which attempts and use of this link are remembered.
+    pub fn consumed_id(&self) -> ConsumedId {
+        ConsumedId::of(self.secret())
+    }
+
+    /// Proves the code that was typed beside this link, **without counting the attempt**: there are only 100,000 codes, so
+    /// use a [`Guard`](crate::Guard), or count before you call it.
+    ///
+    /// # Errors
+    /// [`CodeUncheckable`](VerifyError::CodeUncheckable), [`CodeRequired`](VerifyError::CodeRequired),
+    /// [`CodeMalformed`](VerifyError::CodeMalformed), [`CodeMismatch`](VerifyError::CodeMismatch).
+    pub fn with_code(self, code: Option<&[u8]>) -> Result<VerifiedToken, VerifyError> {
+        self.token.check_code(self.key, code)?;
+        Ok(self.token.verified(self.header, code.is_some()))
+    }
+
+    /// The token of this link, after the caller has compared its code.
+    pub(crate) fn with_proven_code(self) -> VerifiedToken {
+        self.token.verified(self.header, true)
+    }
+}
+
+impl fmt::Debug for VerifiedLink<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VerifiedLink")
+            .field("version", &self.version())
+            .field("action", &self.action())
+            .field("expires_at", &self.expires_at())
+            .finish_non_exhaustive()
     }
 }

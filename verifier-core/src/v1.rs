@@ -57,7 +57,7 @@ pub(crate) fn verify<'k>(
     code: Option<&[u8]>,
 ) -> Result<(), VerifyError> {
     let message = message(secret, action, code)?;
-    // Which key of the ring fits is no secret: its owner knows when it was rotated.
+    // Which key of the ring matches is no secret.
     if keys.into_iter().any(|key| key.v1().confirms(&message, tag)) {
         Ok(())
     } else {

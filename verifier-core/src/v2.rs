@@ -1,4 +1,4 @@
-//! Tokens of version 2: a link that proves its own expiry, and a code that is checked apart from it (FORMAT.md,
+//! Tokens of version 2: a link that proves its own expiry, and a code that is checked separately (FORMAT.md,
 //! "Version 2").
 //!
 //! An activation has 78 bytes in 104 characters, a recovery 93 bytes in 124.
@@ -14,7 +14,7 @@ use crate::{
     secret::{Secret, wipe},
     shared_key::SharedKey,
     signed::SignedToken,
-    token::Version,
+    version::Version,
 };
 
 const SIGNED: usize = Header::LENGTH + Secret::LENGTH;

@@ -1,7 +1,7 @@
 //! Tokens of version 3: signed with a private key, verified by anybody with the public one (FORMAT.md, "Version 3").
 //!
-//! Every token has 110 bytes in 147 characters. No signature covers the code: five digits are 100,000 tries, seconds of
-//! work for whoever holds the token, so a recovery is completed where the code is compared in private.
+//! Every token has 110 bytes in 147 characters. No signature covers the code, since the holder of a token could try all
+//! 100,000 codes in seconds. A recovery is completed where the code is compared in private.
 
 use crate::{header::Header, secret::Secret};
 
@@ -12,7 +12,7 @@ use crate::{
     ed25519::{PrivateKey, PublicKey},
     expiry::Expiry,
     signed::SignedToken,
-    token::Version,
+    version::Version,
 };
 
 const SIGNED: usize = Header::LENGTH + Secret::LENGTH;

@@ -1,7 +1,7 @@
-//! The fixed places in the module's memory through which bytes cross.
+//! The fixed buffers in the module's memory that it shares with JavaScript.
 //!
-//! JavaScript writes to them and reads from them between calls, by the addresses that it was given, as the compiler has
-//! to expect of a cell. No flag guards them: a call that JavaScript's end of the stack cuts off would never take it back.
+//! JavaScript writes and reads them between calls, by their addresses, which the compiler has to expect of a cell. No flag
+//! guards them: a call that a stack overflow of JavaScript ends would never reset it.
 
 use core::cell::Cell;
 
@@ -26,7 +26,7 @@ pub(crate) struct Buffers {
     pub(crate) text: Buffer<TEXT_LENGTH>,
     /// The code of the next call.
     pub(crate) code: Buffer<CODE_LENGTH>,
-    /// What the last call found out, where a number does not say it.
+    /// The result of the last call where it is more than a number.
     pub(crate) output: Buffer<OUTPUT_LENGTH>,
     /// The prepared key that is to be loaded.
     pub(crate) key: Buffer<KEY_LENGTH>,
@@ -63,8 +63,8 @@ impl<const LENGTH: usize> Buffer<LENGTH> {
     /// Nothing is stored to this buffer for as long as the reference is used.
     #[expect(unsafe_code, reason = "a third of the time that a verification takes apart from its hashes")]
     pub(crate) unsafe fn borrow(&self) -> &[u8; LENGTH] {
-        // SAFETY: the pointer is that of a cell that lives; the caller sees to it that nobody stores to it, and JavaScript,
-        // the only other one who does, waits until the call returns.
+        // SAFETY: the pointer is that of a cell that lives; the caller does not store to it, and JavaScript,
+        // the only other writer, waits until the call returns.
         unsafe { &*self.0.as_ptr() }
     }
 }

@@ -1,4 +1,4 @@
-//! What both modules do: read what JavaScript has left, and show what a token consists of.
+//! The exports of both modules: the buffers, and the parts of a token.
 
 use core::{
     cell::{Cell, UnsafeCell},
@@ -35,18 +35,18 @@ impl Loaded {
     }
 }
 
-/// Where bytes cross, in this order: the token of the next call in ASCII, or the key that is to be prepared, in bytes or in
-/// text (160 bytes); the code of the next call in ASCII (8); what the last call found out and a number does not say (16);
-/// the prepared key that is to be loaded.
+/// The address of the buffers, in this order: the token of the next call in ASCII, or the key that is to be prepared, in
+/// bytes or in text (160 bytes); the code of the next call in ASCII (8); the result of the last call where it is more than a
+/// number (16); the prepared key that is to be loaded.
 ///
-/// They are told once: who uses them remembers which key was loaded, so two who do not know of each other would verify with
-/// each other's keys. Whoever asks later gets an address that is beyond every memory.
+/// It is returned once: the user of the buffers remembers which key was loaded, so two users would verify with each other's
+/// keys. A second call gets an address that is beyond every memory.
 #[wasm_bindgen]
 pub fn buffers() -> *const u8 {
     if TOLD.0.replace(true) { ptr::without_provenance(usize::MAX) } else { ptr::from_ref(&BUFFERS).cast() }
 }
 
-/// Whether somebody knows the buffers.
+/// Whether the address was returned.
 static TOLD: SingleThread<Cell<bool>> = SingleThread(Cell::new(false));
 
 /// Leaves the consumed-token id (16 bytes) of a token in the output buffer, **proving nothing**.

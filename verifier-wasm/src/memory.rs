@@ -31,7 +31,7 @@ pub fn open_store(capacity: u32) -> bool {
         unsafe_code,
         reason = "without an allocator nothing else gives out memory whose size is known late"
     )]
-    // SAFETY: these pages were just added and nobody else knows of them: there is no allocator. They are zeros, which
+    // SAFETY: these pages were just added and nothing else uses them: there is no allocator. They are zeros, which
     // every field of a slot may be, aligned by far, and stay for as long as the instance.
     let slots = unsafe { slice::from_raw_parts_mut(start, bytes / size_of::<Slot>()) };
     *store = Some(MemoryCache::new(slots));

@@ -48,7 +48,7 @@ pub fn verify_link(length: usize, action: u8, now: f64, tolerance: f64) -> u32 {
     let Some(action) = Action::from_number(action) else { return status::UNKNOWN };
     RING.with(status::UNKNOWN, |ring| {
         status::of(token(length).and_then(|token| {
-            // Said first, it keeps the code of the other formats out of the module.
+            // Checked first, so that the code of the other formats is not linked.
             if token.version() != Version::V3 {
                 return Err(VerifyError::Signature);
             }

@@ -68,7 +68,7 @@ enum Asked<'a> {
 }
 
 /// Judges the token in the text buffer and leaves the expiry of an accepted one in the output buffer.
-// In one place: whatever a verification consists of would be there twice.
+// Not inlined: the code of a verification would be linked twice.
 #[inline(never)]
 fn judge(length: usize, action: u8, asked: Asked<'_>, moment: Moment) -> u32 {
     let Some(action) = Action::from_number(action) else { return status::UNKNOWN };

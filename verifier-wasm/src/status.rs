@@ -1,8 +1,8 @@
-//! The numbers that stand for results, because integers cross for free. `npm/src/status.ts` gives them their names.
+//! The status codes of calls. `npm/src/status.ts` gives them their names.
 
 use mailroom_verifier_core::{InvalidKey, Malformed, VerifyError};
 
-/// The call did what it was asked to.
+/// The call succeeded.
 pub(crate) const OK: u32 = 0;
 /// A result that this module cannot name: it and the core are of different versions.
 pub(crate) const UNKNOWN: u32 = 255;

@@ -1,13 +1,14 @@
-// The stage: starts every part of the demonstration but PostgreSQL, watches them, and ends them all when its input ends.
+// The stage: makes a database, starts every other part of the demonstration, watches them, and ends them all on a signal.
 
 import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { rmSync } from "node:fs";
-import { createInterface } from "node:readline";
+import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
 
 import { listen } from "../service/server.ts";
 import { Audience } from "./audience.ts";
 import { controls, type Stage, settings } from "./controls.ts";
+import { required, withDatabase } from "./database.ts";
+import { withFolders } from "./folders.ts";
 import { Junk } from "./junk.ts";
 import { Keys } from "./keys.ts";
 import { Load } from "./load.ts";
@@ -16,75 +17,101 @@ import { Observer } from "./observer.ts";
 import type { Part, State, Watcher } from "./part.ts";
 import { makeParts, type Signing } from "./parts.ts";
 import type { Setting } from "./setting.ts";
+import { ending, hurrying } from "./signals.ts";
 import { watch } from "./watch.ts";
 
-const input = createInterface({ input: process.stdin });
-const [line] = (await once(input, "line")) as [string];
-const setting = JSON.parse(line) as Setting;
+try {
+  console.log("  starting a throwaway PostgreSQL ...");
+  await withDatabase((access) =>
+    withFolders((folders) =>
+      run({
+        ...access,
+        ...folders,
+        site: dirname(dirname(fileURLToPath(import.meta.url))),
+        mailroom: required("MAILROOM_TEST_PROGRAM"),
+        workerd: required("MAILROOM_DEMO_WORKERD"),
+      }),
+    ),
+  );
+} catch (error) {
+  console.error(`error: ${error instanceof Error ? error.message : error}`);
+  process.exitCode = 1;
+}
+process.exit();
 
-const ending = new AbortController();
-const states = new Map<string, State>();
-const audience = new Audience();
-const watcher: Watcher = {
-  changed(part) {
-    tellState(part.name, part.state);
-  },
-  report(text) {
-    console.error(`  ${text}`);
-  },
-  failed(part: Part, text: string) {
-    console.error(`error: ${text}; its log is below`);
-    console.error(part.lastWords);
-    process.exitCode = 1;
-    ending.abort();
-  },
-};
+/** Runs the parts until a signal comes or one of them cannot be kept running. */
+async function run(setting: Setting): Promise<void> {
+  console.log("  starting the collector, the inbox, the origin and the edge ...");
+  const states = new Map<string, State>();
+  const audience = new Audience();
+  const tellState = (name: string, state: State) => {
+    states.set(name, state);
+    audience.tell("parts", Object.fromEntries(states));
+  };
+  const watcher: Watcher = {
+    changed(part) {
+      tellState(part.name, part.state);
+    },
+    report(text) {
+      console.error(`  ${text}`);
+    },
+    failed(part: Part, text: string) {
+      console.error(`error: ${text}; its log is below`);
+      console.error(part.lastWords);
+      process.exitCode = 1;
+      ending.abort();
+    },
+  };
+  const tellDatabase = (answers: boolean) => {
+    const state = answers ? "up" : "down";
+    const before = states.get("database");
+    if (before === state || ending.signal.aborted) return;
+    tellState("database", state);
+    if (!answers) watcher.report("the database does not answer");
+    else if (before !== undefined) watcher.report("the database answers again");
+  };
 
-const keys = new Keys(setting.folder);
-const signing: Signing = { format: "v3" };
-const observer = new Observer(setting);
-let stage: Stage | undefined;
-const port = await listen(controls(() => stage as Stage));
-const parts = makeParts(setting, keys, signing, port, watcher);
-const load = new Load(parts, new Junk(setting, keys), (progress) =>
-  audience.tell(`load-${progress.title}`, progress),
-);
-stage = { parts, keys, signing, observer, audience, load };
+  const keys = new Keys(setting.folder);
+  const signing: Signing = { format: "v3" };
+  const observer = new Observer(setting);
+  let stage: Stage | undefined;
+  const port = await listen(controls(() => stage as Stage));
+  const parts = makeParts(setting, keys, signing, port, watcher);
+  const load = new Load(parts, new Junk(setting, keys), (progress) =>
+    audience.tell(`load-${progress.title}`, progress),
+  );
+  const ready: Stage = { parts, keys, signing, observer, audience, load };
+  stage = ready;
 
-input.once("close", () => ending.abort());
-ending.signal.addEventListener("abort", () => void end());
-
-await Promise.all([parts.inbox.start(), parts.origin.start()]);
-for (const part of [parts.edge, parts.collector]) if (!ending.signal.aborted) await part.start();
-if (!ending.signal.aborted) {
-  settings(stage);
-  void followMails(parts.inbox, ending.signal, (mail) => audience.tellMail(mail));
-  void watch(parts, observer, audience, ending.signal, tellDatabase);
-  console.log(`\n  The demonstration: ${parts.edge.url}/\n\n  Ctrl-C ends it.`);
-  if (setting.open) show(`${parts.edge.url}/`);
+  const start = async () => {
+    await Promise.all([parts.inbox.start(), parts.origin.start()]);
+    for (const part of [parts.edge, parts.collector]) if (!ending.signal.aborted) await part.start();
+    if (ending.signal.aborted) return;
+    settings(ready);
+    void followMails(parts.inbox, ending.signal, (mail) => audience.tellMail(mail));
+    void watch(parts, observer, audience, ending.signal, tellDatabase);
+    console.log(`\n  The demonstration: ${parts.edge.url}/\n\n  Ctrl-C ends it.`);
+    if (process.stdout.isTTY && process.env.CI === undefined) show(`${parts.edge.url}/`);
+  };
+  /** In the opposite order of the starts, so that no part misses one that it calls. */
+  const end = async () => {
+    for (const part of [parts.collector, parts.edge, parts.origin, parts.inbox]) await part.stop();
+    await observer.end().catch(() => undefined);
+  };
+  try {
+    await Promise.race([start().then(() => aborted(ending.signal)), aborted(ending.signal)]);
+  } finally {
+    console.log("\n  ending every part ...");
+    const hurried = aborted(hurrying.signal).then(() => {
+      process.exitCode = 1;
+    });
+    await Promise.race([end(), hurried]);
+  }
 }
 
-function tellState(name: string, state: State): void {
-  states.set(name, state);
-  audience.tell("parts", Object.fromEntries(states));
-}
-
-function tellDatabase(answers: boolean): void {
-  const state = answers ? "up" : "down";
-  const before = states.get("database");
-  if (before === state || ending.signal.aborted) return;
-  tellState("database", state);
-  if (!answers) watcher.report("the database does not answer");
-  else if (before !== undefined) watcher.report("the database answers again");
-}
-
-/** In the opposite order of the starts, so that nobody misses whom he asks. */
-async function end(): Promise<void> {
-  for (const part of [parts.collector, parts.edge, parts.origin, parts.inbox]) await part.stop();
-  await observer.end().catch(() => undefined);
-  // Whoever made it does so as well, unless it was killed.
-  for (const folder of [setting.folder, setting.objects]) rmSync(folder, { recursive: true, force: true });
-  process.exit();
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
 }
 
 /** In the browser of the desktop, if there is one; otherwise the address that was printed has to do. */

@@ -8,7 +8,8 @@ import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 
-const SUPERVISE = fileURLToPath(new URL("supervise.sh", import.meta.url));
+/** Runs a program until its own standard input ends; descriptor 3 gets the process id. */
+export const SUPERVISE = fileURLToPath(new URL("supervise.sh", import.meta.url));
 
 /** `stopped` is how somebody wants it, `down` is not. */
 export type State = "starting" | "up" | "stopped" | "down";
@@ -197,8 +198,8 @@ export class Part {
   }
 }
 
-/** No variable that the demonstration's own database or tools are found by gets through by accident. */
-function inherited(): Record<string, string> {
+/** Without the variables by which the demonstration finds its own database and programs. */
+export function inherited(): Record<string, string> {
   const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
   return { PATH, HOME, TMPDIR, LC_ALL: "C.UTF-8" };
 }

@@ -4,10 +4,11 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
+import { databaseVariables } from "./database.ts";
 import { writeEdgeConfiguration } from "./edge_configuration.ts";
 import type { Format, Keys } from "./keys.ts";
 import { Part, type Plan, type Watcher } from "./part.ts";
-import { databaseVariables, type Setting } from "./setting.ts";
+import type { Setting } from "./setting.ts";
 
 /** What the collector is started with; it reads its settings once, so a change of them is a restart. */
 export interface Signing {
@@ -71,9 +72,10 @@ function collectorPlan(setting: Setting, keys: Keys, { format }: Signing, inbox:
     arguments: ["collect", "--sender", sender],
     variables: {
       ...databaseVariables(setting, setting.collector),
-      MAILROOM_DATABASE_URL: `postgresql:///${encodeURIComponent(setting.database.name)}`,
       MAILROOM_TOKEN_FORMAT: format,
       MAILROOM_KEY_FILE: keys.file(format),
+      // Its role may not prune.
+      MAILROOM_RETENTION: "off",
       // A mail is there within a second, and of a thousand registrations fifty go out at once.
       MAILROOM_BATCH_TIMEOUT: "1000ms",
       MAILROOM_BATCH_LIMIT: "50",

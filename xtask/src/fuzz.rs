@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: tries inputs that nobody thought of.
+//! `cargo xtask fuzz`: runs the fuzz targets.
 
+use std::env;
 use std::ffi::OsString;
-use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,88 +9,78 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::ValueEnum;
 use mailroom_tests::corpus;
-use mailroom_tests::tools::{target_folder, workspace};
+use mailroom_tests::tools::{folder as tools_folder, target_folder, workspace};
 
+use crate::step::watch;
 use crate::tools;
 
 const CARGO_FUZZ: &str = "0.13.2";
 
-/// How often a running target says how far it is.
+/// How often the figures of a running target are shown.
 const REFRESH: Duration = Duration::from_secs(15);
 
-/// How many lines of a target that found something are shown.
+/// How many lines of a failed target are shown.
 const SHOWN: usize = 60;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The targets, by their file in `fuzz/fuzz_targets`; all of them unless something is named
+    /// The targets, by their file in `fuzz/fuzz_targets`; all of them by default
     targets: Vec<String>,
 
     /// How long each target runs
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
 
-    /// The number that a former run printed, to try the same inputs again; a new one unless it is given
+    /// The number that a former run printed, to try the same inputs again; a new one by default
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     seed: Option<u32>,
 
     /// What watches the memory of dependencies; `address` takes the nightly toolchain, half as fast
-    #[arg(long, value_enum, default_value_t = Sanitizer::None)]
-    sanitizer: Sanitizer,
+    #[arg(long, value_parser = ["none", "address"], default_value = "none")]
+    sanitizer: String,
 
-    /// Keeps the fewest inputs that reach as much code in `fuzz/corpus`, where the tests read them
+    /// Keeps the fewest inputs that reach the same code in `fuzz/corpus`, where the tests read them
     #[arg(long)]
     keep: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Sanitizer {
-    None,
-    Address,
-}
-
-impl Sanitizer {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Address => "address",
-        }
-    }
-}
-
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let targets = targets(&options.targets)?;
-    let program = tools::install("cargo-fuzz", "cargo-fuzz", CARGO_FUZZ)?;
-    let fuzzer = Fuzzer {
-        path: tools::path_with(program.parent().context("a program lies in a folder")?)?,
-        sanitizer: options.sanitizer,
-        work: target_folder().join("fuzz"),
-    };
+    let fuzzer =
+        Fuzzer { path: install()?, sanitizer: &options.sanitizer, work: target_folder().join("fuzz") };
     println!("==> build the targets");
     let build = fuzzer.cargo("build", &[]).status().context("cannot run cargo fuzz")?;
     ensure!(build.success(), "the fuzz targets do not build");
 
     let seed = options.seed.unwrap_or_else(new_seed);
-    let mut broken = 0;
+    let mut has_passed = true;
     let mut summary = Vec::new();
     for target in &targets {
         println!("==> {target}: {} s, seed {seed}", options.seconds);
-        let found = fuzzer.run(target, options.seconds, seed)?;
-        broken += usize::from(!found.succeeded);
-        if found.succeeded && options.keep {
+        let (succeeded, figures) = fuzzer.run(target, options.seconds, seed)?;
+        has_passed &= succeeded;
+        if succeeded && options.keep {
             fuzzer.keep(target)?;
         }
-        summary.push((target, found));
+        summary.push(format!("{:6} {target:20} {figures}", if succeeded { "ok" } else { "FAILED" }));
     }
-
-    println!("\n{:16} {:>12} {:>9} {:>7} {:>9}", "target", "executions", "a second", "edges", "features");
-    for (target, found) in &summary {
-        println!("{target:16} {found}");
-    }
+    println!("\n{}", summary.join("\n"));
     println!("again: cargo xtask fuzz --seconds {} --seed {seed} {}", options.seconds, targets.join(" "));
-    Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if has_passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Installs cargo-fuzz in exactly this version, and returns the `PATH` on which it is found.
+fn install() -> Result<OsString> {
+    let root = tools_folder().join(format!("cargo-fuzz-{CARGO_FUZZ}"));
+    if !root.join("bin/cargo-fuzz").is_file() {
+        let mut command = tools::cargo(["install", "--locked", "--version", CARGO_FUZZ, "cargo-fuzz"]);
+        // Built aside, so that its hundreds of dependencies do not fill the target folder.
+        command.arg("--root").arg(&root).env_remove("CARGO_TARGET_DIR");
+        watch(&mut command, &format!("build cargo-fuzz {CARGO_FUZZ}, once, in some minutes"))?;
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    Ok(env::join_paths([root.join("bin")].into_iter().chain(env::split_paths(&path)))?)
 }
 
 /// The targets that were asked for, or all of them.
@@ -112,27 +102,28 @@ fn new_seed() -> u32 {
     u32::try_from(seconds % 86_400).map_or(1, |seconds| seconds + 1)
 }
 
-struct Fuzzer {
+struct Fuzzer<'a> {
     /// The `PATH` on which `cargo-fuzz` is found.
     path: OsString,
-    sanitizer: Sanitizer,
+    sanitizer: &'a str,
     /// Where builds and new inputs go.
     work: PathBuf,
 }
 
-impl Fuzzer {
+impl Fuzzer<'_> {
     /// `cargo fuzz SUBCOMMAND`, with libFuzzer's own arguments behind `--`.
     fn cargo(&self, subcommand: &str, arguments: &[&str]) -> Command {
-        let nightly = (self.sanitizer == Sanitizer::Address).then_some("+nightly");
+        let nightly = (self.sanitizer == "address").then_some("+nightly");
         let mut command = tools::cargo(nightly.into_iter().chain(["fuzz", subcommand]));
-        command.args(["--sanitizer", self.sanitizer.name(), "--target-dir"]);
-        command.arg(self.work.join(self.sanitizer.name())).args(arguments);
+        command.args(["--sanitizer", self.sanitizer, "--target-dir"]);
+        command.arg(self.work.join(self.sanitizer)).args(arguments);
         command.env("PATH", &self.path);
         command
     }
 
     /// Runs a target on its corpus; new inputs go to a folder that is empty at first, so that the seed repeats the run.
-    fn run(&self, target: &str, seconds: u32, seed: u32) -> Result<Found> {
+    /// Returns whether it passed, and its last figures.
+    fn run(&self, target: &str, seconds: u32, seed: u32) -> Result<(bool, String)> {
         let new = emptied(&self.work.join("new").join(target))?;
         let corpus = self.corpus(target)?;
         let mut command = self.cargo("run", &[target]);
@@ -142,22 +133,24 @@ impl Fuzzer {
 
         let mut child = command.spawn().context("cannot run cargo fuzz")?;
         let output = child.stderr.take().context("the output is piped")?;
-        let mut lines = Vec::new();
-        let mut found = Found::default();
+        let (mut lines, mut figures) = (Vec::new(), String::new());
         let mut shown = Instant::now();
         for line in BufReader::new(output).lines() {
-            let line = line.context("cannot read what the target says")?;
-            if found.read(&line) && shown.elapsed() > REFRESH {
-                println!("    {line}");
-                shown = Instant::now();
+            let line = line.context("cannot read what the target prints")?;
+            if has_figures(&line) {
+                figures.clone_from(&line);
+                if shown.elapsed() > REFRESH {
+                    println!("    {line}");
+                    shown = Instant::now();
+                }
             }
             lines.push(line);
         }
-        found.succeeded = child.wait()?.success();
-        if !found.succeeded {
+        let succeeded = child.wait()?.success();
+        if !succeeded {
             println!("{}", lines[lines.len().saturating_sub(SHOWN)..].join("\n"));
         }
-        Ok(found)
+        Ok((succeeded, figures))
     }
 
     /// Replaces the corpus by as few of its inputs and the new ones as reach the same code.
@@ -197,50 +190,9 @@ fn emptied(folder: &Path) -> Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// What a target says of itself.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Found {
-    executions: u64,
-    per_second: u64,
-    edges: u64,
-    features: u64,
-    succeeded: bool,
-}
-
-impl Found {
-    /// Reads a line such as `#8192 pulse  cov: 411 ft: 1002 corp: 90/12Kb lim: 80 exec/s: 2730 rss: 29Mb`.
-    fn read(&mut self, line: &str) -> bool {
-        let Some((executions, rest)) =
-            line.strip_prefix('#').and_then(|line| line.split_once(char::is_whitespace))
-        else {
-            return false;
-        };
-        let Ok(executions) = executions.parse() else { return false };
-        // Frames of a stack begin alike.
-        if !rest.contains("cov: ") {
-            return false;
-        }
-        self.executions = executions;
-        let words: Vec<_> = rest.split_whitespace().collect();
-        for pair in words.windows(2) {
-            let Ok(number) = pair[1].parse() else { continue };
-            match pair[0] {
-                "cov:" => self.edges = number,
-                "ft:" => self.features = number,
-                "exec/s:" => self.per_second = number,
-                _ => {}
-            }
-        }
-        true
-    }
-}
-
-impl fmt::Display for Found {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { executions, per_second, edges, features, succeeded } = self;
-        let verdict = if *succeeded { "" } else { "   FAILED" };
-        write!(formatter, "{executions:12} {per_second:9} {edges:7} {features:9}{verdict}")
-    }
+/// Whether a line has libFuzzer's figures, such as `#8192 pulse  cov: 411 ft: 1002 exec/s: 2730`. Frames of a stack begin alike.
+fn has_figures(line: &str) -> bool {
+    line.starts_with('#') && line.contains("cov: ")
 }
 
 #[cfg(test)]
@@ -248,18 +200,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_of_a_target_gives_its_figures() {
-        let mut found = Found::default();
-        assert!(found.read("#23\tINITED cov: 541 ft: 823 corp: 12/576b exec/s: 0 rss: 27Mb"));
-        assert!(
-            found.read("#67871\tDONE   cov: 583 ft: 1027 corp: 114/5339b lim: 589 exec/s: 7541 rss: 28Mb")
-        );
-        assert!(!found.read("INFO: seed corpus: files: 3"));
-        assert!(!found.read("#0 0x55d8 in rust_fuzzer_test_input"));
-        assert_eq!(
-            found,
-            Found { executions: 67_871, per_second: 7541, edges: 583, features: 1027, succeeded: false }
-        );
+    fn figures_are_told_from_other_lines() {
+        assert!(has_figures("#67871\tDONE   cov: 583 ft: 1027 corp: 114/5339b exec/s: 7541 rss: 28Mb"));
+        assert!(!has_figures("INFO: seed corpus: files: 3"));
+        assert!(!has_figures("#0 0x55d8 in rust_fuzzer_test_input"));
     }
 
     #[test]

@@ -13,10 +13,12 @@ mod test;
 mod tools;
 mod web;
 
+use std::io;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
+use mailroom_tests::postgres::Cluster;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The automation of this repository")]
@@ -25,10 +27,12 @@ enum Task {
     Bench(bench::Options),
     /// Shows the whole way of a link on web pages: register, receive, click, and see the edge decide
     Demo(demo::Options),
-    /// Tries inputs that nobody thought of on every parser and on redeeming
+    /// Fuzzes every parser and redeeming
     Fuzz(fuzz::Options),
     /// Builds the npm package and packs it into target/npm
     Npm,
+    /// Starts a throwaway PostgreSQL, prints its URL, and ends it when the input ends
+    Postgres,
     /// Checks and tests everything, as continuous integration does
     Test(test::Options),
 }
@@ -49,11 +53,19 @@ fn run() -> Result<ExitCode> {
         Task::Demo(options) => demo::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Npm => npm::run(),
+        Task::Postgres => postgres(),
         Task::Test(options) => test::run(&options),
     }
 }
 
-/// Whether `CI` says so, as every service for it does.
+fn postgres() -> Result<ExitCode> {
+    let server = Cluster::start()?;
+    println!("{}", server.url("postgres"));
+    io::copy(&mut io::stdin(), &mut io::sink())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the variable `CI` is set, as continuous integration services set it.
 pub(crate) fn is_continuous_integration() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }

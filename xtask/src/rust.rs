@@ -1,9 +1,9 @@
 //! The tests that cargo runs.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -11,91 +11,107 @@ use anyhow::{Context, Result};
 use mailroom_tests::postgres::{Cluster, Installation, Wanted};
 use mailroom_tests::tools::workspace;
 
-use crate::lint::CORE_TARGETS;
-use crate::step::Steps;
+use crate::step::{Prepared, Steps};
+use crate::test::Extent;
 use crate::tools;
 
-/// The tests under fault. They take long and mostly wait, so they run once, and more of them at the same time.
-const FAULTS: [&str; 2] = ["faults", "full_disk"];
+/// What the core compiles for besides this machine: a browser, and a processor without an operating system.
+pub(crate) const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "thumbv7em-none-eabi"];
 
-/// How many of them run at the same time: each waits for leases, servers and stalls most of its time.
-const FAULTS_AT_ONCE: &str = "8";
+/// The step that compiles everything.
+pub(crate) const BUILD: &str = "build";
 
-/// How many tests of one program run at the same time against a database: they wait more than they work, too, though not so long.
-const DATABASE_TESTS_AT_ONCE: &str = "4";
+/// Where the test programs of cargo are.
+const FOLDERS: [&str; 3] = ["tests/properties/tests", "tests/tests", "verifier-core/tests"];
 
-/// What a test that runs against PostgreSQL has in its text. It runs on each version, the others once.
-const DATABASE_MARKS: [&str; 2] = ["Database::", "Cluster::"];
+/// The program of all tests that need a server, and the one of those under fault. They wait more than they work, so that many of
+/// them run at the same time.
+const DATABASE: &str = "database";
+const FAULTS: &str = "faults";
+const AT_ONCE: &str = "12";
 
-/// Everything that the tests run, compiled at once: several builds with fewer targets each would choose other
-/// features for the same dependencies and compile them again. Returns whether there is something to test.
-pub(crate) fn build(steps: &mut Steps) -> bool {
-    const TITLE: &str = "build";
-    if !steps.has_run(TITLE) {
-        steps.command(TITLE, || {
-            tools::add_targets(&CORE_TARGETS)?;
-            Ok(tools::cargo(["build", "--workspace", "--lib", "--bins", "--tests"]))
-        });
-    }
-    steps.has_passed(TITLE)
+/// What of the program `database` depends on the version of the server: rights, functions, locks, plans, and connecting. The
+/// rest is about the collector, and runs on the first version unless everything is asked for.
+const OF_THE_VERSION: [&str; 14] = [
+    "accounts::",
+    "connecting::",
+    "cursor::cost",
+    "database_document::",
+    "deliveries::",
+    "execution_rights::",
+    "migrations::",
+    "operating::",
+    "preflight::",
+    "recovery_codes::",
+    "redeeming",
+    "requesting::",
+    "token_rows::",
+    "waking::reasons",
+];
+
+/// Compiles all that the tests run, at once: builds of fewer targets would choose other features for the same dependencies, and
+/// compile them again.
+pub(crate) fn build(steps: &mut Steps) {
+    steps.later(BUILD, &[], || {
+        tools::add_targets(&TARGETS)?;
+        Ok(tools::cargo(["build", "--workspace", "--lib", "--bins", "--tests"]).into())
+    });
 }
 
 /// Unit tests, documentation tests, and those of `tests/` that need no database.
 pub(crate) fn without_database(steps: &mut Steps) {
-    if !build(steps) {
-        return;
-    }
-    steps.command("tests without a database", || {
+    build(steps);
+    steps.later("tests without a database", &[BUILD], || {
         let mut command = tools::cargo(["test", "--workspace", "--no-fail-fast", "--lib", "--bins"]);
-        select(&mut command, |source| !needs_database(source))?;
-        Ok(command)
-    });
-    steps.command("documentation tests", || Ok(tools::cargo(["test", "--workspace", "--doc"])));
-}
-
-/// The tests that need a database, on each version.
-pub(crate) fn with_database(steps: &mut Steps, versions: &[Wanted]) {
-    if !build(steps) {
-        return;
-    }
-    // A server that the caller provides stands for the one that would be started.
-    let provided = versions == [Wanted::Any] && env::var_os("MAILROOM_TEST_DATABASE_URL").is_some();
-    if provided {
-        steps.command("tests on the provided PostgreSQL", database_tests);
-        return;
-    }
-    for wanted in versions {
-        let Some(server) =
-            steps.task(&format!("start {wanted}"), || Cluster::builder().version(wanted.clone()).start())
-        else {
-            continue;
-        };
-        let installation = server.installation();
-        let command = database_tests().map(|mut command| {
-            command.env("MAILROOM_TEST_POSTGRES", &installation.programs);
-            command.env("MAILROOM_TEST_DATABASE_URL", server.url("postgres"));
-            command
-        });
-        let title = format!("tests on PostgreSQL {}", installation.major);
-        steps.later(&title, Some(server), command);
-    }
-}
-
-/// Every fault that the promises of the queue name, in a short form, on the first version.
-pub(crate) fn faults(steps: &mut Steps, versions: &[Wanted]) {
-    let Some(wanted) = versions.first().filter(|_| build(steps)) else { return };
-    let command = Installation::find(wanted).and_then(|installation| {
-        // Of the whole workspace, as they were built: one package alone would choose other features.
-        let mut command = tools::cargo(["test", "--workspace", "--no-fail-fast"]);
-        command.args(FAULTS.iter().flat_map(|name| ["--test", name]));
-        command.args(["--", "--test-threads", FAULTS_AT_ONCE]);
+        for test in test_programs()?.into_iter().filter(|name| name != DATABASE && name != FAULTS) {
+            command.arg("--test").arg(test);
+        }
         command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
-        command.env("MAILROOM_TEST_POSTGRES", installation.programs);
+        Ok(command.into())
+    });
+    steps.later(
+        "documentation tests",
+        &[BUILD],
+        || Ok(tools::cargo(["test", "--workspace", "--doc"]).into()),
+    );
+}
+
+/// The tests that need a server, all on the first version, and on each other what depends on it.
+pub(crate) fn with_database(steps: &mut Steps, extent: &Extent) {
+    build(steps);
+    // A server that the caller provides stands for the one that would be started.
+    let provided = extent.versions == [Wanted::Any] && env::var_os("MAILROOM_TEST_DATABASE_URL").is_some();
+    for (number, wanted) in extent.versions.iter().enumerate() {
+        let (extent, wanted) = (extent.clone(), wanted.clone());
+        let title = if provided { "the provided PostgreSQL".to_owned() } else { wanted.to_string() };
+        steps.later(&format!("tests on {title}"), &[BUILD], move || {
+            let mut command = tests(&extent, DATABASE)?;
+            if number > 0 && !extent.full {
+                command.args(OF_THE_VERSION);
+            }
+            if provided {
+                return Ok(command.into());
+            }
+            let server = Cluster::builder().version(wanted).start()?;
+            command.env("MAILROOM_TEST_POSTGRES", &server.installation().programs);
+            command.env("MAILROOM_TEST_DATABASE_URL", server.url("postgres"));
+            Ok(Prepared::with_server(command, server))
+        });
+    }
+}
+
+/// Every fault that the promises of the queue name, on the first version.
+pub(crate) fn faults(steps: &mut Steps, extent: &Extent) {
+    let Some(wanted) = extent.versions.first().cloned() else { return };
+    build(steps);
+    let extent = extent.clone();
+    steps.later("tests under fault", &[BUILD], move || {
+        let mut command = tests(&extent, FAULTS)?;
+        command.env("MAILROOM_TEST_POSTGRES", Installation::find(&wanted)?.programs);
         // They stop servers, so they need their own.
         command.env_remove("MAILROOM_TEST_DATABASE_URL");
-        Ok(command)
+        Ok(command.into())
     });
-    steps.later("tests under fault", None, command);
 }
 
 /// Faults of every kind at random, for some time.
@@ -109,67 +125,24 @@ pub(crate) fn chaos(duration: Duration, seed: u64, wanted: &Wanted) -> Result<Co
     Ok(command)
 }
 
-fn database_tests() -> Result<Command> {
-    let mut command = tools::cargo(["test", "--workspace", "--no-fail-fast"]);
+/// A test program; of the whole workspace, as it was built: one package alone would choose other features.
+fn tests(extent: &Extent, program: &str) -> Result<Command> {
+    let mut command = tools::cargo(["test", "--workspace", "--no-fail-fast", "--test", program]);
+    command.args(["--", "--test-threads", AT_ONCE]);
     command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
-    command.env("RUST_TEST_THREADS", DATABASE_TESTS_AT_ONCE);
-    select(&mut command, needs_database)?;
+    extent.tell(&mut command);
     Ok(command)
 }
 
-fn needs_database(source: &str) -> bool {
-    DATABASE_MARKS.iter().any(|mark| source.contains(mark))
-}
-
-/// Names the integration tests whose text is as asked for, without those under fault.
-fn select(command: &mut Command, wanted: impl Fn(&str) -> bool) -> Result<()> {
-    for test in integration_tests()? {
-        let is_under_fault = FAULTS.iter().any(|name| test.name == *name);
-        if !is_under_fault && wanted(&test.source) {
-            command.arg("--test").arg(test.name);
+/// `NAME.rs` or `NAME/main.rs`.
+fn test_programs() -> Result<BTreeSet<OsString>> {
+    let mut names = BTreeSet::new();
+    for folder in FOLDERS {
+        let entries =
+            fs::read_dir(workspace().join(folder)).with_context(|| format!("cannot read {folder}"))?;
+        for entry in entries {
+            names.extend(entry?.path().file_stem().map(ToOwned::to_owned));
         }
     }
-    Ok(())
-}
-
-/// A test program of cargo: `tests/NAME.rs`, or `tests/NAME/main.rs` with the files beside it.
-struct IntegrationTest {
-    name: OsString,
-    source: String,
-}
-
-/// Those of all packages, sorted by their paths.
-fn integration_tests() -> Result<Vec<IntegrationTest>> {
-    let mut tests = Vec::new();
-    let packages = entries(workspace())?.into_iter().chain(entries(&workspace().join("tests"))?);
-    for package in packages {
-        let folder = package.join("tests");
-        if !package.join("Cargo.toml").is_file() || !folder.is_dir() {
-            continue;
-        }
-        for path in entries(&folder)? {
-            let files = if path.join("main.rs").is_file() { entries(&path)? } else { vec![path.clone()] };
-            let files: Vec<PathBuf> = files.into_iter().filter(|file| is_rust(file)).collect();
-            if let (Some(name), false) = (path.file_stem(), files.is_empty()) {
-                let sources = files.iter().map(|file| read(file)).collect::<Result<_>>()?;
-                tests.push(IntegrationTest { name: name.to_owned(), source: sources });
-            }
-        }
-    }
-    Ok(tests)
-}
-
-fn is_rust(file: &Path) -> bool {
-    file.extension().is_some_and(|extension| extension == "rs")
-}
-
-fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-    paths.sort();
-    Ok(paths)
-}
-
-fn read(file: &Path) -> Result<String> {
-    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+    Ok(names)
 }

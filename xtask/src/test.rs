@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that must pass.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
@@ -8,81 +8,100 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use mailroom_tests::postgres::{Installation, Wanted};
 
 use crate::is_continuous_integration;
+use crate::rust::BUILD;
 use crate::step::Steps;
 use crate::{consumers, demo, lint, npm, rust, web};
+
+/// How much is tested.
+#[derive(Clone)]
+pub(crate) struct Extent {
+    /// The PostgreSQL versions, the main one first.
+    pub(crate) versions: Vec<Wanted>,
+    /// Everything there is, in its long form.
+    pub(crate) full: bool,
+}
+
+impl Extent {
+    /// Tells a test program whether to run in its long form.
+    pub(crate) fn tell(&self, command: &mut Command) {
+        if self.full {
+            command.env("MAILROOM_TEST_FULL", "1");
+        }
+    }
+}
 
 /// A part of the suite that can be asked for by name.
 struct Part {
     name: &'static str,
     about: &'static str,
-    run: fn(&mut Steps, &[Wanted]),
+    add: fn(&mut Steps, &Extent),
 }
 
-/// What fails fastest goes first, and alone; of those that run beside each other, from `database` on, what takes longest. The
-/// faults keep both processors busy, and a browser shows late then what came in time: the pages come when they are over.
-const PARTS: [Part; 13] = [
-    Part { name: "fmt", about: "the formatting of the Rust code", run: |steps, _| lint::formatting(steps) },
-    Part { name: "clippy", about: "the lints, warnings being errors", run: |steps, _| lint::clippy(steps) },
+/// In the order in which they start, in a few lanes: first what fails fastest, then what others need, then what takes longest.
+const PARTS: [Part; 12] = [
+    Part { name: "fmt", about: "the formatting of the Rust code", add: |steps, _| lint::formatting(steps) },
     Part {
-        name: "core",
-        about: "the lints of the core on machines without a standard library and of the npm package's modules, the core's crate",
-        run: |steps, _| {
-            lint::core(steps);
-            lint::core_package(steps);
-            lint::modules(steps);
-        },
+        name: "clippy",
+        about: "the lints, warnings being errors, of all targets and of the npm package's modules",
+        add: |steps, _| lint::clippy(steps),
     },
     Part {
-        name: "rust",
-        about: "unit and documentation tests, and others that need no database",
-        run: |steps, _| rust::without_database(steps),
-    },
-    Part {
-        name: "npm",
-        about: "the npm package: its sources, its module, its types, its command line, its README",
-        run: |steps, _| {
-            npm::test(steps);
-            consumers::readme(steps);
+        name: "web",
+        about: "the web demonstration in Chromium, and the handlers that its README shows",
+        add: |steps, extent| {
+            web::test(steps, extent);
+            consumers::handlers(steps, extent);
         },
     },
     Part {
         name: "database",
-        about: "tests against PostgreSQL, on each version asked for",
-        run: rust::with_database,
+        about: "tests against PostgreSQL: all on the first version, on others what depends on the version",
+        add: rust::with_database,
     },
     Part {
         name: "faults",
-        about: "20,000 tokens under every fault there is, on the first PostgreSQL version asked for",
-        run: rust::faults,
+        about: "every fault there is, on the first PostgreSQL version",
+        add: rust::faults,
     },
     Part {
         name: "runtimes",
         about: "the packed npm package on Node, Deno, Bun and workerd, and in Jest",
-        run: |steps, _| consumers::runtimes(steps),
+        add: consumers::runtimes,
     },
-    Part { name: "web", about: "the web demonstration, in Chromium", run: web::test },
     Part {
-        name: "browser",
-        about: "the packed npm package in Chromium",
-        run: |steps, _| consumers::browser(steps),
+        name: "rust",
+        about: "unit and documentation tests, others that need no database, and the core's crate",
+        add: |steps, _| {
+            rust::without_database(steps);
+            lint::core_package(steps);
+        },
     },
     Part {
         name: "bundlers",
         about: "the packed npm package through bundlers and in frameworks",
-        run: |steps, _| {
-            consumers::bundlers(steps);
-            consumers::frameworks(steps);
+        add: |steps, extent| {
+            consumers::frameworks(steps, extent);
+            consumers::bundlers(steps, extent);
         },
     },
     Part {
         name: "stores",
         about: "the stores of used tokens, against Redis, PostgreSQL and workerd",
-        run: consumers::stores,
+        add: consumers::stores,
+    },
+    Part { name: "browser", about: "the packed npm package in Chromium", add: consumers::browser },
+    Part {
+        name: "npm",
+        about: "the npm package: its sources, its module, its types, its command line, its README",
+        add: |steps, extent| {
+            npm::test(steps);
+            consumers::readme(steps, extent);
+        },
     },
     Part {
         name: "demo",
         about: "the demonstration, which must verify every token, on every PostgreSQL version",
-        run: demo::test,
+        add: |steps, extent| demo::test(steps, &extent.versions),
     },
 ];
 
@@ -92,8 +111,13 @@ pub(crate) struct Options {
     #[arg(value_parser = PossibleValuesParser::new(PARTS.map(|part| PossibleValue::new(part.name).help(part.about))))]
     parts: Vec<String>,
 
+    /// Everything there is, in its long form: every test on every PostgreSQL version, 20,000 tokens under each fault, the whole
+    /// suite in every way to load the npm package
+    #[arg(long)]
+    full: bool,
+
     /// The PostgreSQL versions of the database tests: `15`, `15,18`, or `all` that are installed or can be fetched.
-    /// By default the one that is found first; both 15 and 18 where the variable CI is set
+    /// By default the one that is found first; both 15 and 18 with --full and where the variable CI is set
     #[arg(long, value_name = "VERSIONS")]
     postgres: Option<String>,
 
@@ -107,10 +131,12 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let versions = versions(options.postgres.as_deref())?;
+    let versions = versions(options.postgres.as_deref(), options.full)?;
     let mut steps = Steps::new();
     if let Some(duration) = options.chaos {
-        let Some(wanted) = versions.first().filter(|_| rust::build(&mut steps)) else {
+        rust::build(&mut steps);
+        steps.run_later();
+        let Some(wanted) = versions.first().filter(|_| steps.has_passed(BUILD)) else {
             return Ok(steps.summary());
         };
         let seed = options.seed.map_or_else(new_seed, Ok)?;
@@ -121,9 +147,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         let status = chaos.wait()?;
         return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
+    let extent = Extent { versions, full: options.full };
     for part in PARTS {
         if options.parts.is_empty() || options.parts.iter().any(|name| name == part.name) {
-            (part.run)(&mut steps, &versions);
+            (part.add)(&mut steps, &extent);
         }
     }
     steps.run_later();
@@ -145,9 +172,9 @@ fn new_seed() -> Result<u64> {
     Ok(u64::from(SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_micros()))
 }
 
-fn versions(asked: Option<&str>) -> Result<Vec<Wanted>> {
+fn versions(asked: Option<&str>, full: bool) -> Result<Vec<Wanted>> {
     match asked {
-        None if is_continuous_integration() => Ok(vec![Wanted::Major(15), Wanted::Major(18)]),
+        None if full || is_continuous_integration() => Ok(vec![Wanted::Major(15), Wanted::Major(18)]),
         None => Ok(vec![Wanted::from_environment()?]),
         Some("all") => Ok(Installation::majors().into_iter().map(Wanted::Major).collect()),
         Some(list) => list

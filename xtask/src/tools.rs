@@ -1,25 +1,22 @@
-//! What the steps need on the machine, added where that is possible.
+//! Cargo, and parts of Rust that are installed if they are missing.
 
 use std::env;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail, ensure};
-use mailroom_tests::tools::{folder, workspace};
-
-use crate::step::watch;
+use mailroom_tests::tools::workspace;
 
 /// Cargo, called in the folder of the workspace.
 pub(crate) fn cargo<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
     let mut command = Command::new("cargo");
     command.args(arguments).current_dir(workspace());
-    // What the cargo that runs this program has set about it is not about what the other one compiles, where a
-    // change of it would have dependencies compiled anew.
+    // The cargo that runs this program has set variables about its package; dependencies would be compiled again for them.
     for (name, _) in env::vars_os() {
-        let is_about_this =
+        let is_of_package =
             |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-        if name.to_str().is_some_and(is_about_this) {
+        if name.to_str().is_some_and(is_of_package) {
             command.env_remove(name);
         }
     }
@@ -28,7 +25,7 @@ pub(crate) fn cargo<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item
 
 /// The path of a program that cargo builds in the profile of this one.
 pub(crate) fn built(program: &str) -> Result<PathBuf> {
-    let this = env::current_exe().context("this program does not know where it lies")?;
+    let this = env::current_exe().context("the path of this program is not known")?;
     Ok(this.with_file_name(format!("{program}{}", env::consts::EXE_SUFFIX)))
 }
 
@@ -52,25 +49,6 @@ pub(crate) fn add_component(subcommand: &str, component: &str) -> Result<()> {
     rustup(&["component", "add", component], &format!("there is no `cargo {subcommand}`"))
 }
 
-/// The program of a crate in exactly this version, built into the folder of tools unless it is there.
-pub(crate) fn install(krate: &str, program: &str, version: &str) -> Result<PathBuf> {
-    let root = folder().join(format!("{krate}-{version}"));
-    let installed = root.join("bin").join(format!("{program}{}", env::consts::EXE_SUFFIX));
-    if !installed.is_file() {
-        let mut command = cargo(["install", "--locked", "--version", version, krate]);
-        // Built aside, so that its hundreds of dependencies do not fill the target folder.
-        command.arg("--root").arg(&root).env_remove("CARGO_TARGET_DIR");
-        watch(&mut command, &format!("build {krate} {version}, once, in some minutes"))?;
-    }
-    Ok(installed)
-}
-
-/// The `PATH` with a folder in front.
-pub(crate) fn path_with(folder: &Path) -> Result<OsString> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    Ok(env::join_paths([folder.to_owned()].into_iter().chain(env::split_paths(&path)))?)
-}
-
 fn has_target(target: &str) -> Result<bool> {
     let output = Command::new("rustc")
         .args(["--print", "target-libdir", "--target", target])
@@ -82,6 +60,9 @@ fn has_target(target: &str) -> Result<bool> {
 }
 
 fn rustup(arguments: &[&str], complaint: &str) -> Result<()> {
+    // Steps that run beside each other may lack the same.
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _installing = INSTALLING.lock();
     let hint = "install Rust by rustup (https://rustup.rs), which adds such parts";
     let Ok(output) = Command::new("rustup").args(arguments).current_dir(workspace()).output() else {
         bail!("{complaint}, and no rustup to add it: {hint}");

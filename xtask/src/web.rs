@@ -4,82 +4,82 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use mailroom_tests::postgres::{Cluster, Wanted};
+use mailroom_tests::postgres::Cluster;
 use mailroom_tests::tools::{target_folder, workspace};
 
-use crate::step::Steps;
-use crate::{node, npm, rust, tools};
+use crate::consumers::{self, PACK};
+use crate::rust::{self, BUILD};
+use crate::step::{Prepared, Steps};
+use crate::test::Extent;
+use crate::{node, npm, tools};
 
-/// What the demonstration runs besides programs of cargo.
-pub(crate) struct Site {
-    folder: PathBuf,
-    workerd: PathBuf,
-}
+const SITE: &str = "pages of the web demonstration";
+
+/// The demonstration, built.
+pub(crate) struct Site(PathBuf);
 
 impl Site {
-    /// Tells the demonstration where it is.
-    pub(crate) fn name_to(&self, demonstration: &mut Command) {
-        demonstration.env("MAILROOM_DEMO_SITE", &self.folder).env("MAILROOM_DEMO_WORKERD", &self.workerd);
+    /// Runs its program `stage` or `once`.
+    pub(crate) fn command(&self, program: &str) -> Result<Command> {
+        let mut command = node::command()?;
+        command.arg(self.0.join("node").join(program).with_extension("js"));
+        self.set_variables(&mut command)?;
+        Ok(command)
+    }
+
+    /// Tells where the other programs are.
+    fn set_variables(&self, command: &mut Command) -> Result<()> {
+        command.env("MAILROOM_DEMO_SITE", &self.0).env("MAILROOM_DEMO_WORKERD", workerd()?);
+        command.env("MAILROOM_DEMO_XTASK", tools::built("xtask")?);
+        command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
+        Ok(())
     }
 }
 
-/// Builds the pages, the edge function with the packed npm package, and the services.
-pub(crate) fn build() -> Result<Site> {
-    let (tarball, source, folder) = (npm::tarball()?, source(), target_folder().join("web-demo"));
-    node::install(&source)?;
-    let output = node::command()?.arg(source.join("build.mjs")).arg(tarball).arg(&folder).output()?;
+/// Builds the programs for Node and, if it `is_whole`, the pages and the edge function with the packed npm package.
+pub(crate) fn build(is_whole: bool) -> Result<Site> {
+    node::install(&source())?;
+    let site = site(is_whole);
+    let mut command = node::command()?;
+    command.arg(source().join("build.mjs")).arg(&site.0);
+    if is_whole {
+        command.arg(npm::tarball()?);
+    }
+    let output = command.output()?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "web-demo/build.mjs failed:\n{complaint}");
-    Ok(Site { folder, workerd: workerd()? })
+    Ok(site)
+}
+
+/// Where it is built.
+pub(crate) fn site(is_whole: bool) -> Site {
+    Site(target_folder().join(if is_whole { "web-demo" } else { "web-demo-once" }))
 }
 
 /// The demonstration in Chromium, on the first of the versions: what differs between them other parts look at.
-pub(crate) fn test(steps: &mut Steps, versions: &[Wanted]) {
-    steps.command("formatting and lints of the web demonstration", || {
-        node::install(&source())?;
-        let mut command = Command::new(source().join("node_modules/.bin/biome"));
-        command.args(["ci", "--colors=off", "."]).current_dir(source());
-        Ok(command)
+pub(crate) fn test(steps: &mut Steps, extent: &Extent) {
+    rust::build(steps);
+    consumers::pack(steps);
+    steps.later("formatting and lints of the web demonstration", &[PACK], || {
+        Ok(consumers::biome(&source()).into())
     });
-    steps.command("types of the web demonstration", || {
-        build()?;
+    steps.later(SITE, &[PACK], || build(true).map(|_| Prepared::default()));
+    steps.later("types of the web demonstration", &[SITE], || {
         let mut command = node::command()?;
         command.arg("check.mjs").current_dir(source());
-        Ok(command)
+        Ok(command.into())
     });
-    steps.later("handlers of the web demonstration's README", None, handlers());
-    let Some(wanted) = versions.first() else { return };
-    if !rust::build(steps) {
-        return;
-    }
-    let title = format!("web demonstration on {wanted}");
-    let server =
-        steps.task(&format!("start {wanted}"), || Cluster::builder().version(wanted.clone()).start());
-    if let Some(server) = server {
-        let command = in_browser(&server);
-        steps.later(&title, Some(server), command);
-    }
-}
-
-fn in_browser(server: &Cluster) -> Result<Command> {
-    node::install_test_tools()?;
-    let mut command = node::command()?;
-    command.arg(workspace().join("tests/web/main.mjs")).arg(tools::built("mailroom-demo")?);
-    command.arg(target_folder().join("consumers/web"));
-    command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
-    command.env("MAILROOM_TEST_DATABASE_URL", server.url("postgres"));
-    build()?.name_to(&mut command);
-    Ok(command)
-}
-
-/// What the README shows for other frameworks, with the real ones.
-fn handlers() -> Result<Command> {
-    let folder = workspace().join("tests/handlers");
-    node::install_test_tools()?;
-    node::install(&folder)?;
-    let mut command = node::command()?;
-    command.arg(folder.join("main.mjs")).arg(npm::tarball()?).arg(target_folder().join("consumers/handlers"));
-    Ok(command)
+    let Some(wanted) = extent.versions.first().cloned() else { return };
+    let extent = extent.clone();
+    steps.later(&format!("web demonstration on {wanted}"), &[BUILD, SITE], move || {
+        let server = Cluster::builder().version(wanted).start()?;
+        let mut command = node::command()?;
+        command.arg(workspace().join("tests/web/main.mjs")).arg(target_folder().join("consumers/web"));
+        command.env("MAILROOM_TEST_DATABASE_URL", server.url("postgres"));
+        site(true).set_variables(&mut command)?;
+        extent.tell(&mut command);
+        Ok(Prepared::with_server(command, server))
+    });
 }
 
 fn source() -> PathBuf {

@@ -1,79 +1,64 @@
-//! `mailroom prune`: deletes what is old from the log of hand-overs.
+//! `mailroom prune`: deletes old delivery attempts from the log.
 
 use std::io::{self, Write as _};
+use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
 
-use super::operator::{Error, Operator, connect};
-use crate::config::{Span, retention};
-use crate::counted::Counted;
-use crate::retention::{Progress, prune, take_turn};
+use super::session::connect_to_queue;
+use super::{CommandError, Outcome};
+use crate::config::{Setting, retention};
+use crate::log::display::{Counted, HumanDuration};
+use crate::retention::{Pruned, prune, try_lock};
 
-/// How often the turn is asked for while somebody else has it.
+/// How often the lock is tried while another process has it.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How often it is said how far the command is.
-const SAID: Duration = Duration::from_secs(1);
+/// How often the progress is reported.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Arguments of `mailroom prune`.
-#[derive(Args, Clone, Copy, Debug)]
-pub struct Arguments {
-    /// Age from which hand-overs are deleted, and dead tokens that cannot be sent any more: 30d, 48h; at least 1d
-    #[arg(long, value_name = "AGE", value_parser = age, allow_hyphen_values = true)]
+#[derive(clap::Args)]
+pub struct PruneArguments {
+    /// Age from which delivery attempts are deleted, and dead tokens that cannot be sent any more: 30d, 48h; at least 1d
+    #[arg(long, value_name = "AGE", value_parser = Setting(retention), allow_hyphen_values = true)]
     older_than: Duration,
 }
 
-/// Runs the command. How far it is goes to standard error, the outcome to standard output.
-pub async fn run(arguments: Arguments) -> Result<(), Error> {
-    let Operator { client, keeps_state } =
-        connect("mailroom prune", &["mailroom_prune", "mailroom_prune_dead"]).await?;
+/// The progress goes to standard error, the outcome to standard output.
+pub async fn run(PruneArguments { older_than }: PruneArguments) -> Outcome {
+    let functions = ["mailroom_prune", "mailroom_prune_dead"];
+    let (client, keeps_state) = connect_to_queue("mailroom prune", &functions).await?;
     if keeps_state {
-        wait_for_turn(&client).await?;
+        wait_for_lock(&client).await?;
     }
-    let mut said = Instant::now();
-    let progress = prune(&client, arguments.older_than, async |progress, _| {
-        if said.elapsed() >= SAID {
-            said = Instant::now();
-            say(progress);
+    let mut reported = Instant::now();
+    let progress = prune(&client, older_than, async |progress, _| {
+        if reported.elapsed() >= REPORT_INTERVAL {
+            reported = Instant::now();
+            let percent = 100 * progress.blocks / progress.all_blocks.max(1);
+            writeln!(io::stderr(), "{percent} % of the log looked through, {} pruned", shown(progress)).ok();
         }
     })
     .await?;
-    writeln!(
-        io::stdout(),
-        "pruned {} and {}, all older than {}",
-        Counted(progress.handovers, "hand-over", "hand-overs"),
-        Counted(progress.dead, "dead token", "dead tokens"),
-        Span(arguments.older_than)
-    )?;
-    Ok(())
+    writeln!(io::stdout(), "pruned {}, all older than {}", shown(progress), HumanDuration(older_than))
+        .map_err(CommandError::Output)?;
+    Ok(ExitCode::SUCCESS)
 }
 
-async fn wait_for_turn(client: &Client) -> Result<(), Error> {
-    let mut said = false;
-    while !take_turn(client).await? {
-        if !said {
-            writeln!(io::stderr(), "another process is pruning; waiting for it to end").ok();
-            said = true;
+async fn wait_for_lock(client: &Client) -> Result<(), CommandError> {
+    if !try_lock(client).await? {
+        writeln!(io::stderr(), "another process is pruning; waiting for it to end").ok();
+        while !try_lock(client).await? {
+            sleep(PAUSE).await;
         }
-        sleep(PAUSE).await;
     }
     Ok(())
 }
 
-fn say(progress: Progress) {
-    let percent = 100 * progress.blocks / progress.all_blocks.max(1);
-    writeln!(
-        io::stderr(),
-        "{percent} % of the log looked through, {} and {} pruned",
-        Counted(progress.handovers, "hand-over", "hand-overs"),
-        Counted(progress.dead, "dead token", "dead tokens")
-    )
-    .ok();
-}
-
-fn age(text: &str) -> Result<Duration, String> {
-    retention(text).map_err(|allowed| format!("it must be {allowed}"))
+fn shown(Pruned { attempts, dead_letters, .. }: Pruned) -> String {
+    let attempts = Counted(attempts, "delivery attempt", "delivery attempts");
+    format!("{attempts} and {}", Counted(dead_letters, "dead token", "dead tokens"))
 }

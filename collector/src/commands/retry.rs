@@ -2,18 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
+use std::process::ExitCode;
 
-use clap::Args;
 use tokio_postgres::types::Type;
 
-use super::operator::{Error, connect};
-use crate::counted::Counted;
+use super::session::connect_to_queue;
+use super::{CommandError, Outcome};
+use crate::log::display::Counted;
 
 const RETRY: &str = "SELECT * FROM mailroom_retry($1)";
 
 /// Arguments of `mailroom retry`.
-#[derive(Args, Clone, Debug)]
-pub struct Arguments {
+#[derive(clap::Args)]
+pub struct RetryArguments {
     /// Ids of dead tokens
     #[arg(
         value_name = "ID",
@@ -28,29 +29,30 @@ pub struct Arguments {
     all_dead: bool,
 }
 
-/// Runs the command; answers whether all tokens that were named are back.
-pub async fn run(arguments: &Arguments) -> Result<bool, Error> {
+/// Ends with 0 if all tokens that were named are back.
+pub async fn run(arguments: &RetryArguments) -> Outcome {
     if arguments.all_dead && !arguments.ids.is_empty() {
-        return Err(Error::Named);
+        return Err(CommandError::Usage("name ids or --all-dead, not both".to_owned()));
     }
-    let client = connect("mailroom retry", &["mailroom_retry"]).await?.client;
+    let (client, _) = connect_to_queue("mailroom retry", &["mailroom_retry"]).await?;
     let ids = (!arguments.all_dead).then_some(&arguments.ids);
     let rows = client.query_typed(RETRY, &[(&ids, Type::INT8_ARRAY)]).await?;
     let back: BTreeSet<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     let count = i64::try_from(back.len()).unwrap_or(i64::MAX);
-    writeln!(io::stdout(), "{} again", Counted(count, "token waits", "tokens wait"))?;
+    writeln!(io::stdout(), "{} again", Counted(count, "token waits", "tokens wait"))
+        .map_err(CommandError::Output)?;
     let named: BTreeSet<i64> = arguments.ids.iter().copied().collect();
     for id in named.difference(&back) {
-        // Said beside the outcome; a closed standard error does not undo it.
+        // A closed standard error does not undo the outcome.
         writeln!(io::stderr(), "mailroom: token {id} is not dead").ok();
     }
-    Ok(named.is_subset(&back))
+    Ok(if named.is_subset(&back) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn token_id(text: &str) -> Result<i64, String> {
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+fn token_id(text: &str) -> Result<i64, &'static str> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let id = is_number.then(|| text.parse().ok()).flatten().filter(|id| *id > 0);
-    id.ok_or_else(|| "an id is a whole number from 1 to 9223372036854775807".to_owned())
+    id.ok_or("an id is a whole number from 1 to 9223372036854775807")
 }
 
 #[cfg(test)]
@@ -59,8 +61,7 @@ mod tests {
 
     #[test]
     fn ids_are_positive_whole_numbers() {
-        assert_eq!(token_id("1"), Ok(1));
-        assert_eq!(token_id("9223372036854775807"), Ok(i64::MAX));
+        assert_eq!((token_id("1"), token_id("9223372036854775807")), (Ok(1), Ok(i64::MAX)));
         for text in ["", "0", "-1", "+1", " 1", "1.0", "1e3", "one", "9223372036854775808", "１"] {
             assert!(token_id(text).is_err(), "{text:?}");
         }

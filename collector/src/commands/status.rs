@@ -2,16 +2,18 @@
 
 use std::fmt;
 use std::io::{self, Write as _};
+use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use serde::Serialize;
 use serde_json::json;
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Row};
 
-use super::operator::{Error, connect};
-use crate::config::{Timeouts, process_variables};
-use crate::counted::Counted;
+use super::session::connect_to_queue;
+use super::{CommandError, Outcome};
+use crate::config::TimeoutSettings;
+use crate::log::display::Counted;
 use crate::preflight;
 
 const STATUS: &str = include_str!("status.sql");
@@ -20,198 +22,177 @@ const SENT: &str = include_str!("sent.sql");
 /// How long a token may be due beyond the time for which batches fill.
 const LATE: Duration = Duration::from_secs(60);
 
-/// A batch that was claimed so many timeouts of the sender ago.
+/// A batch that was claimed so many timeouts of the sender ago is an alarm.
 const STUCK: u32 = 10;
 
 /// Arguments of `mailroom status`.
-#[derive(Args, Clone, Copy, Debug)]
-pub struct Arguments {
+#[derive(clap::Args)]
+pub struct StatusArguments {
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    timeouts: TimeoutSettings,
 }
 
-/// What the queue holds. Times are in milliseconds, but for `log_since`.
-#[derive(Debug)]
-struct Status {
-    recoveries_due: i64,
-    activations_due: i64,
-    later: i64,
-    oldest_due: Option<i64>,
-    leases: i64,
-    leased_tokens: i64,
-    lapsed_leases: i64,
-    oldest_lease: Option<i64>,
+/// What the queue holds, as it is printed in JSON.
+#[derive(Serialize)]
+struct QueueStatus {
+    pending: PendingStatus,
+    leases: LeaseStatus,
     parked: i64,
     dead: i64,
-    expired: i64,
-    expired_last_hour: i64,
+    expired: ExpiredStatus,
     /// Seconds since the Unix epoch.
     log_since: i64,
     /// What keeps tokens from being made or sent.
     warnings: Vec<String>,
     /// `None` if the role may not read the log.
-    sent: Option<Sent>,
-    /// The names in JSON of what is an alarm.
+    sent: Option<SentStatus>,
+    /// The names of what is an alarm.
     alarms: Vec<&'static str>,
 }
 
-/// How many tokens were sent.
-#[derive(Debug)]
-struct Sent {
+#[derive(Serialize)]
+struct PendingStatus {
+    depth: i64,
+    recoveries_due: i64,
+    activations_due: i64,
+    later: i64,
+    oldest_due_ms: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct LeaseStatus {
+    batches: i64,
+    tokens: i64,
+    lapsed: i64,
+    oldest_ms: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct ExpiredStatus {
+    logged: i64,
+    last_hour: i64,
+}
+
+#[derive(Serialize)]
+struct SentStatus {
     last_minute: i64,
     last_hour: i64,
 }
 
-/// Runs the command; answers whether nothing is an alarm.
-pub async fn run(arguments: Arguments) -> Result<bool, Error> {
-    let timeouts = Timeouts::read(&process_variables)?;
-    let client = connect("mailroom status", &["mailroom_status"]).await?.client;
-    let warnings = preflight::warnings(&client).await?;
-    let mut status = Status::read(&client.query_typed_one(STATUS, &[]).await?, warnings)?;
-    status.sent = Sent::read(&client).await?;
-    status.alarms = status.alarms(timeouts);
-    let text = if arguments.json { status.as_json() } else { status.to_string() };
-    writeln!(io::stdout(), "{text}")?;
-    Ok(status.alarms.is_empty())
+/// Ends with 0 if nothing is an alarm.
+pub async fn run(arguments: StatusArguments) -> Outcome {
+    let (client, _) = connect_to_queue("mailroom status", &["mailroom_status"]).await?;
+    let mut status = QueueStatus::read(&client).await?;
+    status.alarms = status.alarms(arguments.timeouts);
+    let text = if arguments.json { json!(status).to_string() } else { status.to_string() };
+    writeln!(io::stdout(), "{text}").map_err(CommandError::Output)?;
+    Ok(if status.alarms.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-impl Sent {
-    async fn read(client: &Client) -> Result<Option<Self>, Error> {
-        match client.query_typed_one(SENT, &[]).await {
-            Ok(row) => Ok(Some(Self { last_minute: row.try_get(0)?, last_hour: row.try_get(1)? })),
+impl QueueStatus {
+    async fn read(client: &Client) -> Result<Self, tokio_postgres::Error> {
+        let warnings = preflight::warnings(client).await?;
+        let row = client.query_typed_one(STATUS, &[]).await?;
+        let (recoveries_due, activations_due, later) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let sent = match client.query_typed_one(SENT, &[]).await {
+            Ok(row) => Some(SentStatus { last_minute: row.try_get(0)?, last_hour: row.try_get(1)? }),
             // Only this needs a right on a table.
-            Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-impl Status {
-    fn read(row: &Row, warnings: Vec<String>) -> Result<Self, tokio_postgres::Error> {
+            Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => None,
+            Err(error) => return Err(error),
+        };
         Ok(Self {
-            warnings,
-            recoveries_due: row.try_get(0)?,
-            activations_due: row.try_get(1)?,
-            later: row.try_get(2)?,
-            oldest_due: row.try_get(3)?,
-            leases: row.try_get(4)?,
-            leased_tokens: row.try_get(5)?,
-            lapsed_leases: row.try_get(6)?,
-            oldest_lease: row.try_get(7)?,
+            pending: PendingStatus {
+                depth: recoveries_due + activations_due + later,
+                recoveries_due,
+                activations_due,
+                later,
+                oldest_due_ms: row.try_get(3)?,
+            },
+            leases: LeaseStatus {
+                batches: row.try_get(4)?,
+                tokens: row.try_get(5)?,
+                lapsed: row.try_get(6)?,
+                oldest_ms: row.try_get(7)?,
+            },
             parked: row.try_get(8)?,
             dead: row.try_get(9)?,
-            expired: row.try_get(10)?,
-            expired_last_hour: row.try_get(11)?,
+            expired: ExpiredStatus { logged: row.try_get(10)?, last_hour: row.try_get(11)? },
             log_since: row.try_get(12)?,
-            sent: None,
+            warnings,
+            sent,
             alarms: Vec::new(),
         })
     }
 
     /// As docs/OPERATIONS.md lists them.
-    fn alarms(&self, timeouts: Timeouts) -> Vec<&'static str> {
+    fn alarms(&self, timeouts: TimeoutSettings) -> Vec<&'static str> {
         let above = |age: Option<i64>, bound: Duration| {
             age.is_some_and(|age| u128::try_from(age).is_ok_and(|age| age > bound.as_millis()))
         };
         let alarms = [
-            ("pending.oldest_due_ms", above(self.oldest_due, timeouts.batch + LATE)),
-            ("leases.oldest_ms", above(self.oldest_lease, timeouts.sender * STUCK)),
-            ("leases.lapsed", self.lapsed_leases > 0),
+            ("pending.oldest_due_ms", above(self.pending.oldest_due_ms, timeouts.batch_timeout + LATE)),
+            ("leases.oldest_ms", above(self.leases.oldest_ms, timeouts.sender_timeout * STUCK)),
+            ("leases.lapsed", self.leases.lapsed > 0),
             ("dead", self.dead > 0),
-            ("expired.last_hour", self.expired_last_hour > 0),
+            ("expired.last_hour", self.expired.last_hour > 0),
             ("warnings", !self.warnings.is_empty()),
         ];
         alarms.into_iter().filter_map(|(name, is_true)| is_true.then_some(name)).collect()
     }
-
-    fn depth(&self) -> i64 {
-        self.recoveries_due + self.activations_due + self.later
-    }
-
-    fn as_json(&self) -> String {
-        json!({
-            "pending": {
-                "depth": self.depth(),
-                "recoveries_due": self.recoveries_due,
-                "activations_due": self.activations_due,
-                "later": self.later,
-                "oldest_due_ms": self.oldest_due,
-            },
-            "leases": {
-                "batches": self.leases,
-                "tokens": self.leased_tokens,
-                "lapsed": self.lapsed_leases,
-                "oldest_ms": self.oldest_lease,
-            },
-            "parked": self.parked,
-            "dead": self.dead,
-            "expired": { "logged": self.expired, "last_hour": self.expired_last_hour },
-            "log_since": self.log_since,
-            "warnings": self.warnings,
-            "sent": self.sent.as_ref().map(|sent| json!({
-                "last_minute": sent.last_minute,
-                "last_hour": sent.last_hour,
-            })),
-            "alarms": self.alarms,
-        })
-        .to_string()
-    }
 }
 
-impl fmt::Display for Status {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let due = self.recoveries_due + self.activations_due;
+impl fmt::Display for QueueStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pending, leases, expired, .. } = self;
         let since = |oldest: Option<i64>, what: &str| {
-            oldest.map_or_else(String::new, |oldest| format!(", the oldest {what} for {}", Lasting(oldest)))
+            oldest.map_or_else(String::new, |oldest| format!(", the oldest {what} for {}", Age(oldest)))
         };
         let tokens = |count| Counted(count, "token", "tokens");
-        writeln!(formatter, "waiting   {}{}", tokens(self.depth()), since(self.oldest_due, "due"))?;
+        let recoveries = Counted(pending.recoveries_due, "recovery", "recoveries");
+        let activations = Counted(pending.activations_due, "activation", "activations");
+        let (due, later) = (pending.recoveries_due + pending.activations_due, pending.later);
+        let batches = Counted(leases.batches, "batch", "batches");
+        let (due_since, claimed_since) =
+            (since(pending.oldest_due_ms, "due"), since(leases.oldest_ms, "claimed"));
+        writeln!(f, "waiting   {}{due_since}", tokens(pending.depth))?;
+        writeln!(f, "          {due} due: {recoveries}, {activations}; {later} later")?;
         writeln!(
-            formatter,
-            "          {due} due: {}, {}; {} later",
-            Counted(self.recoveries_due, "recovery", "recoveries"),
-            Counted(self.activations_due, "activation", "activations"),
-            self.later
+            f,
+            "leased    {} in {batches}{claimed_since}; {} lapsed",
+            tokens(leases.tokens),
+            leases.lapsed
         )?;
+        writeln!(f, "parked    {}, until their account's status is right", tokens(self.parked))?;
+        writeln!(f, "dead      {}", tokens(self.dead))?;
+        let expired_last_hour = expired.last_hour;
         writeln!(
-            formatter,
-            "leased    {} in {}{}; {} lapsed",
-            tokens(self.leased_tokens),
-            Counted(self.leases, "batch", "batches"),
-            since(self.oldest_lease, "claimed"),
-            self.lapsed_leases
-        )?;
-        writeln!(formatter, "parked    {}, until their account's status is right", tokens(self.parked))?;
-        writeln!(formatter, "dead      {}", tokens(self.dead))?;
-        writeln!(
-            formatter,
-            "expired   {} unsent, {} of them within the last hour",
-            tokens(self.expired),
-            self.expired_last_hour
+            f,
+            "expired   {} unsent, {expired_last_hour} of them within the last hour",
+            tokens(expired.logged)
         )?;
         match &self.sent {
-            Some(sent) => write!(
-                formatter,
-                "sent      {} within the last minute, {} within the last hour",
-                tokens(sent.last_minute),
-                sent.last_hour
-            )?,
-            None => write!(formatter, "sent      unknown: this role may not read the table handovers")?,
+            Some(SentStatus { last_minute, last_hour }) => {
+                let last_minute = tokens(*last_minute);
+                write!(
+                    f,
+                    "sent      {last_minute} within the last minute, {last_hour} within the last hour"
+                )?;
+            }
+            None => write!(f, "sent      unknown: this role may not read the table handovers")?,
         }
-        self.warnings.iter().try_for_each(|warning| write!(formatter, "\nwarning   {warning}"))?;
-        if self.alarms.is_empty() {
-            Ok(())
-        } else {
-            write!(formatter, "\nalarm     {}", self.alarms.join(", "))
-        }
+        self.warnings.iter().try_for_each(|warning| write!(f, "\nwarning   {warning}"))?;
+        if self.alarms.is_empty() { Ok(()) } else { write!(f, "\nalarm     {}", self.alarms.join(", ")) }
     }
 }
 
-/// Milliseconds as a person says them.
-struct Lasting(i64);
+/// Milliseconds in a unit that fits.
+struct Age(i64);
 
-impl fmt::Display for Lasting {
+impl fmt::Display for Age {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0 / 1_000;
         match seconds {
@@ -229,8 +210,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_said_in_a_unit_that_fits() {
-        for (milliseconds, said) in [
+    fn ages_are_shown_in_a_unit_that_fits() {
+        for (milliseconds, text) in [
             (0, "0 ms"),
             (999, "999 ms"),
             (1_000, "1 s"),
@@ -239,7 +220,7 @@ mod tests {
             (7_200_000, "2 h"),
             (172_800_000, "2 days"),
         ] {
-            assert_eq!(Lasting(milliseconds).to_string(), said);
+            assert_eq!(Age(milliseconds).to_string(), text);
         }
     }
 }

@@ -1,30 +1,34 @@
-//! `mailroom verify`: says whether a token was signed by one of the keys and, in v2 and v3, is still valid.
+//! `mailroom verify`: checks whether a token was signed by one of the keys and, in v2 and v3, is still valid.
 
-use std::ffi::OsString;
-use std::fmt;
 use std::io::{self, BufRead, Read, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use mailroom_verifier_core::{
     Action, Expected, KeyRing, Malformed, Moment, UntrustedToken, VerifyError, VerifyingKey,
 };
 use serde_json::json;
 
-use super::sign::{now, parse_action};
-use crate::config::{SettingError, process_variables};
-use crate::keys::{KeyError, KeySource, Use};
+use super::sign::now;
+use super::{CommandError, Outcome};
+use crate::config::variable;
+use crate::keys::{KeySource, KeyUse};
 
-/// Arguments of `mailroom verify`.
+/// No token and code are longer.
+const LONGEST_LINE: usize = 1024;
+
+/// Arguments of `mailroom verify`. Not `Debug`: there are a token and a code among them.
 // A token can begin with `-h`: no short flag may take it away.
-#[derive(clap::Args, Clone)]
+#[derive(clap::Args)]
 #[command(disable_help_flag = true)]
-pub struct Arguments {
+pub struct VerifyArguments {
     /// The token; `-` reads tokens from standard input, one a line, each with its code after a space if it has one
     #[arg(value_name = "TOKEN", allow_hyphen_values = true)]
     token: String,
 
     /// What the link is about to do: activate or recover
-    #[arg(long, value_parser = parse_action)]
+    #[arg(long, value_parser = Action::from_str)]
     action: Action,
 
     /// The code that belongs to a recovery
@@ -48,7 +52,7 @@ pub struct Arguments {
         value_name = "FILE",
         help = "File of keys, each of which may have signed [env: MAILROOM_KEY_FILE]"
     )]
-    key_file: Option<OsString>,
+    key_file: Option<PathBuf>,
 
     /// Print a JSON object a token: valid, and code and message of the error
     #[arg(long)]
@@ -59,220 +63,130 @@ pub struct Arguments {
     help: Option<bool>,
 }
 
-/// Without the token and the code.
-impl fmt::Debug for Arguments {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = formatter.debug_struct("Arguments");
-        shown.field("action", &self.action).field("key_file", &self.key_file).finish_non_exhaustive()
-    }
-}
-
-/// Why there is no verdict, or a negative one.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The key is missing.
-    #[error(transparent)]
-    Setting(#[from] SettingError),
-    /// The key is invalid.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// Standard input is empty.
-    #[error("there is no token on standard input; write one a line")]
-    NoToken,
-    /// Standard input cannot be read.
-    #[error("standard input cannot be read: {0}")]
-    Input(io::Error),
-    /// Standard output cannot be written.
-    #[error("standard output cannot be written: {0}")]
-    Output(io::Error),
-}
-
-impl Error {
-    /// 2 for arguments and settings, otherwise 1.
-    pub fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Setting(_) | Self::Key(_) | Self::NoToken => ExitCode::from(2),
-            Self::Input(_) | Self::Output(_) => ExitCode::FAILURE,
-        }
-    }
-}
-
-/// Prints a verdict a token, in their order; answers whether all are genuine.
-pub fn run(arguments: &Arguments) -> Result<bool, Error> {
-    let source = KeySource::find(arguments.key_file.as_ref(), Use::Verifying, &process_variables)?;
-    let ring = source.load(&process_variables)?.ring();
-    let judge = |token: &[u8], code: Option<&[u8]>| {
-        // The clock is read for each token: standard input may stay open for days.
-        let moment = Moment::at(arguments.at.unwrap_or_else(now)).tolerating(arguments.clock_tolerance);
-        judge(token, code, arguments, &ring, moment)
-    };
+/// Prints a verdict a token, in their order; ends with 0 if all are genuine.
+pub fn run(arguments: &VerifyArguments) -> Outcome {
+    let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Verifying, &variable)?;
+    let ring = source.load(&variable)?.ring();
     let mut output = io::stdout().lock();
     let code = arguments.code.as_deref().map(str::as_bytes);
-    if arguments.token != "-" {
-        let verdict = judge(arguments.token.as_bytes(), code);
-        return print(&mut output, verdict, arguments.json);
+    let mut all_genuine = true;
+    if arguments.token == "-" {
+        let mut input = io::stdin().lock();
+        let mut lines = 0;
+        while let Some((line, length)) = next_line(&mut input).map_err(CommandError::Input)? {
+            let verdict = token_and_code(&line, length)
+                .and_then(|(token, own_code)| judge(token, own_code.or(code), arguments, &ring));
+            all_genuine &= print(&mut output, verdict, arguments.json)?;
+            lines += 1;
+        }
+        if lines == 0 {
+            return Err(CommandError::Usage(
+                "there is no token on standard input; write one a line".to_owned(),
+            ));
+        }
+    } else {
+        let verdict = judge(arguments.token.as_bytes(), code, arguments, &ring);
+        all_genuine = print(&mut output, verdict, arguments.json)?;
     }
-    let (mut any, mut all_genuine) = (false, true);
-    let mut input = io::stdin().lock();
-    while let Some(line) = Line::next(&mut input).map_err(Error::Input)? {
-        let verdict = match line.question() {
-            Ok((token, own_code)) => judge(token, own_code.or(code)),
-            Err(error) => Err(error),
-        };
-        all_genuine &= print(&mut output, verdict, arguments.json)?;
-        any = true;
-    }
-    if any { Ok(all_genuine) } else { Err(Error::NoToken) }
+    Ok(if all_genuine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A line of standard input without its end.
-#[derive(Debug)]
-struct Line {
-    /// The first bytes; no token and code are longer.
-    text: Vec<u8>,
-    /// How many bytes the whole line has.
-    length: usize,
+/// The beginning of a line of standard input without its end, at most [`LONGEST_LINE`] bytes, and the length of the whole
+/// line, which may be one too many if its end is not kept; `None` at the end.
+fn next_line(input: &mut impl BufRead) -> io::Result<Option<(Vec<u8>, usize)>> {
+    let mut line = Vec::new();
+    let mut length = input.by_ref().take(LONGEST_LINE as u64).read_until(b'\n', &mut line)?;
+    if length == 0 {
+        return Ok(None);
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        line.pop_if(|byte| *byte == b'\r');
+        length = line.len();
+    } else if length == LONGEST_LINE {
+        length += input.skip_until(b'\n')?;
+    }
+    Ok(Some((line, length)))
 }
 
-impl Line {
-    const LONGEST: usize = 1024;
-
-    /// Reads a line, of which only the beginning is kept; `None` at the end.
-    fn next(input: &mut impl BufRead) -> io::Result<Option<Self>> {
-        let mut text = Vec::new();
-        let mut length = input.by_ref().take(Self::LONGEST as u64).read_until(b'\n', &mut text)?;
-        if length == 0 {
-            return Ok(None);
-        }
-        let mut is_ended = text.last() == Some(&b'\n');
-        while length >= Self::LONGEST && !is_ended {
-            let rest = input.fill_buf()?;
-            let end = rest.iter().position(|byte| *byte == b'\n');
-            let read = end.map_or(rest.len(), |end| end + 1);
-            input.consume(read);
-            length += read;
-            is_ended = end.is_some();
-            if read == 0 {
-                break;
-            }
-        }
-        if is_ended {
-            length -= 1;
-            text.truncate(length);
-        }
-        if text.len() == length && text.last() == Some(&b'\r') {
-            length -= 1;
-            text.truncate(length);
-        }
-        Ok(Some(Self { text, length }))
-    }
-
-    /// The token and the code that stands after a space.
-    fn question(&self) -> Result<(&[u8], Option<&[u8]>), VerifyError> {
-        let mut parts = self.text.splitn(2, |byte| *byte == b' ');
-        let token = parts.next().unwrap_or_default();
-        match parts.next() {
-            // If that is cut, it still is too long for a code.
-            Some(code) => Ok((token, Some(code))),
-            None if token.len() < self.length => Err(Malformed::Length { found: self.length }.into()),
-            None => Ok((token, None)),
-        }
+/// The token of a line and the code that stands after a space.
+fn token_and_code(line: &[u8], length: usize) -> Result<(&[u8], Option<&[u8]>), VerifyError> {
+    match line.iter().position(|byte| *byte == b' ') {
+        // If the code is cut, it still is too long for one.
+        Some(space) => Ok((&line[..space], Some(&line[space + 1..]))),
+        None if line.len() < length => Err(Malformed::Length { found: length }.into()),
+        None => Ok((line, None)),
     }
 }
 
-/// What was proven of a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Proven {
-    /// Everything that belongs to it.
-    All,
-    /// The link, but not the code that belongs to it.
-    Link,
-}
-
+/// Whether the code that belongs to a genuine token is proven, too.
 fn judge(
     token: &[u8],
     code: Option<&[u8]>,
-    arguments: &Arguments,
+    arguments: &VerifyArguments,
     ring: &KeyRing<Vec<VerifyingKey>>,
-    moment: Moment,
-) -> Result<Proven, VerifyError> {
+) -> Result<bool, VerifyError> {
     let action = arguments.action;
+    // The clock is read for each token: standard input may stay open for days.
+    let moment = Moment::at(arguments.at.unwrap_or_else(now)).tolerating(arguments.clock_tolerance);
     let token = UntrustedToken::parse(token)?;
-    let code_is_proven = if arguments.link {
-        if code.is_some() {
-            return Err(VerifyError::CodeUncheckable);
+    let code_is_proven = match code {
+        Some(_) if arguments.link => return Err(VerifyError::CodeUncheckable),
+        None if arguments.link => {
+            token.verify_link(ring, action, moment)?;
+            false
         }
-        token.verify_link(ring, action, moment)?;
-        false
-    } else {
-        token.verify(ring, Expected { action, code }, moment)?.code_is_proven()
+        _ => token.verify(ring, Expected { action, code }, moment)?.code_is_proven(),
     };
-    Ok(if action == Action::Activate || code_is_proven { Proven::All } else { Proven::Link })
+    Ok(action == Action::Activate || code_is_proven)
 }
 
+/// Prints a verdict; returns whether the token is genuine.
 fn print(
     output: &mut impl Write,
-    verdict: Result<Proven, VerifyError>,
+    verdict: Result<bool, VerifyError>,
     as_json: bool,
-) -> Result<bool, Error> {
+) -> Result<bool, CommandError> {
     let line = match (verdict, as_json) {
-        (Ok(Proven::All), false) => "valid".to_owned(),
-        (Ok(Proven::Link), false) => "valid, apart from its code, which was not checked".to_owned(),
+        (Ok(true), false) => "valid".to_owned(),
+        (Ok(false), false) => "valid, apart from its code, which was not checked".to_owned(),
         (Err(error), false) => format!("not valid: {}: {error}", error.reason()),
-        (Ok(Proven::All), true) => json!({ "valid": true }).to_string(),
-        (Ok(Proven::Link), true) => json!({ "valid": true, "code_checked": false }).to_string(),
+        (Ok(true), true) => json!({ "valid": true }).to_string(),
+        (Ok(false), true) => json!({ "valid": true, "code_checked": false }).to_string(),
         (Err(error), true) => {
             json!({ "valid": false, "reason": error.reason(), "message": error.to_string() }).to_string()
         }
     };
-    writeln!(output, "{line}").map_err(Error::Output)?;
+    writeln!(output, "{line}").map_err(CommandError::Output)?;
     Ok(verdict.is_ok())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct CommandLine {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
 
     fn lines(mut input: &[u8]) -> Vec<(Vec<u8>, usize)> {
-        let mut lines = Vec::new();
-        while let Some(Line { text, length }) = Line::next(&mut input).unwrap() {
-            lines.push((text, length));
-        }
-        lines
+        std::iter::from_fn(|| next_line(&mut input).unwrap()).collect()
     }
 
     #[test]
     fn lines_are_taken_without_their_ends_and_the_last_one_need_not_have_one() {
-        let line = |text: &str| (text.as_bytes().to_vec(), text.len());
+        let line = |text: &str| (text.into(), text.len());
         assert_eq!(lines(b""), []);
         assert_eq!(lines(b"\n\r\n"), [line(""), line("")]);
         assert_eq!(lines(b"a b\r\nc\rd\n\re"), [line("a b"), line("c\rd"), line("\re")]);
     }
 
     #[test]
-    fn a_line_without_an_end_is_counted_and_not_kept() {
+    fn of_a_long_line_the_beginning_is_kept_and_the_length() {
         for length in [1_022, 1_023, 1_024, 1_025, 2_048, 100_000] {
             let found = lines(format!("{}\nnext\n", "x".repeat(length)).as_bytes());
-            assert_eq!((found.len(), found[0].1, found[1].1), (2, length, 4));
-            assert_eq!(found[0].0.len(), length.min(Line::LONGEST));
+            assert_eq!((found.len(), found[1].1), (2, 4));
+            assert_eq!(found[0].0.len(), length.min(LONGEST_LINE));
+            assert!((length..=length + 1).contains(&found[0].1), "{}", found[0].1);
             assert_eq!(lines("x".repeat(length).as_bytes())[0].1, length);
         }
-        let cut = Line { text: vec![b'x'; 86], length: 2_000 };
-        assert_eq!(cut.question().unwrap_err(), Malformed::Length { found: 2_000 }.into());
-    }
-
-    #[test]
-    fn debug_output_shows_no_token_secret_or_code() {
-        let line = ["verify", "sixty-two-and-more", "--action", "recover", "--code", "01234"];
-        let shown = format!("{:?}", CommandLine::try_parse_from(line).unwrap().arguments);
-        assert!(shown.contains("Recover"), "{shown}");
-        assert!(!shown.contains("sixty") && !shown.contains("01234"), "{shown}");
+        let error = token_and_code(&[b'x'; 86], 2_000).unwrap_err();
+        assert_eq!(error, Malformed::Length { found: 2_000 }.into());
     }
 }

@@ -1,353 +1,343 @@
 //! The settings of `mailroom collect`.
 
-use std::ffi::OsString;
-use std::fmt;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use clap::ArgMatches;
+use clap::parser::ValueSource;
 use mailroom_verifier_core::Version;
+use tracing::level_filters::LevelFilter;
 
-use super::{
-    CollectFlags, DeliverySettings, Origin, Setting, SettingError, Shown, Span, Variables, token_format,
-    value,
+use super::setting::{
+    Setting, Shown, duration, log_level, name, one_of, prefetch, refused, retention_or_off, sender,
+    token_format, whole_number,
 };
-use crate::line::LineFormat;
-use crate::sink::SenderCommand;
-use crate::telemetry::{LogFormat, LogLevel};
+use super::{LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, SenderCommand, Wake};
+use crate::log::LogFormat;
+use crate::log::display::HumanDuration;
 
-/// Rows of a batch; the upper end keeps a line, which is held in memory whole, below 10 MB.
-const BATCH_LIMITS: RangeInclusive<usize> = 1..=10_000;
-const BATCH_TIMEOUTS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3_600);
-/// The lower end keeps an idle collector from asking the database without a pause.
-const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(86_400);
-const SENDER_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3_600);
-const LEASES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
-const PREFETCH_BATCHES: RangeInclusive<usize> = 1..=1_000;
-
-const CHANNEL_NAME: Setting = Setting { flag: "--channel-name", variable: "MAILROOM_CHANNEL_NAME" };
-const QUEUE_NAME: Setting = Setting { flag: "--queue-name", variable: "MAILROOM_QUEUE_NAME" };
-const QUEUE_KIND: Setting = Setting { flag: "--queue-kind", variable: "MAILROOM_QUEUE_KIND" };
-const HEALTHCHECK_INTERVAL: Setting =
-    Setting { flag: "--healthcheck-interval", variable: "MAILROOM_HEALTHCHECK_INTERVAL" };
-const BATCH_TIMEOUT: Setting = Setting { flag: "--batch-timeout", variable: "MAILROOM_BATCH_TIMEOUT" };
-const BATCH_LIMIT: Setting = Setting { flag: "--batch-limit", variable: "MAILROOM_BATCH_LIMIT" };
-const POLL_INTERVAL: Setting = Setting { flag: "--poll-interval", variable: "MAILROOM_POLL_INTERVAL" };
-const WAKE: Setting = Setting { flag: "--wake", variable: "MAILROOM_WAKE" };
-const MISSING_SCHEMA: Setting = Setting { flag: "--missing-schema", variable: "MAILROOM_MISSING_SCHEMA" };
-const RETENTION: Setting = Setting { flag: "--retention", variable: "MAILROOM_RETENTION" };
-const PREFETCH: Setting = Setting { flag: "--prefetch", variable: "MAILROOM_PREFETCH" };
-const LINE_FORMAT: Setting = Setting { flag: "--line-format", variable: "MAILROOM_LINE_FORMAT" };
-const SENDER: Setting = Setting { flag: "--sender", variable: "MAILROOM_SENDER" };
-const SENDER_TIMEOUT: Setting = Setting { flag: "--sender-timeout", variable: "MAILROOM_SENDER_TIMEOUT" };
-const LEASE: Setting = Setting { flag: "--lease", variable: "MAILROOM_LEASE" };
-const LOG_FORMAT: Setting = Setting { flag: "--log-format", variable: "MAILROOM_LOG_FORMAT" };
-const LOG_LEVEL: Setting = Setting { flag: "--log-level", variable: "MAILROOM_LOG_LEVEL" };
-
-/// Where the triggers of the queue `deliveries` announce tokens, and that of the base schema; and the only queue of either.
+/// Where the triggers of both schemas announce tokens, and the only queue of either.
 const DEFAULT_CHANNEL: &str = "token_insert";
 const DEFAULT_QUEUE: &str = "mailroom";
 
-/// The upper end is a hundred years.
-const RETENTIONS: RangeInclusive<Duration> =
-    Duration::from_secs(86_400)..=Duration::from_secs(36_500 * 86_400);
+const HOUR: u64 = 3_600_000;
+const DAY: u64 = 24 * HOUR;
 
-/// What `mailroom collect` runs with, apart from the database and the keys.
-#[derive(Clone, Debug)]
+/// What `mailroom collect` runs with, apart from the database and the keys. The names of flags and variables are those of the
+/// fields.
+#[derive(Clone, Debug, clap::Args)]
 pub struct CollectSettings {
-    /// The format of the tokens.
+    /// Format of the tokens: v1, v2 or v3
+    #[arg(long, value_name = "FORMAT", value_parser = Setting(token_format))]
+    #[arg(env = "MAILROOM_TOKEN_FORMAT", default_value = "v1")]
     pub token_format: Version,
-    /// The channel to listen on.
-    pub channel: String,
-    /// The label of `jobs.job_type` whose row keeps the cursor.
+
+    /// Channel on which the database announces tokens
+    #[arg(long, value_name = "NAME", value_parser = Setting(name))]
+    #[arg(env = "MAILROOM_CHANNEL_NAME", default_value = DEFAULT_CHANNEL)]
+    pub channel_name: String,
+
+    /// Row of the table `jobs` that keeps the cursor
+    #[arg(long, value_name = "NAME", value_parser = Setting(name))]
+    #[arg(env = "MAILROOM_QUEUE_NAME", default_value = DEFAULT_QUEUE)]
     pub queue_name: String,
-    /// Which queue to collect from.
+
+    /// Kind of the queue: deliveries or, on a schema before migration 15, cursor
+    #[arg(long, value_name = "KIND", value_parser = Setting(one_of::<QueueKind>))]
+    #[arg(env = "MAILROOM_QUEUE_KIND", default_value = "deliveries")]
     pub queue_kind: QueueKind,
-    /// What the queue `deliveries` does about tokens that do not go out at once.
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
     pub deliveries: DeliverySettings,
-    /// How long a claimed batch is this collector's without being renewed.
+
+    /// How long a batch stays claimed without a heartbeat of its collector, 1s to 24h, not below twice the sender's timeout
+    #[arg(long, value_name = "MS", value_parser = Setting(duration(1_000..=DAY)))]
+    #[arg(env = "MAILROOM_LEASE", default_value = "90s", allow_negative_numbers = true)]
     pub lease: Duration,
-    /// How often all tokens beyond the cursor are read again, and the longest time between two polls and between two
-    /// questions to the listening connection.
+
+    /// How often all tokens beyond the cursor are read again, 100ms to 24h, not below the batch timeout; also the longest time
+    /// between two polls, and between two checks of the listening connection
+    // The lower end keeps an idle collector from asking the database without a pause.
+    #[arg(long, value_name = "MS", value_parser = Setting(duration(100..=DAY)))]
+    #[arg(env = "MAILROOM_HEALTHCHECK_INTERVAL", default_value = "270000", allow_negative_numbers = true)]
     pub healthcheck_interval: Duration,
-    /// How long the first token of a batch waits for the others.
-    pub batch_timeout: Duration,
-    /// The most tokens of a batch.
+
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub timeouts: TimeoutSettings,
+
+    /// Most tokens of a batch, which is one line, 1 to 10000
+    // The upper end keeps a line, which is held in memory whole, below 10 MB.
+    #[arg(long, value_name = "N", value_parser = Setting(whole_number(1..=10_000)))]
+    #[arg(env = "MAILROOM_BATCH_LIMIT", default_value = "10", allow_negative_numbers = true)]
     pub batch_limit: usize,
-    /// How often to look without a notification; at most the health-check interval.
+
+    /// How often to poll without having been woken, 100ms to 24h
+    #[arg(long, value_name = "MS", value_parser = Setting(duration(100..=DAY)))]
+    #[arg(env = "MAILROOM_POLL_INTERVAL", default_value = "5s", allow_negative_numbers = true)]
     pub poll_interval: Duration,
-    /// What makes the collector look.
+
+    /// What wakes the collector: listen, notifications of the database and the poll; or poll, the poll alone
+    #[arg(long, value_name = "HOW", value_parser = Setting(one_of::<Wake>))]
+    #[arg(env = "MAILROOM_WAKE", default_value = "listen")]
     pub wake: Wake,
-    /// What to do at the start while the schema, or a right to it, is missing.
+
+    /// What to do at the start while the schema or a right to it is missing: wait or exit
+    #[arg(long, value_name = "WHAT", value_parser = Setting(one_of::<MissingSchema>))]
+    #[arg(env = "MAILROOM_MISSING_SCHEMA", default_value = "wait")]
     pub missing_schema: MissingSchema,
-    /// From which age on hand-overs are pruned from the log; `None` if they never are.
-    pub retention: Option<Duration>,
-    /// How many batches are on their way to the reader at once.
-    pub prefetch: Prefetch,
-    /// The form of the lines; a sender always gets [`LineFormat::Ndjson`].
+
+    /// Age from which delivery attempts are pruned from the log, at least 1d, or `off`
+    #[arg(long, value_name = "AGE", value_parser = Setting(retention_or_off))]
+    #[arg(env = "MAILROOM_RETENTION", default_value = "30d")]
+    pub retention: Retention,
+
+    /// Batches on their way to the reader at once, 1 to 1000, or `auto`, which follows how fast the reader takes them
+    #[arg(long, value_name = "BATCHES", value_parser = Setting(prefetch))]
+    #[arg(env = "MAILROOM_PREFETCH", default_value = "auto", allow_negative_numbers = true)]
+    pub prefetch: PrefetchLimit,
+
+    /// Form of the lines: csv, or ndjson, which a sender always gets
+    #[arg(long, value_name = "FORMAT", value_parser = Setting(one_of::<LineFormat>))]
+    #[arg(env = "MAILROOM_LINE_FORMAT", default_value = "csv")]
     pub line_format: LineFormat,
-    /// The program that gets the lines; standard output if there is none.
+
+    /// Program that sends the mails and answers for each; it is run with its arguments, without a shell, and gets the lines
+    /// instead of standard output
+    #[arg(long, value_name = "COMMAND", value_parser = Setting(sender))]
+    #[arg(env = "MAILROOM_SENDER")]
     pub sender: Option<SenderCommand>,
-    /// How long a sender may answer nothing.
-    pub sender_timeout: Duration,
-    /// The form of log lines.
+
+    /// Form of the log lines on standard error: text or json
+    #[arg(long, value_name = "FORMAT", value_parser = Setting(one_of::<LogFormat>))]
+    #[arg(env = "MAILROOM_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
-    /// The least important log lines to write.
-    pub log_level: LogLevel,
+
+    /// Least important log lines to write: error, warn, info or debug
+    #[arg(long, value_name = "LEVEL", value_parser = Setting(log_level))]
+    #[arg(env = "MAILROOM_LOG_LEVEL", default_value = "info")]
+    pub log_level: LevelFilter,
 }
 
-/// Which queue to collect from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueKind {
-    /// `jobs.last_seq`, on an untouched base schema.
-    Cursor,
-    /// Rows that are queued, leased and logged.
-    Deliveries,
+/// What the queue `deliveries` does about tokens that do not go out at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
+pub struct DeliverySettings {
+    /// How often a token may be refused, or the sender end or not answer over it, before it is given up, 1 to 1000; unless it
+    /// is set, only the latter counts, and a token that is refused is tried until it expires
+    #[arg(long, value_name = "N", value_parser = Setting(whole_number(1..=1_000)))]
+    #[arg(env = "MAILROOM_MAX_ATTEMPTS", default_value = "8", allow_negative_numbers = true)]
+    pub max_attempts: usize,
+
+    /// Whether refusals count towards `max_attempts`, too: if that is set.
+    #[arg(skip)]
+    pub bounds_refusals: bool,
+
+    /// How long a token waits that was refused for the first time, 100ms to 1h; doubled each time, up to a minute, or up to a
+    /// 24th of what is left of its life, at most an hour
+    // The lower end keeps a sender that refuses everything from being asked without a pause.
+    #[arg(long, value_name = "MS", value_parser = Setting(duration(100..=HOUR)))]
+    #[arg(env = "MAILROOM_BACKOFF", default_value = "1s", allow_negative_numbers = true)]
+    pub backoff: Duration,
+
+    /// Tokens that live no longer than this are not sent any more, 0 to 24h; whole seconds, rounded up
+    #[arg(long, value_name = "MS", value_parser = Setting(duration(0..=DAY)))]
+    #[arg(env = "MAILROOM_MIN_LIFETIME", default_value = "30s", allow_negative_numbers = true)]
+    pub min_lifetime: Duration,
 }
 
-/// What to do at the start while the schema, or a right to it, is missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MissingSchema {
-    /// Wait for it, as for a database that is away.
-    Wait,
-    /// End with the reason.
-    Exit,
-}
+/// The timeouts that also decide which ages `mailroom status` reports as an alarm.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct TimeoutSettings {
+    /// How long a token waits for its batch to fill, 0 to 1h
+    #[arg(long, value_name = "MS", value_parser = Setting(duration(0..=HOUR)))]
+    #[arg(env = "MAILROOM_BATCH_TIMEOUT", default_value = "5000", allow_negative_numbers = true)]
+    pub batch_timeout: Duration,
 
-/// What makes the collector look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wake {
-    /// Notifications; the poll covers those that are lost.
-    Hint,
-    /// The poll alone. Saves a connection, and the database never announces anything to this collector.
-    Poll,
-}
-
-impl QueueKind {
-    /// As the setting spells it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cursor => "cursor",
-            Self::Deliveries => "deliveries",
-        }
-    }
-}
-
-impl MissingSchema {
-    /// As the setting spells it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Wait => "wait",
-            Self::Exit => "exit",
-        }
-    }
-}
-
-impl Wake {
-    /// As the setting spells it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hint => "hint",
-            Self::Poll => "poll",
-        }
-    }
-}
-
-/// How many batches may be on their way to the reader at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prefetch {
-    /// As many as the reader takes within about a second.
-    Auto,
-    /// This many, however slow the reader is.
-    Batches(usize),
-}
-
-/// As the setting spells it.
-impl fmt::Display for Prefetch {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => formatter.write_str("auto"),
-            Self::Batches(count) => count.fmt(formatter),
-        }
-    }
+    /// How long a sender may answer nothing before it is ended and started again, 100ms to 1h
+    #[arg(long, value_name = "MS", value_parser = Setting(duration(100..=HOUR)))]
+    #[arg(env = "MAILROOM_SENDER_TIMEOUT", default_value = "30s", allow_negative_numbers = true)]
+    pub sender_timeout: Duration,
 }
 
 impl CollectSettings {
-    /// Reads flags and variables.
+    /// Checks the settings against each other and completes what follows from where they were given.
     ///
     /// # Errors
-    /// The first value that is not allowed, and a health-check interval below the batch timeout.
-    pub fn read(flags: &CollectFlags, variables: Variables<'_>) -> Result<Self, SettingError> {
-        let f = flags;
-        let (_, log_format) = LOG_FORMAT.value(f.log_format.as_ref(), variables, "text", |text| {
-            value::one_of(text, &[("text", LogFormat::Text), ("json", LogFormat::Json)])
-        })?;
-        let (_, log_level) = LOG_LEVEL.value(f.log_level.as_ref(), variables, "info", |text| {
-            use LogLevel::{Debug, Error, Info, Warn};
-            value::one_of(text, &[("error", Error), ("warn", Warn), ("info", Info), ("debug", Debug)])
-        })?;
-        let (channel_origin, channel) =
-            CHANNEL_NAME.value(f.channel_name.as_ref(), variables, DEFAULT_CHANNEL, value::name)?;
-        let (name_origin, queue_name) =
-            QUEUE_NAME.value(f.queue_name.as_ref(), variables, DEFAULT_QUEUE, value::name)?;
-        let (_, batch_limit) = BATCH_LIMIT.value(f.batch_limit.as_ref(), variables, "10", |text| {
-            value::whole_number(text, &BATCH_LIMITS)
-        })?;
-        let batch_timeout = batch_timeout(f.batch_timeout.as_ref(), variables)?;
-        let (interval_origin, healthcheck_interval) =
-            HEALTHCHECK_INTERVAL.value(f.healthcheck_interval.as_ref(), variables, "270000", |text| {
-                value::duration(text, &INTERVALS)
-            })?;
-        let (_, poll_interval) = POLL_INTERVAL
-            .value(f.poll_interval.as_ref(), variables, "5s", |text| value::duration(text, &INTERVALS))?;
-        let (_, wake) = WAKE.value(f.wake.as_ref(), variables, "hint", |text| {
-            value::one_of(text, &[("hint", Wake::Hint), ("poll", Wake::Poll)])
-        })?;
-        let (_, missing_schema) =
-            MISSING_SCHEMA.value(f.missing_schema.as_ref(), variables, "wait", |text| {
-                value::one_of(text, &[("wait", MissingSchema::Wait), ("exit", MissingSchema::Exit)])
-            })?;
-        let (_, retention) = RETENTION.value(f.retention.as_ref(), variables, "30d", retention_or_off)?;
-        let (_, prefetch) = PREFETCH.value(f.prefetch.as_ref(), variables, "auto", prefetch)?;
-
-        let sender = sender(f.sender.as_ref(), variables)?;
-        let (_, line_format) = LINE_FORMAT.value(f.line_format.as_ref(), variables, "csv", |text| {
-            value::one_of(text, &[("csv", LineFormat::Csv), ("ndjson", LineFormat::Ndjson)])
-        })?;
-        let sender_timeout = sender_timeout(f.sender_timeout.as_ref(), variables)?;
-        let (lease_origin, lease) =
-            LEASE.value(f.lease.as_ref(), variables, "90s", |text| value::duration(text, &LEASES))?;
-        let (kind_origin, queue_kind) = queue_kind(f.queue_kind.as_ref(), variables)?;
-
-        if lease < 2 * sender_timeout {
-            return Err(SettingError::LeaseTooShort {
-                lease_origin,
-                lease: Span(lease),
-                timeout: Span(sender_timeout),
-                timeout_name: SENDER_TIMEOUT.variable,
-            });
+    /// Settings that contradict each other.
+    pub fn check(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let given = |name: &str| match matches.value_source(name) {
+            Some(ValueSource::CommandLine) => format!("--{}", name.replace('_', "-")),
+            Some(ValueSource::EnvVariable) => format!("MAILROOM_{}", name.to_ascii_uppercase()),
+            _ => format!("the default of MAILROOM_{}", name.to_ascii_uppercase()),
+        };
+        let refuse = |name, fault: String| Err(refused(format!("{} {fault}", given(name))));
+        let TimeoutSettings { batch_timeout, sender_timeout } = self.timeouts;
+        if self.lease < 2 * sender_timeout {
+            let [lease, timeout] = [self.lease, sender_timeout].map(HumanDuration);
+            let fault = format!("is {lease}, which is below twice the sender's timeout of {timeout}");
+            return refuse("lease", fault + "; raise it, or lower MAILROOM_SENDER_TIMEOUT");
         }
-        // An environment that was made for a cursor would leave the collector deaf, or in doubt about what it collects.
-        if queue_kind == QueueKind::Deliveries && wake == Wake::Hint && channel != DEFAULT_CHANNEL {
-            return Err(SettingError::ChannelOfDeliveries {
-                origin: channel_origin,
-                value: Shown::new(&channel),
-                announced: DEFAULT_CHANNEL,
-            });
+        if self.healthcheck_interval < batch_timeout {
+            let [interval, timeout] = [self.healthcheck_interval, batch_timeout].map(HumanDuration);
+            let fault = format!("is {interval}, which is below the batch timeout of {timeout}");
+            return refuse("healthcheck_interval", fault + "; raise it, or lower MAILROOM_BATCH_TIMEOUT");
         }
-        if queue_kind == QueueKind::Deliveries && queue_name != DEFAULT_QUEUE {
-            return Err(SettingError::NameOfDeliveries {
-                origin: name_origin,
-                value: Shown::new(&queue_name),
-            });
+        if self.queue_kind == QueueKind::Deliveries {
+            // What names a cursor or its channel would leave this queue without wake-ups, or its operator in doubt.
+            let advice =
+                "; unset it or, on a schema from before migration 15, set MAILROOM_QUEUE_KIND to `cursor`";
+            if self.wake == Wake::Listen && self.channel_name != DEFAULT_CHANNEL {
+                let announced = format!("but the queue `deliveries` is announced on `{DEFAULT_CHANNEL}`");
+                return refuse(
+                    "channel_name",
+                    format!("is {}, {announced}{advice}", Shown(&self.channel_name)),
+                );
+            }
+            if self.queue_name != DEFAULT_QUEUE {
+                let named = "but names a row of the table jobs, which the queue `deliveries` does not read";
+                return refuse("queue_name", format!("is {}, {named}{advice}", Shown(&self.queue_name)));
+            }
+        } else if self.sender.is_some() {
+            let fault = "is `cursor`, but with a sender it must be `deliveries`: the cursor is one number and cannot record \
+                         which tokens are to be tried again";
+            return refuse("queue_kind", fault.to_owned());
         }
-        if sender.is_some() && queue_kind == QueueKind::Cursor {
-            return Err(SettingError::SenderOfCursor { kind_origin });
+        self.deliveries.bounds_refusals =
+            matches.value_source("max_attempts") != Some(ValueSource::DefaultValue);
+        self.poll_interval = self.poll_interval.min(self.healthcheck_interval);
+        if self.sender.is_some() {
+            self.line_format = LineFormat::Ndjson;
         }
-        if healthcheck_interval < batch_timeout {
-            return Err(SettingError::HealthcheckBelowTimeout {
-                interval_origin,
-                interval: Span(healthcheck_interval),
-                timeout: Span(batch_timeout),
-                timeout_name: BATCH_TIMEOUT.variable,
-            });
-        }
-        Ok(Self {
-            token_format: token_format(f.token_format.as_ref(), variables)?,
-            channel,
-            queue_name,
-            queue_kind,
-            deliveries: DeliverySettings::read(&f.deliveries, variables)?,
-            healthcheck_interval,
-            batch_timeout,
-            batch_limit,
-            poll_interval: poll_interval.min(healthcheck_interval),
-            wake,
-            missing_schema,
-            retention,
-            prefetch,
-            line_format: if sender.is_some() { LineFormat::Ndjson } else { line_format },
-            sender,
-            sender_timeout,
-            lease,
-            log_format,
-            log_level,
-        })
+        Ok(())
     }
-}
 
-/// What decides which ages are an alarm.
-#[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
-    /// How long the first token of a batch waits for the others.
-    pub batch: Duration,
-    /// How long a sender may answer nothing.
-    pub sender: Duration,
-}
-
-impl Timeouts {
-    /// Reads the variables.
-    ///
-    /// # Errors
-    /// The first value that is not allowed.
-    pub fn read(variables: Variables<'_>) -> Result<Self, SettingError> {
-        Ok(Self { batch: batch_timeout(None, variables)?, sender: sender_timeout(None, variables)? })
+    /// The settings that flags alone give.
+    #[cfg(test)]
+    pub(crate) fn of_flags<'a>(flags: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        use clap::{Args, FromArgMatches};
+        let command = Self::augment_args(clap::Command::new("collect").no_binary_name(true));
+        let command = command.mut_args(|arg| arg.env(None::<&str>));
+        let read = command.try_get_matches_from(flags).and_then(|matches| {
+            let mut settings = Self::from_arg_matches(&matches)?;
+            settings.check(&matches).map(|()| settings)
+        });
+        read.map_err(|error| crate::cli::sentence(&error))
     }
-}
-
-fn batch_timeout(flag: Option<&OsString>, variables: Variables<'_>) -> Result<Duration, SettingError> {
-    let parse = |text: &str| value::duration(text, &BATCH_TIMEOUTS);
-    Ok(BATCH_TIMEOUT.value(flag, variables, "5000", parse)?.1)
-}
-
-fn sender_timeout(flag: Option<&OsString>, variables: Variables<'_>) -> Result<Duration, SettingError> {
-    let parse = |text: &str| value::duration(text, &SENDER_TIMEOUTS);
-    Ok(SENDER_TIMEOUT.value(flag, variables, "30s", parse)?.1)
-}
-
-/// The command is not shown when it cannot be used: its arguments may be secret.
-fn sender(flag: Option<&OsString>, variables: Variables<'_>) -> Result<Option<SenderCommand>, SettingError> {
-    let (origin, text) = SENDER.text(flag, variables, "")?;
-    if matches!(origin, Origin::Default(_)) {
-        return Ok(None);
-    }
-    SenderCommand::parse(&text).map(Some).map_err(|_| SettingError::NoCommand { origin })
-}
-
-/// An age from which what is done may be forgotten.
-///
-/// # Errors
-/// Anything but a whole number of hours or days, from one day on.
-pub fn retention(text: &str) -> Result<Duration, value::NotAllowed> {
-    value::age(text, &RETENTIONS)
-}
-
-fn retention_or_off(text: &str) -> Result<Option<Duration>, value::NotAllowed> {
-    if text == "off" {
-        return Ok(None);
-    }
-    retention(text).map(Some).map_err(|value::NotAllowed(ages)| value::NotAllowed(format!("`off` or {ages}")))
-}
-
-fn queue_kind(
-    flag: Option<&OsString>,
-    variables: Variables<'_>,
-) -> Result<(Origin, QueueKind), SettingError> {
-    let kinds = [("cursor", QueueKind::Cursor), ("deliveries", QueueKind::Deliveries)];
-    QUEUE_KIND.value(flag, variables, "deliveries", |text| {
-        value::one_of(text, &kinds).map_err(|_| {
-            value::NotAllowed("`deliveries` or, on a schema before migration 15, `cursor`".to_owned())
-        })
-    })
-}
-
-fn prefetch(text: &str) -> Result<Prefetch, value::NotAllowed> {
-    if text == "auto" {
-        return Ok(Prefetch::Auto);
-    }
-    value::whole_number(text, &PREFETCH_BATCHES)
-        .map(Prefetch::Batches)
-        .map_err(|value::NotAllowed(numbers)| value::NotAllowed(format!("`auto` or {numbers}")))
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_documents() {
+        let document = include_str!("../../../docs/OPERATIONS.md");
+        let command = <CollectSettings as clap::Args>::augment_args(clap::Command::new("collect"));
+        for arg in command.get_arguments() {
+            let variable = arg.get_env().unwrap().to_str().unwrap();
+            let row = document.lines().find(|line| line.starts_with(&format!("| `{variable}` |")));
+            let documented = row.and_then(|row| row.split('|').nth(2)).expect(variable).trim();
+            match arg.get_default_values() {
+                [default] => assert_eq!(documented.split('`').nth(1), default.to_str(), "{variable}"),
+                _ => assert!(["", "(none)"].contains(&documented), "{variable}: {documented}"),
+            }
+        }
+        assert!(!CollectSettings::of_flags([]).unwrap().deliveries.bounds_refusals);
+    }
+
+    #[test]
+    fn values_have_units_and_follow_from_others() {
+        let settings = |flags: &str| CollectSettings::of_flags(flags.split_whitespace()).unwrap();
+        for (text, milliseconds) in
+            [("0", 0), ("0500", 500), ("250ms", 250), ("5s", 5_000), ("2m", 120_000), ("1h", 3_600_000)]
+        {
+            let timeouts = settings(&format!("--healthcheck-interval 24h --batch-timeout {text}")).timeouts;
+            assert_eq!(timeouts.batch_timeout, Duration::from_millis(milliseconds), "{text}");
+        }
+        for (text, shown) in [("1d", "24h"), ("0072h", "3d"), ("36500d", "36500d"), ("off", "off")] {
+            assert_eq!(settings(&format!("--retention {text}")).retention.to_string(), shown);
+        }
+        let polls = settings("--healthcheck-interval 6s --poll-interval 1h").poll_interval;
+        assert_eq!(polls, Duration::from_secs(6));
+        assert!(settings("--max-attempts 8").deliveries.bounds_refusals);
+        assert_eq!(settings("--sender send").line_format, LineFormat::Ndjson);
+    }
+
+    #[test]
+    fn every_invalid_value_is_one_sentence_that_names_its_flag() {
+        const TIME: &str = "a whole number of milliseconds, or one with the unit ms, s, m or h, from";
+        const AGES: &str = "`off` or a whole number with the unit h or d, from 24h to 36500d";
+        let (long, wide) = ("x".repeat(64), "ü".repeat(32));
+        for (flag, texts, allowed) in [
+            (
+                "batch-limit",
+                &["", "0", "10001", "-1", "+1", " 1", "1.0", "1e3", "ten", "１"][..],
+                "a whole number from 1 to 10000",
+            ),
+            ("max-attempts", &["0", "99999999999999999999"], "a whole number from 1 to 1000"),
+            ("prefetch", &["0", "1001", "many"], "`auto` or a whole number from 1 to 1000"),
+            (
+                "batch-timeout",
+                &["", "s", "5 s", "-5s", "0.5s", "5S", "1d", "61m"],
+                &format!("{TIME} 0 to 1h"),
+            ),
+            ("poll-interval", &["0", "99ms", "9999999999999999h"], &format!("{TIME} 100ms to 24h")),
+            ("lease", &["0"], &format!("{TIME} 1s to 24h")),
+            ("sender-timeout", &["soon"], &format!("{TIME} 100ms to 1h")),
+            ("backoff", &["0"], &format!("{TIME} 100ms to 1h")),
+            ("min-lifetime", &["-1"], &format!("{TIME} 0 to 24h")),
+            (
+                "retention",
+                &["", "d", "30", "-1d", "+1d", "1.5d", "1 d", "1D", "23h", "36501d", "2w", "１d"],
+                AGES,
+            ),
+            ("channel-name", &["", &long, &wide, "a\0b"], "a name of 1 to 63 bytes without a NUL character"),
+            ("wake", &["hint", "Listen"], "`listen` or `poll`"),
+            ("missing-schema", &["no"], "`wait` or `exit`"),
+            ("line-format", &["json"], "`csv` or `ndjson`"),
+            ("token-format", &["2"], "`v1` or `v2` or `v3`"),
+            ("queue-kind", &["Cursor"], "`deliveries` or `cursor`"),
+            ("log-format", &["no"], "`text` or `json`"),
+            ("log-level", &["trace"], "`error` or `warn` or `info` or `debug`"),
+        ] {
+            for text in texts {
+                let error = CollectSettings::of_flags([&*format!("--{flag}={text}")]).unwrap_err();
+                assert_eq!(error, format!("--{flag} is {}, but must be {allowed}", Shown(text)));
+            }
+        }
+    }
+
+    #[test]
+    fn settings_that_contradict_each_other_are_refused() {
+        let read = |flags: &str| CollectSettings::of_flags(flags.split_whitespace());
+        let cursor =
+            "; unset it or, on a schema from before migration 15, set MAILROOM_QUEUE_KIND to `cursor`";
+        for (flags, fault, advice) in [
+            (
+                "--healthcheck-interval 4999",
+                "--healthcheck-interval is 4999ms, which is below the batch timeout of 5s",
+                "; raise it, or lower MAILROOM_BATCH_TIMEOUT",
+            ),
+            (
+                "--sender-timeout 46s",
+                "the default of MAILROOM_LEASE is 90s, which is below twice the sender's timeout of 46s",
+                "; raise it, or lower MAILROOM_SENDER_TIMEOUT",
+            ),
+            (
+                "--channel-name letters",
+                "--channel-name is `letters`, but the queue `deliveries` is announced on `token_insert`",
+                cursor,
+            ),
+            (
+                "--queue-name letters",
+                "--queue-name is `letters`, but names a row of the table jobs, which the queue `deliveries` does not read",
+                cursor,
+            ),
+        ] {
+            assert_eq!(read(flags).unwrap_err(), format!("{fault}{advice}"));
+        }
+        read("--channel-name letters --queue-name letters --queue-kind cursor").unwrap();
+        read("--channel-name letters --wake poll").unwrap();
+        read("--channel-name token_insert --queue-name mailroom").unwrap();
+    }
+}

@@ -1,4 +1,6 @@
-//! The keys that sign and verify: their kinds, and which of them signs which format.
+//! The keys that sign and verify: their kinds, where they come from, and which of them signs which format.
+//!
+//! None is ever shown: errors name the variable, or the file and the line.
 
 mod source;
 
@@ -6,12 +8,17 @@ use mailroom_verifier_core::{
     InvalidKey, KeyRing, PrivateKey, PublicKey, SharedKey, Signer, VerifyingKey, Version,
 };
 
-pub use source::{KeyError, KeySource, Use};
+pub use source::{KeySource, KeyUse, Variables};
+
+/// Why there are no keys, in a sentence that shows none.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KeyError(String);
 
 /// A key of any kind (FORMAT.md, "Keys").
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a process has a handful of keys")]
-pub enum Key {
+enum Key {
     /// Signs and verifies v1 and v2.
     Shared(SharedKey),
     /// Signs v3.
@@ -21,11 +28,8 @@ pub enum Key {
 }
 
 impl Key {
-    /// Reads any text form of a key; what it begins with tells its kind.
-    ///
-    /// # Errors
-    /// A text that is no key. What was given is not shown.
-    pub fn parse(text: &[u8]) -> Result<Self, InvalidKey> {
+    /// Reads any text form of a key; its prefix decides the kind.
+    fn parse(text: &[u8]) -> Result<Self, InvalidKey> {
         if text.starts_with(b"mrsk_") {
             PrivateKey::parse(text).map(Self::Private)
         } else if text.starts_with(b"mrpk_") {
@@ -35,20 +39,6 @@ impl Key {
         }
     }
 
-    const fn kind(&self) -> &'static str {
-        match self {
-            Self::Shared(_) => "a shared key",
-            Self::Private(_) => "a private key",
-            Self::Public(_) => "a public key",
-        }
-    }
-
-    /// Whether whoever has it can sign.
-    const fn is_secret(&self) -> bool {
-        !matches!(self, Self::Public(_))
-    }
-
-    /// What verifies the tokens of this key.
     fn verifying(&self) -> VerifyingKey {
         match self {
             Self::Shared(key) => key.clone().into(),
@@ -61,8 +51,8 @@ impl Key {
 /// The keys of a process: the first one signs, all of them verify.
 #[derive(Clone, Debug)]
 pub struct Keys {
-    first: Key,
-    others: Vec<Key>,
+    /// At least one.
+    keys: Vec<Key>,
     /// Where the first key is written, for those who have to change it.
     origin: String,
 }
@@ -70,7 +60,7 @@ pub struct Keys {
 impl Keys {
     /// How many there are.
     pub fn count(&self) -> usize {
-        1 + self.others.len()
+        self.keys.len()
     }
 
     /// The first key, as the signer of a format.
@@ -78,38 +68,34 @@ impl Keys {
     /// # Errors
     /// It is of a kind that does not sign this format.
     pub fn signer(&self, format: Version) -> Result<Signer, KeyError> {
-        match (format, &self.first) {
-            (Version::V1, Key::Shared(key)) => Ok(Signer::V1(key.clone())),
-            (Version::V2, Key::Shared(key)) => Ok(Signer::V2(key.clone())),
-            (Version::V3, Key::Private(key)) => Ok(Signer::V3(key.clone())),
-            (_, key) => {
-                Err(KeyError::Kind { origin: self.origin.clone(), kind: key.kind(), format: Wanted(format) })
-            }
-        }
-    }
-
-    /// The keys of which one must have signed what is to be verified.
-    pub fn ring(&self) -> KeyRing<Vec<VerifyingKey>> {
-        ring_of([&self.first].into_iter().chain(&self.others))
-    }
-}
-
-fn ring_of<'k>(keys: impl Iterator<Item = &'k Key>) -> KeyRing<Vec<VerifyingKey>> {
-    KeyRing::new(keys.map(Key::verifying).collect()).expect("every process with keys has a first one")
-}
-
-/// What a format is signed with, in words.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted(Version);
-
-impl std::fmt::Display for Wanted {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let key = match self.0 {
+        let kind = match (format, &self.keys[0]) {
+            (Version::V1, Key::Shared(key)) => return Ok(Signer::V1(key.clone())),
+            (Version::V2, Key::Shared(key)) => return Ok(Signer::V2(key.clone())),
+            (Version::V3, Key::Private(key)) => return Ok(Signer::V3(key.clone())),
+            (_, Key::Shared(_)) => "shared",
+            (_, Key::Private(_)) => "private",
+            (_, Key::Public(_)) => "public",
+        };
+        let needed = match format {
             Version::V3 => "a private key, `mrsk_…`",
             _ => "a shared key of 64 hexadecimal characters",
         };
-        write!(formatter, "{} is signed with {key}", self.0)
+        Err(KeyError(format!("{} is a {kind} key, but {format} is signed with {needed}", self.origin)))
     }
+
+    /// The keys of which one must have signed what is to be verified.
+    #[allow(clippy::missing_panics_doc, reason = "there is at least one key")]
+    pub fn ring(&self) -> KeyRing<Vec<VerifyingKey>> {
+        let keys = self.keys.iter().map(Key::verifying).collect();
+        KeyRing::new(keys).expect("there is at least one key")
+    }
+}
+
+/// Whether a text that should be something else may be a secret key, or most of one.
+pub(crate) fn looks_like_a_key(text: &str) -> bool {
+    let is_hexadecimal = text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    // Digits alone are a number that is too large.
+    text.contains("mrsk_") || is_hexadecimal && text.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
 #[cfg(test)]
@@ -121,31 +107,26 @@ mod tests {
     const PUBLIC: &str = "mrpk_A6EHv_POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg";
 
     fn keys(texts: &[&str]) -> Keys {
-        let mut keys = texts.iter().map(|text| Key::parse(text.as_bytes()).unwrap());
-        Keys { first: keys.next().unwrap(), others: keys.collect(), origin: "HERE".to_owned() }
+        let keys = texts.iter().map(|text| Key::parse(text.as_bytes()).unwrap()).collect();
+        Keys { keys, origin: "HERE".to_owned() }
     }
 
     #[test]
     fn the_kind_of_the_first_key_decides_which_formats_are_signed() {
         use Version::{V1, V2, V3};
-        let signed = |first: &str| [V1, V2, V3].map(|format| keys(&[first, SHARED]).signer(format).is_ok());
-        assert_eq!(signed(SHARED), [true, true, false]);
-        assert_eq!(signed(PRIVATE), [false, false, true]);
-        assert_eq!(signed(PUBLIC), [false, false, false]);
-    }
-
-    #[test]
-    fn a_first_key_of_another_kind_is_named_and_not_shown() {
-        for (first, format, sentence) in [
-            (SHARED, Version::V3, "HERE is a shared key, but v3 is signed with a private key, `mrsk_…`"),
-            (PUBLIC, Version::V3, "HERE is a public key, but v3 is signed with a private key, `mrsk_…`"),
-            (
-                PRIVATE,
-                Version::V2,
-                "HERE is a private key, but v2 is signed with a shared key of 64 hexadecimal characters",
-            ),
+        const PRIVATE_KEY: &str = "a private key, `mrsk_…`";
+        const SHARED_KEY: &str = "a shared key of 64 hexadecimal characters";
+        for (first, kind, signed) in [
+            (SHARED, "shared", [true, true, false]),
+            (PRIVATE, "private", [false, false, true]),
+            (PUBLIC, "public", [false, false, false]),
         ] {
-            assert_eq!(keys(&[first]).signer(format).unwrap_err().to_string(), sentence);
+            for (format, is_signed) in [V1, V2, V3].into_iter().zip(signed) {
+                let needed = if format == V3 { PRIVATE_KEY } else { SHARED_KEY };
+                let sentence = format!("HERE is a {kind} key, but {format} is signed with {needed}");
+                let outcome = keys(&[first, SHARED]).signer(format).map(|signer| signer.version());
+                assert_eq!(outcome, if is_signed { Ok(format) } else { Err(KeyError(sentence)) });
+            }
         }
     }
 
@@ -153,5 +134,15 @@ mod tests {
     fn a_private_key_verifies_by_its_public_one() {
         let shown = |text| format!("{:?}", keys(&[text]).ring().keys());
         assert_eq!(shown(PRIVATE), shown(PUBLIC));
+    }
+
+    #[test]
+    fn what_may_be_a_secret_key_is_recognised() {
+        for key in [SHARED, &SHARED[..33], &SHARED.to_uppercase(), PRIVATE, " mrsk_AAEC"] {
+            assert!(looks_like_a_key(key), "{key}");
+        }
+        for text in ["deadbeef", "mailroom_of_the_department_of_letters", &"1".repeat(64), PUBLIC] {
+            assert!(!looks_like_a_key(text), "{text}");
+        }
     }
 }

@@ -1,25 +1,21 @@
-//! `action,email,username,token,code`, repeated for every token of the batch: the form that readers of the existing
+//! `action,email,username,token,code`, repeated for every token of the batch: the format that readers of the existing
 //! collector expect, without quoting and without a header.
 //!
-//! Nothing in a line is quoted, so a field that contains a comma or ends a line would be read as further fields or
-//! further lines: whoever chose it could have mails sent to recipients of their choice. Such rows are passed, not
-//! altered: an address that was changed is another address.
+//! A field that contains a comma or ends a line would be read as further fields or lines: the user who chose it could have
+//! mails sent to any recipient. Such rows are rejected, not altered: a changed address is another address.
 
 use mailroom_verifier_core::{Action, SignedToken};
 
+use crate::line::sign::InvalidRow;
 use crate::queue::Token;
-use crate::signer::Unfit;
 
-/// Appends one token, with a comma before it if it is not the first.
-///
-/// # Errors
-/// [`Unfit::Field`]; nothing was appended then.
-pub(super) fn append(line: &mut Vec<u8>, token: &Token, signed: &SignedToken) -> Result<(), Unfit> {
+/// Appends one token, with a comma before it if it is not the first. Nothing is appended in case of an error.
+pub(super) fn append(line: &mut Vec<u8>, token: &Token, signed: &SignedToken) -> Result<(), InvalidRow> {
     let code = token.code.as_deref().unwrap_or_default();
     check("email", &token.email)?;
     check("login", &token.login)?;
-    // The code of a recovery is digits by now. That of an activation is printed for the reader alone, signed by
-    // nobody, and in an old schema may be `#####` or missing.
+    // The signer has checked that of a recovery. That of an activation is not signed, and `#####` or missing in an old
+    // schema.
     if token.action == Action::Activate {
         check("code", code)?;
     }
@@ -34,60 +30,46 @@ pub(super) fn append(line: &mut Vec<u8>, token: &Token, signed: &SignedToken) ->
     Ok(())
 }
 
-/// Refuses what a reader could take for the end of a field or of a line, or could not decode.
+/// Rejects what a reader could take for the end of a field or of a line, or could not decode.
 ///
-/// Besides comma, quote, carriage return and line feed these are all other control characters and the separators
-/// U+2028 and U+2029: much used line splitters, Python's `splitlines` among them, end a line at several of them, and
-/// no mail address has one. A field that is not UTF-8 makes many readers reject the whole line.
-fn check(name: &'static str, field: &[u8]) -> Result<(), Unfit> {
-    let unfit = |contains| Err(Unfit::Field { name, contains });
-    let Ok(text) = str::from_utf8(field) else { return unfit("bytes that are not UTF-8") };
-    for character in text.chars() {
-        match character {
-            ',' => return unfit("a comma"),
-            '"' => return unfit("a quote"),
-            '\r' => return unfit("a carriage return"),
-            '\n' => return unfit("a line feed"),
-            '\u{2028}' | '\u{2029}' => return unfit("a line separator"),
-            _ if character.is_control() => return unfit("a control character"),
-            _ => {}
-        }
-    }
-    Ok(())
+/// That includes all control characters and U+2028 and U+2029, at several of which Python's `splitlines` and other line
+/// splitters end a line. A field that is not UTF-8 makes many readers reject the whole line.
+fn check(name: &'static str, field: &[u8]) -> Result<(), InvalidRow> {
+    let contains = match str::from_utf8(field) {
+        Err(_) => Some("bytes that are not UTF-8"),
+        Ok(text) => text.chars().find_map(|character| match character {
+            ',' => Some("a comma"),
+            '"' => Some("a quote"),
+            '\r' => Some("a carriage return"),
+            '\n' => Some("a line feed"),
+            '\u{2028}' | '\u{2029}' => Some("a line separator"),
+            _ if character.is_control() => Some("a control character"),
+            _ => None,
+        }),
+    };
+    contains.map_or(Ok(()), |contains| Err(InvalidRow::Field { name, contains }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mailroom_verifier_core::{Secret, SharedKey, v1};
+    use crate::line::{sample, sample_signature};
     use proptest::prelude::*;
 
     fn token(email: &[u8], login: &[u8], code: Option<&[u8]>) -> Token {
-        Token {
-            id: 1,
-            attempt: 1,
-            action: Action::Activate,
-            email: email.to_vec(),
-            login: login.to_vec(),
-            secret: vec![0; 32],
-            code: code.map(<[u8]>::to_vec),
-            expires_at: 0,
-        }
+        let code = code.map(<[u8]>::to_vec);
+        Token { email: email.to_vec(), login: login.to_vec(), code, ..sample(1) }
     }
 
-    fn signed() -> SignedToken {
-        v1::sign_activation(&SharedKey::from(&[0; 32]), &Secret::from([0; 32]))
-    }
-
-    fn appended(email: &[u8], login: &[u8], code: Option<&[u8]>) -> Result<String, Unfit> {
+    fn appended(email: &[u8], login: &[u8], code: Option<&[u8]>) -> Result<String, InvalidRow> {
         let mut line = Vec::new();
-        append(&mut line, &token(email, login, code), &signed())?;
+        append(&mut line, &token(email, login, code), &sample_signature())?;
         Ok(String::from_utf8(line).unwrap())
     }
 
     #[test]
     fn ordinary_fields_are_printed_as_they_are() {
-        let signature = signed();
+        let signature = sample_signature();
         for code in ["24735", "#####", "1234", ""] {
             let line = appended("jörg+x@bücher.test".as_bytes(), b"o'neill; -- ", Some(code.as_bytes()));
             assert_eq!(line.unwrap(), format!("1,jörg+x@bücher.test,o'neill; -- ,{signature},{code}"));
@@ -96,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_could_forge_a_recipient_is_refused() {
+    fn a_field_that_could_forge_a_recipient_is_rejected() {
         for (bytes, contains) in [
             (&b"a,b"[..], "a comma"),
             (b"a\"b", "a quote"),
@@ -110,10 +92,10 @@ mod tests {
             ("a\u{2028}b".as_bytes(), "a line separator"),
             (b"a\xffb", "bytes that are not UTF-8"),
         ] {
-            let refused = |name| Err(Unfit::Field { name, contains });
-            assert_eq!(appended(bytes, b"x", None), refused("email"));
-            assert_eq!(appended(b"x", bytes, None), refused("login"));
-            assert_eq!(appended(b"x", b"y", Some(bytes)), refused("code"));
+            let rejected = |name| Err(InvalidRow::Field { name, contains });
+            assert_eq!(appended(bytes, b"x", None), rejected("email"));
+            assert_eq!(appended(b"x", bytes, None), rejected("login"));
+            assert_eq!(appended(b"x", b"y", Some(bytes)), rejected("code"));
         }
     }
 
@@ -126,8 +108,8 @@ mod tests {
             let mut expected: Vec<Vec<u8>> = Vec::new();
             for (email, login, code) in &rows {
                 let token = token(email.as_bytes(), login.as_bytes(), Some(code.as_bytes()));
-                if append(&mut line, &token, &signed()).is_ok() {
-                    let link = signed().to_string().into_bytes();
+                if append(&mut line, &token, &sample_signature()).is_ok() {
+                    let link = sample_signature().to_string().into_bytes();
                     expected.extend([b"1".to_vec(), token.email, token.login, link, code.clone().into_bytes()]);
                 }
             }

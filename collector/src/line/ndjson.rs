@@ -1,6 +1,6 @@
 //! One JSON object a batch: `{"v":1,"batch":"…","items":[{"id":…,"attempt":1,…}]}`.
 //!
-//! A line is pure ASCII: whatever is not, and every control character, is escaped. So no text of a row can end a line,
+//! A line is ASCII: all other characters, and control characters, are escaped. So no text of a row can end a line,
 //! whichever characters a reader takes for line ends, and no reader depends on its locale.
 
 use std::io;
@@ -10,9 +10,8 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
-use super::BatchName;
-use crate::queue::Token;
-use crate::signer::Unfit;
+use crate::line::sign::InvalidRow;
+use crate::queue::{BatchId, Token};
 
 /// A token as the reader gets it. The order of the fields is part of the format.
 #[derive(Serialize)]
@@ -29,20 +28,17 @@ struct Item<'a> {
 }
 
 /// Begins the line of a batch.
-pub(super) fn begin(line: &mut Vec<u8>, name: BatchName) {
-    line.extend_from_slice(format!(r#"{{"v":1,"batch":"{name}","items":["#).as_bytes());
+pub(super) fn begin(line: &mut Vec<u8>, batch: BatchId) {
+    line.extend_from_slice(format!(r#"{{"v":1,"batch":"{batch}","items":["#).as_bytes());
 }
 
-/// Appends one token, with a comma before it if it is not the first.
-///
-/// # Errors
-/// [`Unfit::Field`] for a text that is not UTF-8; nothing was appended then.
+/// Appends one token, with a comma before it if it is not the first. Nothing is appended in case of an error.
 pub(super) fn append(
     line: &mut Vec<u8>,
     is_first: bool,
     token: &Token,
     signed: &SignedToken,
-) -> Result<(), Unfit> {
+) -> Result<(), InvalidRow> {
     let item = Item {
         id: token.id,
         attempt: token.attempt,
@@ -66,8 +62,8 @@ pub(super) fn end(line: &mut Vec<u8>) {
     line.extend_from_slice(b"]}\n");
 }
 
-fn text<'a>(name: &'static str, bytes: &'a [u8]) -> Result<&'a str, Unfit> {
-    str::from_utf8(bytes).map_err(|_| Unfit::Field { name, contains: "bytes that are not UTF-8" })
+fn text<'a>(name: &'static str, bytes: &'a [u8]) -> Result<&'a str, InvalidRow> {
+    str::from_utf8(bytes).map_err(|_| InvalidRow::Field { name, contains: "bytes that are not UTF-8" })
 }
 
 /// Compact JSON that escapes everything but printable ASCII.
@@ -79,47 +75,40 @@ impl Formatter for Ascii {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        let is_plain = |character: char| matches!(character, ' '..='~');
-        let mut rest = fragment;
-        while let Some(position) = rest.find(|character| !is_plain(character)) {
-            let (plain, other) = rest.split_at(position);
-            writer.write_all(plain.as_bytes())?;
-            let mut characters = other.chars();
-            for unit in characters.next().iter().flat_map(|other| other.encode_utf16(&mut [0; 2]).to_vec()) {
+        if fragment.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return writer.write_all(fragment.as_bytes());
+        }
+        for character in fragment.chars() {
+            if let plain @ ' '..='~' = character {
+                write!(writer, "{plain}")?;
+                continue;
+            }
+            for unit in character.encode_utf16(&mut [0; 2]) {
                 write!(writer, "\\u{unit:04x}")?;
             }
-            rest = characters.as_str();
         }
-        writer.write_all(rest.as_bytes())
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mailroom_verifier_core::{Action, Secret, SharedKey, v1};
+    use crate::line::{sample, sample_signature};
+    use mailroom_verifier_core::Action;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
     fn token(email: &[u8], login: &[u8], code: Option<&[u8]>) -> Token {
-        Token {
-            id: 7,
-            attempt: 2,
-            action: Action::Activate,
-            email: email.to_vec(),
-            login: login.to_vec(),
-            secret: vec![0; 32],
-            code: code.map(<[u8]>::to_vec),
-            expires_at: 1_800_000_900,
-        }
+        let code = code.map(<[u8]>::to_vec);
+        Token { attempt: 2, email: email.to_vec(), login: login.to_vec(), code, ..sample(7) }
     }
 
-    fn line(tokens: &[Token]) -> Result<String, Unfit> {
-        let signed = v1::sign_activation(&SharedKey::from(&[0; 32]), &Secret::from([0; 32]));
+    fn line(tokens: &[Token]) -> Result<String, InvalidRow> {
         let mut line = Vec::new();
-        begin(&mut line, BatchName(0xabc));
+        begin(&mut line, BatchId::from(0xabc));
         for (number, token) in tokens.iter().enumerate() {
-            append(&mut line, number == 0, token, &signed)?;
+            append(&mut line, number == 0, token, &sample_signature())?;
         }
         end(&mut line);
         Ok(String::from_utf8(line).unwrap())
@@ -129,7 +118,6 @@ mod tests {
     fn a_line_has_these_fields_in_this_order_and_nothing_else() {
         let recovery =
             Token { action: Action::Recover, id: 8, attempt: 1, ..token(b"b@x.test", b"b", Some(b"01234")) };
-        let signed = v1::sign_activation(&SharedKey::from(&[0; 32]), &Secret::from([0; 32]));
         assert_eq!(
             line(&[token(b"a@x.test", b"a", None), recovery]).unwrap(),
             format!(
@@ -141,7 +129,7 @@ mod tests {
                     r#""token":"{token}","code":"01234","expires_at":1800000900}}]}}"#,
                     "\n"
                 ),
-                token = signed
+                token = sample_signature()
             )
         );
     }
@@ -159,14 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_not_utf_8_is_refused_and_leaves_nothing_behind() {
-        let refused = |name| Err(Unfit::Field { name, contains: "bytes that are not UTF-8" });
-        assert_eq!(line(&[token(b"a\xff", b"x", None)]), refused("email"));
-        assert_eq!(line(&[token(b"a", b"\xc3", None)]), refused("login"));
-        assert_eq!(line(&[token(b"a", b"x", Some(b"\xed\xa0\x80"))]), refused("code"));
+    fn a_text_that_is_not_utf_8_is_rejected_and_leaves_nothing_behind() {
+        let rejected = |name| Err(InvalidRow::Field { name, contains: "bytes that are not UTF-8" });
+        assert_eq!(line(&[token(b"a\xff", b"x", None)]), rejected("email"));
+        assert_eq!(line(&[token(b"a", b"\xc3", None)]), rejected("login"));
+        assert_eq!(line(&[token(b"a", b"x", Some(b"\xed\xa0\x80"))]), rejected("code"));
         let mut bytes = Vec::new();
-        let signed = v1::sign_activation(&SharedKey::from(&[0; 32]), &Secret::from([0; 32]));
-        append(&mut bytes, false, &token(b"a\xff", b"x", None), &signed).unwrap_err();
+        append(&mut bytes, false, &token(b"a\xff", b"x", None), &sample_signature()).unwrap_err();
         assert!(bytes.is_empty());
     }
 

@@ -2,26 +2,20 @@
 
 use std::fmt;
 
+/// The first line of both files of a migration that runs outside a transaction.
+const NO_TRANSACTION: &str = "-- no-transaction\n";
+
 /// One step between two versions of the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migration {
     /// Its number, which is also the version of the schema that it leads to.
-    pub version: u64,
+    pub version: i64,
     /// The rest of its files' names, such as `create_base_schema`.
     pub name: &'static str,
-    /// The script that leads from the version before to this one.
+    /// The file that leads from the version before to this one.
     pub up: &'static str,
-    /// The script that leads back.
+    /// The file that leads back.
     pub down: &'static str,
-}
-
-/// Which way a migration is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// To a newer version.
-    Up,
-    /// To an older version.
-    Down,
 }
 
 macro_rules! migrations {
@@ -60,29 +54,23 @@ pub const MIGRATIONS: &[Migration] = migrations![
 ];
 
 impl Migration {
-    /// The script for a direction.
-    pub fn script(&self, direction: Direction) -> &'static str {
-        match direction {
-            Direction::Up => self.up,
-            Direction::Down => self.down,
-        }
+    /// Whether it runs in one transaction with its record; if not, it is recorded as dirty while it runs.
+    pub(super) fn is_transactional(&self) -> bool {
+        !self.up.starts_with(NO_TRANSACTION)
+    }
+
+    /// One of its files without its own `BEGIN` and `COMMIT`; the other lines keep their numbers.
+    pub(super) fn statements(&self, file: &str) -> String {
+        let is_bracket = |line| self.is_transactional() && matches!(line, "BEGIN;" | "COMMIT;");
+        let lines = file.lines().map(|line| if is_bracket(line) { "" } else { line });
+        lines.collect::<Vec<_>>().join("\n")
     }
 }
 
-/// The file's name without direction and ending: `0_create_base_schema`.
+/// The files' name without direction and ending: `0_create_base_schema`.
 impl fmt::Display for Migration {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}_{}", self.version, self.name)
-    }
-}
-
-/// As in a file's name: `up`, `down`.
-impl fmt::Display for Direction {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Up => "up",
-            Self::Down => "down",
-        })
     }
 }
 
@@ -92,40 +80,81 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::super::statements::{Role, split};
     use super::*;
 
     #[test]
     fn all_files_of_the_folder_are_embedded() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
         let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-        let files: BTreeSet<String> = files
-            .map(|name| name.into_string().unwrap())
-            .filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "sql"))
-            .collect();
-        let embedded = MIGRATIONS.iter().flat_map(|migration| {
-            [Direction::Up, Direction::Down].map(|direction| format!("{migration}.{direction}.sql"))
-        });
+        let files: BTreeSet<String> =
+            files.map(|name| name.into_string().unwrap()).filter(|name| name != "README.md").collect();
+        let embedded = MIGRATIONS
+            .iter()
+            .flat_map(|migration| ["up", "down"].map(|direction| format!("{migration}.{direction}.sql")));
         assert_eq!(files, embedded.collect());
+        assert!(MIGRATIONS.iter().zip(0..).all(|(migration, version)| migration.version == version));
+    }
+
+    /// Whether a line outside the bodies of functions ends a transaction or begins one, but for the brackets of a file.
+    fn changes_transaction(file: &str) -> bool {
+        const STATEMENTS: [&str; 6] =
+            ["COMMIT", "ROLLBACK", "END;", "PREPARE TRANSACTION", "START TRANSACTION", "BEGIN;"];
+        // A line begins a statement if the one before ends one: another END; is that of RETURN CASE.
+        let (mut is_body, mut is_first) = (false, true);
+        let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("--");
+        file.lines().filter(is_code).any(|line| {
+            let was_first = std::mem::replace(&mut is_first, line.trim_end().ends_with(';'));
+            let was_body = is_body;
+            is_body ^= line.matches("$$").count() % 2 == 1;
+            let statement = line.trim().to_ascii_uppercase();
+            let begins = STATEMENTS.iter().any(|words| statement.starts_with(words));
+            !was_body && was_first && begins && !matches!(line, "BEGIN;" | "COMMIT;")
+        })
+    }
+
+    /// Whether psql and golang-migrate execute the file as `mailroom` does.
+    fn keeps_the_rules(file: &str) -> bool {
+        if changes_transaction(file) {
+            return false;
+        }
+        let count = |line| file.lines().filter(|other| *other == line).count();
+        if !file.starts_with(NO_TRANSACTION) {
+            let first = file.lines().find(|line| !line.is_empty() && !line.starts_with("--"));
+            let transactions = [count("BEGIN;"), count("COMMIT;")];
+            return first == Some("BEGIN;") && file.ends_with("\nCOMMIT;\n") && transactions == [1, 1];
+        }
+        let [indexes, guarded] =
+            ["INDEX CONCURRENTLY ", "INDEX CONCURRENTLY IF "].map(|words| file.matches(words).count());
+        count("BEGIN;") == 0 && indexes == guarded && !file.contains("DROP TABLE")
     }
 
     #[test]
-    fn versions_grow_one_by_one() {
-        assert!(MIGRATIONS.iter().map(|migration| migration.version).eq(0..MIGRATIONS.len() as u64));
-    }
-
-    #[test]
-    fn every_file_is_one_transaction_for_psql_and_golang_migrate() {
+    fn every_file_keeps_the_rules() {
         for migration in MIGRATIONS {
-            for direction in [Direction::Up, Direction::Down] {
-                let statements = split(migration.script(direction)).unwrap();
-                let [begin, work @ .., commit] = &statements[..] else { panic!("{migration} is empty") };
-                assert_eq!((begin.text, commit.text), ("BEGIN", "COMMIT"), "{migration}.{direction}");
-                assert!(
-                    work.iter().all(|statement| statement.role() == Role::Work),
-                    "{migration}.{direction}"
-                );
-            }
+            assert!(keeps_the_rules(migration.up) && keeps_the_rules(migration.down), "{migration}");
+            let marks = [migration.up, migration.down].map(|file| file.starts_with(NO_TRANSACTION));
+            assert_eq!(marks[0], marks[1], "{migration}");
+        }
+        for (file, keeps) in [
+            ("-- A comment.\n\nBEGIN;\nSELECT 1;\nCOMMIT;\n", true),
+            ("SELECT 1;\n", false),
+            ("BEGIN;\nSELECT 1;\nCOMMIT;\nBEGIN;\nSELECT 2;\nCOMMIT;\n", false),
+            ("SELECT 1;\nBEGIN;\nCOMMIT;\n", false),
+            ("BEGIN;\nCOMMIT;\nSELECT 1;\n", false),
+            ("BEGIN;\nDO $$\nBEGIN\n  COMMIT;\nEND;\n$$;\nCOMMIT;\n", true),
+            ("BEGIN;\nRETURN CASE a WHEN 1 THEN 2\nEND;\nCOMMIT;\n", true),
+            ("BEGIN;\n  commit;\nCOMMIT;\n", false),
+            ("BEGIN;\nCOMMIT AND CHAIN;\nCOMMIT;\n", false),
+            ("BEGIN;\nROLLBACK TO s;\nCOMMIT;\n", false),
+            ("BEGIN;\nEND;\nSTART TRANSACTION;\nCOMMIT;\n", false),
+            ("BEGIN;\nprepare transaction 'x';\nCOMMIT;\n", false),
+            ("-- no-transaction\nSELECT 1;\n commit;\n", false),
+            ("-- no-transaction\nDROP INDEX CONCURRENTLY IF EXISTS i;\n", true),
+            ("-- no-transaction\nCREATE INDEX CONCURRENTLY i ON t (c);\n", false),
+            ("-- no-transaction\nDROP TABLE t;\n", false),
+            ("-- no-transaction\nBEGIN;\nSELECT 1;\nCOMMIT;\n", false),
+        ] {
+            assert_eq!(keeps_the_rules(file), keeps, "{file}");
         }
     }
 }

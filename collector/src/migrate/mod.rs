@@ -1,33 +1,107 @@
-//! Bringing a database to the schema that this version of Mailroom works with.
+//! Brings a database to the schema that this version of Mailroom works with.
 //!
 //! The migrations are the files of `migrations/`, embedded in the program. They are applied in the schema that comes
-//! first on the connection's search path, and recorded there in the table `schema_migrations (version, dirty)`, or in another
-//! one that is named, under the advisory lock that golang-migrate takes: either tool can go on where the other has stopped, and neither runs
-//! while the other does.
+//! first on the connection's search path, and recorded in golang-migrate's table `schema_migrations (version, dirty)`, or in
+//! another one that is named, under golang-migrate's advisory lock: the two can take turns and never run at once.
 //!
-//! Each migration is one transaction together with its record; a file's own `BEGIN` and `COMMIT` are left out. A
-//! migration that fails leaves the database as it was. One that waits for a table makes everybody wait who comes
-//! after it, so it gives up after [`LOCK_TIMEOUT`], lets them pass and tries again; a `lock_timeout` that is set for
-//! the session, the role or the database takes precedence.
+//! A migration is one transaction together with its record, unless its first line says `-- no-transaction`. While
+//! one waits for a table, all later requests for that table wait, too. So it gives up after five seconds and tries again later.
 
-mod advisory_lock;
+mod apply;
+mod baseline;
 mod error;
-mod ledger;
-mod lexer;
+mod history;
+mod lock;
 mod migration;
 mod prerequisites;
-mod progress;
-mod run;
-mod statements;
 mod status;
-mod transaction;
 
-pub use advisory_lock::lock_ids;
-pub use error::{Error, FailedStatement, Place};
-pub use ledger::{RecordTable, Recorded};
-pub use lexer::Unterminated;
-pub use migration::{Direction, MIGRATIONS, Migration};
-pub use progress::Progress;
-pub use run::{DataLoss, Plan, baseline, down, up};
-pub use status::{Entry, Status, status};
-pub use transaction::{LOCK_ATTEMPTS, LOCK_TIMEOUT};
+use tokio_postgres::Client;
+
+pub use apply::LOCK_ATTEMPTS;
+pub use baseline::baseline;
+pub use error::{FailedMigration, MigrateError};
+pub use history::{HistoryTable, RecordedVersion};
+pub use lock::lock_ids;
+pub use migration::{MIGRATIONS, Migration};
+pub use status::{MigrationStatus, status};
+
+use apply::MigrationStep;
+use history::Applied;
+use lock::with_lock;
+
+/// Takes lines about what happens, for people who wait.
+type Report<'a> = &'a mut (dyn FnMut(&str) + Send);
+
+/// What is to be applied or taken back, and where that is recorded.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// The migrations, sorted by version as [`MIGRATIONS`] is.
+    pub migrations: &'a [Migration],
+    /// The table that records which are applied.
+    pub table: HistoryTable,
+}
+
+impl<'a> From<&'a [Migration]> for Plan<'a> {
+    fn from(migrations: &'a [Migration]) -> Self {
+        Self { migrations, table: HistoryTable::default() }
+    }
+}
+
+/// Whether going down may drop tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataLoss {
+    /// A migration whose way down drops tables is refused, with what would be lost.
+    Refused,
+    /// It is meant.
+    Accepted,
+}
+
+/// Applies all migrations that the database lacks, oldest first, and returns their number.
+///
+/// # Errors
+///
+/// If the database records a version that is unknown or dirty, has tables that nothing records, or if a migration
+/// fails; those before the failed one stay applied.
+pub async fn up<'a>(
+    client: &mut Client,
+    plan: impl Into<Plan<'a>>,
+    report: Report<'_>,
+) -> Result<usize, MigrateError> {
+    let Plan { migrations, table } = plan.into();
+    with_lock(client, &table, report, async |client, history, report| {
+        let Applied { count, is_unfinished } = history.applied(client, migrations).await?;
+        let missing = &migrations[count - usize::from(is_unfinished)..];
+        if !missing.is_empty() {
+            prerequisites::check(client, history, count).await?;
+        }
+        for migration in missing {
+            let step = MigrationStep::up(migration);
+            step.run(client, history, report).await?;
+        }
+        Ok(missing.len())
+    })
+    .await
+}
+
+/// Takes back the newest applied migration and returns it, or nothing if none is applied.
+///
+/// # Errors
+///
+/// As [`up`]; and if tables would be dropped and that is [`DataLoss::Refused`].
+pub async fn down<'a>(
+    client: &mut Client,
+    plan: impl Into<Plan<'a>>,
+    data_loss: DataLoss,
+    report: Report<'_>,
+) -> Result<Option<&'a Migration>, MigrateError> {
+    let Plan { migrations, table } = plan.into();
+    with_lock(client, &table, report, async |client, history, report| {
+        let applied = history.applied(client, migrations).await?.count;
+        let Some((migration, before)) = migrations[..applied].split_last() else { return Ok(None) };
+        let step = MigrationStep::down(migration, before.last(), data_loss);
+        step.run(client, history, report).await?;
+        Ok(Some(migration))
+    })
+    .await
+}

@@ -2,8 +2,8 @@
 
 use tokio_postgres::{Client, Row};
 
-use super::error::Error;
-use super::ledger::{Ledger, OWN_TABLES};
+use super::error::MigrateError;
+use super::history::{History, OWN_TABLES};
 
 /// The oldest major version whose SQL has all that the migrations use: bodies of functions in standard SQL.
 const OLDEST_SERVER: i32 = 14;
@@ -12,19 +12,21 @@ const OLDEST_SERVER: i32 = 14;
 const USES_PGCRYPTO: usize = 2;
 
 /// Checks server, rights and extension for the migrations from number `applied` on.
-pub(super) async fn check(client: &Client, ledger: &Ledger, applied: usize) -> Result<(), Error> {
+pub(super) async fn check(client: &Client, history: &History, applied: usize) -> Result<(), MigrateError> {
     let row = client.query_one("SELECT current_setting('server_version_num')::integer / 10000", &[]).await?;
     let version: i32 = row.get(0);
     if version < OLDEST_SERVER {
-        return Err(Error::OldServer { version, oldest: OLDEST_SERVER });
+        return Err(MigrateError::Prerequisite(format!(
+            "server is PostgreSQL {version}, and Mailroom needs {OLDEST_SERVER} or newer"
+        )));
     }
     let row = client.query_one(include_str!("prerequisites.sql"), &[&&OWN_TABLES[..]]).await?;
-    fault(&row, &ledger.schema, applied)
-        .map_or(Ok(()), |fault| Err(Error::Prerequisite { role: row.get("role"), fault }))
+    let role: &str = row.get("role");
+    fault(&row, role, &history.schema, applied)
+        .map_or(Ok(()), |fault| Err(MigrateError::Prerequisite(format!("role \"{role}\" {fault}"))))
 }
 
-fn fault(row: &Row, schema: &str, applied: usize) -> Option<String> {
-    let role: String = row.get("role");
+fn fault(row: &Row, role: &str, schema: &str, applied: usize) -> Option<String> {
     if let Some(tables) = row.get::<_, Option<String>>("foreign_tables") {
         return Some(format!(
             "does not own {tables} in schema {schema}; connect as the role that owns Mailroom's tables"

@@ -1,69 +1,51 @@
-//! What became of tokens, said once an hour.
-//!
-//! Pure policy: the caller passes the time in and writes the log line.
+//! Counts of what became of tokens, logged once an hour.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::{Batch, BatchId, Exception, Settlement};
+use super::Nack;
 
-/// How often a line is written.
+/// How often the counts are logged.
 const PAUSE: Duration = Duration::from_secs(3_600);
 
-/// Counts of tokens since the last line.
+/// Counts since the last line. The caller passes the time in.
 #[derive(Debug)]
 pub(super) struct Activity {
     counts: Counts,
-    said: Instant,
-    /// How many tokens the batches have that are claimed.
-    claimed: HashMap<BatchId, usize>,
+    logged: Instant,
 }
 
 /// How many tokens had which outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) sent: usize,
+struct Counts {
+    sent: usize,
     /// Refused for now, or failed.
-    pub(super) retried: usize,
-    /// Handed over to no avail and through no fault of theirs.
-    pub(super) returned: usize,
-    pub(super) dead: usize,
-    pub(super) expired: usize,
+    retried: usize,
+    /// Not sent, for a reason that does not concern the token.
+    returned: usize,
+    dead: usize,
+    expired: usize,
 }
 
 impl Activity {
     /// None yet.
     pub(super) fn since(now: Instant) -> Self {
-        Self { counts: Counts::default(), said: now, claimed: HashMap::new() }
+        Self { counts: Counts::default(), logged: now }
     }
 
-    /// Batches were claimed.
-    pub(super) fn claimed(&mut self, batches: &[Batch]) {
-        self.claimed.extend(batches.iter().map(|batch| (batch.id, batch.tokens.len())));
-    }
-
-    /// Batches are not this process's any more.
-    pub(super) fn forget(&mut self, batches: &[BatchId]) {
-        for batch in batches {
-            self.claimed.remove(batch);
-        }
-    }
-
-    /// Something became of a batch. Who is given up is told by [`given_up`](Self::given_up).
-    pub(super) fn settled(&mut self, settlement: &Settlement) {
-        let Some(tokens) = self.claimed.remove(&settlement.batch) else { return };
-        self.counts.sent += tokens.saturating_sub(settlement.exceptions.len());
-        for (_, exception) in &settlement.exceptions {
-            match exception {
-                Exception::Retry { .. } | Exception::Failed { .. } => self.counts.retried += 1,
-                Exception::Unanswered | Exception::Unavailable { .. } => self.counts.returned += 1,
-                Exception::Dead { .. } => {}
+    /// A batch of so many tokens was settled. Dead letters are counted by [`dead`](Self::dead).
+    pub(super) fn settled(&mut self, tokens: usize, nacks: &[(i64, Nack)]) {
+        self.counts.sent += tokens.saturating_sub(nacks.len());
+        for (_, nack) in nacks {
+            match nack {
+                Nack::Retry { .. } | Nack::Failed { .. } => self.counts.retried += 1,
+                Nack::Abandoned | Nack::Unavailable { .. } => self.counts.returned += 1,
+                Nack::Dead { .. } => {}
             }
         }
     }
 
-    /// Tokens were given up. So many of them were settled as refused or failed: for them there is no other try.
-    pub(super) fn given_up(&mut self, tokens: usize, refused: usize) {
+    /// Tokens became dead letters. So many of them were settled as refused or failed, but are not retried.
+    pub(super) fn dead(&mut self, tokens: usize, refused: usize) {
         self.counts.dead += tokens;
         self.counts.retried = self.counts.retried.saturating_sub(refused);
     }
@@ -73,17 +55,8 @@ impl Activity {
         self.counts.expired += tokens;
     }
 
-    /// What was done within the last hour, if that is to be said now.
-    pub(super) fn due(&mut self, now: Instant) -> Option<Counts> {
-        if now.duration_since(self.said) < PAUSE {
-            return None;
-        }
-        self.said = now;
-        Some(std::mem::take(&mut self.counts))
-    }
-
-    /// Writes the line if it is due.
-    pub(super) fn tell(&mut self, now: Instant) {
+    /// Logs the counts if that is due.
+    pub(super) fn log(&mut self, now: Instant) {
         if let Some(Counts { sent, retried, returned, dead, expired }) = self.due(now) {
             tracing::info!(
                 event = "activity",
@@ -96,6 +69,14 @@ impl Activity {
             );
         }
     }
+
+    fn due(&mut self, now: Instant) -> Option<Counts> {
+        let is_due = now.duration_since(self.logged) >= PAUSE;
+        is_due.then(|| {
+            self.logged = now;
+            std::mem::take(&mut self.counts)
+        })
+    }
 }
 
 #[cfg(test)]
@@ -103,30 +84,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_done_is_counted_and_said_once_an_hour() {
+    fn outcomes_are_counted_and_logged_once_an_hour() {
         let start = Instant::now();
         let mut activity = Activity::since(start);
-        activity.claimed.extend([(BatchId(1), 8), (BatchId(2), 3)]);
         let reason = String::new;
-        let exceptions = vec![
-            (1, Exception::Retry { after: None, reason: reason() }),
-            (2, Exception::Failed { reason: reason() }),
-            (3, Exception::Unanswered),
-            (4, Exception::Unavailable { after: None, reason: reason() }),
-            (5, Exception::Dead { reason: reason() }),
+        let nacks = [
+            (1, Nack::Retry { after: None, reason: reason() }),
+            (2, Nack::Failed { reason: reason() }),
+            (3, Nack::Abandoned),
+            (4, Nack::Unavailable { after: None, reason: reason() }),
+            (5, Nack::Dead { reason: reason() }),
         ];
-        activity.settled(&Settlement { batch: BatchId(1), exceptions });
-        activity.forget(&[BatchId(2)]);
-        // Of a batch that somebody else has by now nothing is counted.
-        activity.settled(&Settlement::sent(BatchId(2)));
-        // The dead one, and the last failure that the other could have.
-        activity.given_up(2, 1);
+        activity.settled(8, &nacks);
+        // Number 5, and number 2, whose last attempt that was.
+        activity.dead(2, 1);
         activity.expired(4);
         assert_eq!(activity.due(start + Duration::from_secs(3_599)), None);
         let expected = Counts { sent: 3, retried: 1, returned: 2, dead: 2, expired: 4 };
         assert_eq!(activity.due(start + PAUSE), Some(expected));
         assert_eq!(activity.due(start + PAUSE), None);
         assert_eq!(activity.due(start + 2 * PAUSE), Some(Counts::default()));
-        assert!(activity.claimed.is_empty());
     }
 }

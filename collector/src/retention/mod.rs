@@ -1,83 +1,137 @@
-//! Pruning the log of hand-overs, in steps so small that nobody waits for one.
+//! Prunes the log of delivery attempts, and dead letters, in small steps.
 //!
-//! A step reads some blocks of the log and deletes what is too old in them, in a transaction of its own. So nothing is
-//! locked for longer than a step, vacuum can follow, and a run that is broken off has done what it did.
+//! A step reads some blocks of the log and deletes what is too old in them, in a transaction of its own. So no lock lasts
+//! longer than a step, vacuum can follow, and an interrupted run keeps what it did.
 
-mod schedule;
-
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use tokio_postgres::types::{ToSql, Type};
+use mailroom_connect::{ConnectionSettings, SessionOptions, explain};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error};
 
-pub use schedule::Pruner;
+use crate::backoff::jittered;
+use crate::log::display::HumanDuration;
 
-/// Some 12,000 rows of the log, and as many dead tokens.
+/// The size of a step: some 12,000 rows of the log, and as many dead letters.
 const BLOCKS: i32 = 128;
-const DEAD: i32 = 10_000;
+const DEAD_LETTERS: i32 = 10_000;
+
+/// When a collector prunes. The first time is soon after the start, for collectors that never run long.
+const FIRST: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(3_600);
+
+/// The statement timeout of a collector's run.
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A collector pauses after each step for so many times as long.
+const PAUSE_FACTOR: u32 = 4;
 
 const PRUNE: &str = include_str!("prune.sql");
 const PRUNE_DEAD: &str = include_str!("prune_dead.sql");
-const TAKE_TURN: &str = include_str!("take_turn.sql");
+const TRY_LOCK: &str = include_str!("try_lock.sql");
 
-/// How far a run is.
+/// What a run has deleted so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Hand-overs that were deleted.
-    pub handovers: i64,
-    /// Dead tokens that were deleted.
-    pub dead: i64,
-    /// Blocks of the log that were looked through, and how many there are.
+pub struct Pruned {
+    /// Delivery attempts that were deleted.
+    pub attempts: i64,
+    /// Dead letters that were deleted.
+    pub dead_letters: i64,
+    /// Blocks of the log that were read.
     pub blocks: i64,
-    /// At the last look.
+    /// How many there are.
     pub all_blocks: i64,
 }
 
-/// Takes the turn that one process at a time has, for as long as the session lasts; answers whether it was free. Where a pooler
-/// shares sessions nobody can have it, and several do the same work twice at worst.
-///
-/// # Errors
-/// The database does not do what it is asked.
-pub async fn take_turn(client: &Client) -> Result<bool, Error> {
-    client.query_typed_one(TAKE_TURN, &[]).await?.try_get(0)
+/// Tries the advisory lock of the one process that prunes, held as long as the session lasts. Where a pooler shares
+/// sessions no process can hold it, and at worst several processes do the same work.
+pub async fn try_lock(client: &Client) -> Result<bool, Error> {
+    client.query_typed_one(TRY_LOCK, &[]).await?.try_get(0)
 }
 
-/// Deletes hand-overs that are older than `age`, and dead tokens as old that cannot be sent any more. Calls `report` after
-/// each step with how far it is and how long the step took, and waits for what it returns.
-///
-/// # Errors
-/// The database does not do what it is asked. What was deleted before stays deleted.
+/// Deletes delivery attempts older than `age`, and dead letters as old that cannot be sent any more. Awaits `report` after
+/// each step with what was deleted and how long the step took.
 pub async fn prune(
     client: &Client,
     age: Duration,
-    mut report: impl AsyncFnMut(Progress, Duration),
-) -> Result<Progress, Error> {
+    mut report: impl AsyncFnMut(Pruned, Duration),
+) -> Result<Pruned, Error> {
     let seconds = age.as_secs_f64();
-    let mut progress = Progress::default();
+    let mut pruned = Pruned::default();
     loop {
         let start = Instant::now();
-        let row = client
-            .query_typed_one(
-                PRUNE,
-                &[(&seconds, Type::FLOAT8), (&progress.blocks, Type::INT8), (&BLOCKS, Type::INT4)],
-            )
-            .await?;
-        progress.handovers += row.try_get::<_, i64>(0)?;
-        progress.all_blocks = row.try_get(1)?;
-        progress.blocks = (progress.blocks + i64::from(BLOCKS)).min(progress.all_blocks);
-        report(progress, start.elapsed()).await;
-        if progress.blocks >= progress.all_blocks {
+        let parameters =
+            &[(&seconds as _, Type::FLOAT8), (&pruned.blocks as _, Type::INT8), (&BLOCKS as _, Type::INT4)];
+        let row = client.query_typed_one(PRUNE, parameters).await?;
+        pruned.attempts += row.try_get::<_, i64>(0)?;
+        pruned.all_blocks = row.try_get(1)?;
+        pruned.blocks = (pruned.blocks + i64::from(BLOCKS)).min(pruned.all_blocks);
+        report(pruned, start.elapsed()).await;
+        if pruned.blocks >= pruned.all_blocks {
             break;
         }
     }
     loop {
         let start = Instant::now();
-        let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&seconds, Type::FLOAT8), (&DEAD, Type::INT4)];
-        let pruned: i64 = client.query_typed_one(PRUNE_DEAD, &parameters).await?.try_get(0)?;
-        progress.dead += pruned;
-        if pruned < i64::from(DEAD) {
-            return Ok(progress);
+        let parameters = &[(&seconds as _, Type::FLOAT8), (&DEAD_LETTERS as _, Type::INT4)];
+        let count: i64 = client.query_typed_one(PRUNE_DEAD, parameters).await?.try_get(0)?;
+        pruned.dead_letters += count;
+        if count < i64::from(DEAD_LETTERS) {
+            return Ok(pruned);
         }
-        report(progress, start.elapsed()).await;
+        report(pruned, start.elapsed()).await;
     }
+}
+
+/// Starts the task that prunes beside the collecting: once an hour, one collector at a time, on a connection of its own. It
+/// ends when the set is dropped.
+pub fn start(connection: ConnectionSettings, age: Duration) -> JoinSet<Infallible> {
+    JoinSet::from_iter([async move {
+        sleep(jittered(FIRST)).await;
+        loop {
+            let older_than = HumanDuration(age);
+            match run(&connection, age).await {
+                Ok(Pruned { attempts, dead_letters, .. }) if attempts + dead_letters > 0 => tracing::info!(
+                    event = "pruned",
+                    attempts,
+                    dead_letters,
+                    %older_than,
+                    "the log of delivery attempts is pruned"
+                ),
+                Ok(_) => {}
+                Err(cause) => tracing::warn!(
+                    event = "prune_failed",
+                    reason = %cause,
+                    %older_than,
+                    "the log of delivery attempts is not pruned, trying again in an hour"
+                ),
+            }
+            sleep(jittered(INTERVAL)).await;
+        }
+    }])
+}
+
+async fn run(connection: &ConnectionSettings, age: Duration) -> Result<Pruned, String> {
+    let options = SessionOptions {
+        application_name: "mailroom collect (pruning)",
+        statement_timeout: Some(STEP_TIMEOUT),
+        needs_session: false,
+    };
+    let session = Box::pin(mailroom_connect::connect(connection, &options)).await;
+    let session = session.map_err(|error| error.to_string())?;
+    let (client, driver) = (session.client, session.connection.run());
+    let work = async {
+        if session.keeps_state && !try_lock(&client).await? {
+            return Ok(Pruned::default());
+        }
+        prune(&client, age, async |_, took| sleep(took * PAUSE_FACTOR).await).await
+    };
+    tokio::select! {
+        outcome = work => outcome,
+        Err(error) = driver => Err(error),
+    }
+    .map_err(|error| explain(&error))
 }

@@ -3,73 +3,73 @@
 mod sender;
 mod stdout;
 
-use std::fmt;
 use std::future::Future;
-use std::io;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
+pub(crate) use sender::looks_like_a_token;
 pub use sender::{
-    Answer, NotACommand, NotAnAnswer, Sender, SenderCommand, Sent, Unavailable, kill_running_sender,
+    Answer, AnswerError, DeadToken, RefusedToken, Sender, SentTokens, Unavailable, kill_running_sender,
     parse_answer,
 };
 pub use stdout::{StartError, Stdout};
 
-use crate::queue::{BatchId, Exception};
+use crate::queue::{BatchId, Nack};
 
-/// A reader of lines.
+/// A destination of lines: standard output or a sender.
 pub trait Sink {
-    /// Hands over the line of a batch. Never waits: what does not go out at once is kept.
-    fn send(&mut self, parcel: Parcel);
+    /// Sends the line of a batch. Never waits: what cannot be written at once is kept.
+    fn send(&mut self, batch: OutgoingBatch);
 
-    /// Waits until something happened that one of the other questions tells of. Can be dropped at any point.
+    /// Waits until another method has something new to return. Cancellation-safe.
     ///
     /// # Errors
-    /// Nothing more will be taken. What was taken before is still told by [`taken`](Self::taken).
+    /// Nothing more will be taken. What was taken before is still returned by [`acks`](Self::acks).
     fn changed(&mut self) -> impl Future<Output = Result<(), SinkError>>;
 
-    /// The batches whose lines were taken, or given up after the reader may have read them, since the last call.
-    fn taken(&mut self) -> Vec<Taken>;
+    /// The batches whose lines were taken, or given up after they may have been read, since the last call.
+    fn acks(&mut self) -> Vec<Ack>;
 
-    /// The batches that came back since the last call: the reader has not read their lines and never will.
-    fn returned(&mut self) -> Vec<BatchId> {
+    /// The batches whose lines were not read and never will be, since the last call.
+    fn unsent(&mut self) -> Vec<BatchId> {
         Vec::new()
     }
 
-    /// What the reader is able to take.
+    /// How much can be sent now.
     fn readiness(&self) -> Readiness {
         Readiness::Ready
     }
 
-    /// How many lines were sent and neither taken, returned, recalled nor forgotten.
+    /// How many lines were sent and neither taken, given up, cancelled nor dropped.
     fn in_flight(&self) -> usize;
 
-    /// When the oldest line was sent of which nothing is on its way to the reader yet.
+    /// When the oldest line was sent that is not begun.
     fn waiting_since(&self) -> Option<Instant>;
 
-    /// Takes back all lines of which nothing is on its way to the reader yet.
-    fn recall(&mut self) -> Vec<BatchId>;
+    /// Cancels all lines that are not begun.
+    fn cancel_unsent(&mut self) -> Vec<BatchId>;
 
-    /// Somebody else sends these batches now; what the reader says of them is of no use any more.
-    fn forget(&mut self, batches: &[BatchId]) {
+    /// Other collectors send these batches now: answers for them are ignored from here on.
+    fn drop_lost(&mut self, batches: &[BatchId]) {
         let _ = batches;
     }
 
-    /// Nothing more is sent. How long the reader may take for what is on its way.
+    /// How long the lines in flight may take at the end.
     fn grace(&self) -> Duration;
 
-    /// How long the database gets afterwards to record what the reader took last.
+    /// How long the database gets afterwards to record what was taken last.
     fn time_to_record(&self) -> Duration {
         Duration::from_secs(3)
     }
 
-    /// Nothing more is sent: the reader is to finish what is on its way, until `by` at the latest.
-    /// [`changed`](Self::changed) goes on being called until [`is_closed`](Self::is_closed).
+    /// Nothing more is sent; what is in flight is to be finished until `by`.
+    /// [`changed`](Self::changed) is called until [`is_closed`](Self::is_closed).
     fn close(&mut self, by: Instant) {
         let _ = by;
     }
 
-    /// Gives up everything that is on its way, which is told by [`taken`](Self::taken) and
-    /// [`returned`](Self::returned) then.
+    /// Gives up everything in flight; [`acks`](Self::acks) and [`unsent`](Self::unsent) return it.
     fn abandon(&mut self);
 
     /// Whether there is nothing left to wait for once nothing more is sent.
@@ -78,58 +78,53 @@ pub trait Sink {
     }
 }
 
-/// What a reader is able to take.
+/// How much can be sent to a sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// Nothing: whatever is claimed now is claimed in vain.
-    Away,
-    /// A single token: it has not shown yet that it can deal with one.
-    OnTrial,
-    /// A single batch: it was unavailable, and may be so still.
-    HalfOpen,
-    /// As much as it keeps up with.
+    /// Nothing: what is claimed could not be sent.
+    Down,
+    /// A single token: the sender has not answered since it was started.
+    OneToken,
+    /// A single batch: the sender was unavailable, and may be so still.
+    OneBatch,
+    /// As many batches as it keeps up with.
     Ready,
 }
 
-/// A batch as it goes to the reader.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Parcel {
+/// A batch with its line. Not `Debug`: the line holds addresses and tokens.
+pub struct OutgoingBatch {
     /// The batch that the line was made of.
     pub batch: BatchId,
-    /// The batch's name, by which the reader may speak of it.
-    pub name: u128,
     /// The tokens of the line, by id.
     pub ids: Vec<i64>,
     /// The line with its line feed.
     pub line: Vec<u8>,
 }
 
-/// Without the line, which holds addresses and tokens.
-impl fmt::Debug for Parcel {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = formatter.debug_struct("Parcel");
-        shown.field("batch", &self.batch).field("ids", &self.ids).finish_non_exhaustive()
-    }
-}
-
-/// A line that the reader has, or has answered.
+/// A batch whose line was taken, answered or given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct Ack {
     /// The batch that the line was made of.
     pub batch: BatchId,
-    /// The tokens of the line that the reader did not take, by id.
-    pub exceptions: Vec<(i64, Exception)>,
+    /// The tokens of the line that were not sent, by id.
+    pub nacks: Vec<(i64, Nack)>,
     /// How long that took since it was sent.
     pub after: Duration,
 }
 
 /// Why nothing more can be sent.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SinkError {
-    /// Nobody can read what would be written.
+    /// The reader has closed the output.
     #[error("the reader of standard output is gone; start it again together with the collector")]
     Closed,
     /// The operating system refuses.
     #[error("standard output cannot be written: {0}")]
-    Failed(io::Error),
+    Failed(Errno),
+}
+
+impl From<Errno> for SinkError {
+    fn from(errno: Errno) -> Self {
+        if errno == Errno::PIPE { Self::Closed } else { Self::Failed(errno) }
+    }
 }

@@ -1,6 +1,6 @@
 //! Every public operation of the core, linked for a machine that has neither an allocator nor an operating system.
 //!
-//! `tests/tests/bare_metal.rs` builds this for `thumbv7em-none-eabi` and reads the program's symbols. On any other
+//! `tests/tests/offline/bare_metal.rs` builds this for `thumbv7em-none-eabi` and reads the program's symbols. On any other
 //! target it is an empty program, so that the workspace builds everywhere.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mailroom::sink::{Sent, parse_answer};
+use mailroom::sink::{SentTokens, parse_answer};
 use serde_json::{Map, Value};
 
 /// Reads a line as an answer.
@@ -16,24 +16,23 @@ pub fn sender_answer(data: &[u8]) {
         let written = written.as_ref().expect("an answer is JSON");
         assert_eq!(written["batch"], answer.batch.to_string());
         match &answer.ok {
-            Sent::All => assert_eq!(written["ok"], "all"),
-            Sent::Ids(ids) => assert_eq!(ids.len(), written["ok"].as_array().map_or(0, Vec::len)),
+            SentTokens::All => assert_eq!(written["ok"], "all"),
+            SentTokens::Ids(ids) => assert_eq!(ids.len(), written["ok"].as_array().map_or(0, Vec::len)),
         }
         let ids = |field: &str| -> Vec<i64> {
             let list = written[field].as_array().into_iter().flatten();
             list.map(|token| token["id"].as_i64().expect("an id is a whole number")).collect()
         };
-        assert_eq!(answer.retry.iter().map(|(id, ..)| *id).collect::<Vec<_>>(), ids("retry"));
-        assert_eq!(answer.dead.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ids("dead"));
-        for (_, pause, _) in &answer.retry {
+        assert_eq!(answer.retry.iter().map(|token| token.id).collect::<Vec<_>>(), ids("retry"));
+        assert_eq!(answer.dead.iter().map(|token| token.id).collect::<Vec<_>>(), ids("dead"));
+        assert_eq!(answer.unavailable.is_some(), written.get("unavailable").is_some());
+        let pauses = answer.retry.iter().map(|token| token.after);
+        for pause in pauses.chain(answer.unavailable.iter().map(|unavailable| unavailable.after)) {
             assert!(pause.is_none_or(|pause| pause <= Duration::from_secs(86_400)));
         }
-        assert_eq!(answer.unavailable.is_some(), written.get("unavailable").is_some());
-        let pause = answer.unavailable.as_ref().and_then(|unavailable| unavailable.after);
-        assert!(pause.is_none_or(|pause| pause <= Duration::from_secs(86_400)));
-        let reasons = answer.retry.iter().map(|(_, _, reason)| reason);
+        let reasons = answer.retry.iter().map(|token| &token.reason);
         let reasons = reasons.chain(answer.unavailable.iter().map(|unavailable| &unavailable.reason));
-        for reason in reasons.chain(answer.dead.iter().map(|(_, reason)| reason)) {
+        for reason in reasons.chain(answer.dead.iter().map(|token| &token.reason)) {
             assert!(!reason.is_empty() && reason.len() <= 500);
             assert!(!reason.chars().any(|character| character.is_control() || character == '@'));
         }

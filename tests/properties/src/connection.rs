@@ -1,30 +1,17 @@
 //! Connection strings: any text, and texts that mean something in both of libpq's forms.
 
-use std::ffi::OsString;
 use std::fmt::Write;
-use std::path::PathBuf;
 
 use arbitrary::{Arbitrary, Unstructured};
-use mailroom::postgres::{ConnectionSettings, Environment};
+use mailroom_connect::{ConnectionSettings, Environment};
 
 /// An environment that gives nothing but a name, so that a string alone decides.
-struct Bare;
-
-impl Environment for Bare {
-    fn variable(&self, _: &str) -> Option<OsString> {
-        None
-    }
-
-    fn user_name(&self) -> Option<String> {
-        Some("collector".to_owned())
-    }
-
-    fn home_directory(&self) -> Option<PathBuf> {
-        None
-    }
-
-    fn socket_directories(&self) -> Vec<PathBuf> {
-        vec!["/nonexistent".into()]
+fn bare() -> Environment {
+    Environment {
+        variables: [].into(),
+        user_name: || Some("collector".to_owned()),
+        home: "/nonexistent".into(),
+        socket_folders: vec!["/nonexistent".into()],
     }
 }
 
@@ -32,7 +19,7 @@ impl Environment for Bare {
 pub fn connection_string(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     // Such strings name files, which would be read: a device among them never ends.
-    let names_files = ["service", "sslrootcert", "sslcert", "sslkey", "sslcrl"];
+    let names_files = ["service", "sslrootcert", "sslcert", "sslkey"];
     let decoded = percent_decoded(text);
     if !names_files.iter().any(|name| text.contains(name) || decoded.contains(name)) {
         let _ = shown(text);
@@ -57,8 +44,8 @@ fn percent_decoded(text: &str) -> String {
 
 /// All that could be logged of a string.
 fn shown(text: &str) -> Result<String, String> {
-    match ConnectionSettings::resolve(text, &Bare) {
-        Ok(settings) => Ok(format!("{settings} {settings:?} {} {}", settings.user(), settings.database())),
+    match ConnectionSettings::resolve(text, &bare()) {
+        Ok(settings) => Ok(format!("{settings} {settings:?}")),
         Err(error) => Err(format!("{error} {error:?}")),
     }
 }

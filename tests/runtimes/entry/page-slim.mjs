@@ -10,9 +10,10 @@ import vectors from "./suite/v1.mjs";
 async function results() {
   const module = await WebAssembly.compileStreaming(fetch(MODULE_URL));
   const others = { "mailroom-verifier": verifierPackage };
+  const topics = new URL(location.href).searchParams.get("topics") ?? undefined;
   return run({
     verifierPackage: slimEntry.instantiate(module),
-    ...{ errors, slimEntry, module, vectors, memories, others, inWindow: true },
+    ...{ errors, slimEntry, module, vectors, memories, others, topics, inWindow: true },
   });
 }
 

@@ -9,7 +9,10 @@ import vectors from "./suite/v1.mjs";
 
 const frame = document.body.appendChild(document.createElement("iframe"));
 
-run({ verifierPackage, publicEntry, errors, vectors, memories, otherRealm: frame.contentWindow, inWindow: true }).then(
+const topics = new URL(location.href).searchParams.get("topics") ?? undefined;
+const loaded = { publicEntry, errors, vectors, memories, otherRealm: frame.contentWindow, topics, inWindow: true };
+
+run({ verifierPackage, ...loaded }).then(
   (results) => (globalThis.results = results),
   (error) => (globalThis.results = [{ name: "the suite", error: String(error?.stack ?? error) }]),
 );

@@ -16,12 +16,13 @@ const file = fileURLToPath(import.meta.resolve("mailroom-verifier/verifier.wasm"
 const module = new WebAssembly.Module(readFileSync(file));
 const otherRealm = runInNewContext("globalThis");
 const others = { "mailroom-verifier": verifierPackage };
+const topics = process.argv[2];
 
 console.log(
   JSON.stringify(
     await run({
       verifierPackage: slimEntry.instantiate(module),
-      ...{ errors, slimEntry, module, vectors, memories, heapUsed, otherRealm, others, inWindow: false },
+      ...{ errors, slimEntry, module, vectors, memories, heapUsed, otherRealm, others, topics, inWindow: false },
     }),
   ),
 );

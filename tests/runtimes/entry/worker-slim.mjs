@@ -11,9 +11,10 @@ import vectors from "./suite/v1.mjs";
 const others = { "mailroom-verifier": verifierPackage };
 
 export default {
-  async fetch() {
+  async fetch(request) {
     const slim = slimEntry.instantiate(module);
-    const loaded = { errors, slimEntry, module, vectors, memories, others, inWindow: false };
+    const topics = new URL(request.url).searchParams.get("topics") ?? undefined;
+    const loaded = { errors, slimEntry, module, vectors, memories, others, topics, inWindow: false };
     return Response.json(await run({ verifierPackage: slim, ...loaded }));
   },
 };

@@ -13,19 +13,20 @@ const verifier = verifierPackage.createVerifier({ keys: activation.key });
 
 export default {
   async fetch(request) {
-    const results = await run({ verifierPackage, publicEntry, errors, vectors, memories, inWindow: false });
+    const { topics, ...expected } = Object.fromEntries(new URL(request.url).searchParams);
+    const results = await run({ verifierPackage, publicEntry, errors, vectors, memories, topics, inWindow: false });
     const fromTopLevel = { name: "worker: a verifier made outside of any request verifies in one" };
     if (verifier.verify(activation.token, { action: "activate" }).action !== "activate") {
       fromTopLevel.error = "another action";
     }
-    return Response.json([...results, fromTopLevel, ...globals(request.url)]);
+    return Response.json([...results, fromTopLevel, ...globals(expected)]);
   },
 };
 
 /** Whoever asks may say which kinds of globals this Worker should have, so that no run is another one in disguise. */
-function globals(url) {
-  return [...new URL(url).searchParams].map(([name, expected]) => {
+function globals(expected) {
+  return Object.entries(expected).map(([name, wanted]) => {
     const has = typeof globalThis[name];
-    return { name: `worker: ${name} is ${expected}`, error: has === expected ? undefined : `it is ${has}` };
+    return { name: `worker: ${name} is ${wanted}`, error: has === wanted ? undefined : `it is ${has}` };
   });
 }

@@ -43,6 +43,7 @@ const TOPICS = {
 
 /**
  * @param {object} loaded
+ * @param {string} [loaded.topics] the names of those to run, with commas in between; all unless it is given
  * @param {object} loaded.verifierPackage the namespace of an entry that has `createVerifier`
  * @param {object} loaded.errors the namespace of `./errors`
  * @param {object} [loaded.slimEntry] the namespace of `./slim`
@@ -56,13 +57,13 @@ const TOPICS = {
  * @param {() => number | Promise<number>} [loaded.heapUsed] bytes in use after a garbage collection
  * @returns {Promise<{ name: string, error?: string }[]>}
  */
-export async function run({ verifierPackage, inWindow, ...loaded }) {
+export async function run({ verifierPackage, inWindow, topics, ...loaded }) {
   const options = inWindow ? { dangerouslyAllowSecretInBrowser: true } : {};
   const all = { ...loaded, ...verifierPackage, vectors2, vectors3 };
   const subject = { ...all, errors: loaded.errors, inWindow, options };
   const results = [];
-  for (const [topic, tests] of Object.entries(TOPICS)) {
-    for (const [name, test] of tests(subject)) {
+  for (const topic of topics?.split(",") ?? Object.keys(TOPICS)) {
+    for (const [name, test] of TOPICS[topic](subject)) {
       results.push(await outcome(`${topic}: ${name}`, test));
     }
   }

@@ -26,6 +26,9 @@ pub struct History {
     /// How often a token was on its way to a reader when something failed: so often it may go out again.
     at_risk: HashMap<i64, usize>,
     faults: BTreeMap<&'static str, usize>,
+    /// How many faults were looked at as they came, and how many of them met work in flight.
+    looked: usize,
+    busy: usize,
 }
 
 /// What a check has counted.
@@ -33,6 +36,10 @@ pub struct History {
 pub struct Tally {
     /// How often each kind of fault was injected.
     pub faults: BTreeMap<&'static str, usize>,
+    /// How many faults were looked at as they came.
+    pub looked: usize,
+    /// How many of these met work in flight.
+    pub busy: usize,
     /// How many tokens there were.
     pub tokens: usize,
     /// How many of them arrived.
@@ -54,6 +61,8 @@ impl History {
             ids: HashMap::new(),
             at_risk: HashMap::new(),
             faults: BTreeMap::new(),
+            looked: 0,
+            busy: 0,
         }
     }
 
@@ -82,10 +91,28 @@ impl History {
 
     /// Notes a fault, and that what is claimed now may go out again because of it.
     pub async fn note_at_risk(&mut self, kind: &'static str, client: &Client) -> Result<()> {
-        self.note(kind);
-        let claimed = claimed(client).await?;
+        let claimed = self.note_and_look(kind, client).await?;
         self.put_at_risk(claimed);
         Ok(())
+    }
+
+    /// Notes a fault, and whether it meets work in flight; without the fault nothing may go out twice. Returns what is claimed.
+    pub async fn note_and_look(&mut self, kind: &'static str, client: &Client) -> Result<HashSet<i64>> {
+        self.note(kind);
+        let claimed = claimed(client).await?;
+        self.looked += 1;
+        self.busy += usize::from(self.is_work(&claimed));
+        Ok(claimed)
+    }
+
+    /// Whether work is in flight.
+    pub async fn is_busy(&self, client: &Client) -> Result<bool> {
+        Ok(self.is_work(&claimed(client).await?))
+    }
+
+    /// Whether something of this is no leftover of an earlier fault, which keeps its lease for a while.
+    fn is_work(&self, claimed: &HashSet<i64>) -> bool {
+        claimed.iter().any(|token| !self.at_risk.contains_key(token))
     }
 
     /// What was claimed at some time during one fault may go out once again.
@@ -150,6 +177,8 @@ impl History {
         }
         let tally = Tally {
             faults: self.faults.clone(),
+            looked: self.looked,
+            busy: self.busy,
             tokens: self.ids.len(),
             arrived: seen.tokens.len(),
             duplicated: seen.handovers - seen.tokens.len(),
@@ -301,8 +330,8 @@ impl fmt::Display for Tally {
         let total: usize = self.faults.values().sum();
         write!(
             formatter,
-            "{} tokens, {} arrived, {} lost, {} duplicated; {total} faults",
-            self.tokens, self.arrived, self.lost, self.duplicated
+            "{} tokens, {} arrived, {} lost, {} duplicated; {total} faults, {} of {} met work",
+            self.tokens, self.arrived, self.lost, self.duplicated, self.busy, self.looked
         )?;
         for (index, (kind, count)) in self.faults.iter().enumerate() {
             write!(formatter, "{} {count} {kind}", if index == 0 { ":" } else { "," })?;

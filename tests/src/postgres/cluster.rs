@@ -24,7 +24,7 @@ const SETTINGS: [(&str, &str); 5] = [
     ("fsync", "off"),
     ("full_page_writes", "off"),
     ("listen_addresses", ""),
-    ("max_connections", "200"),
+    ("max_connections", "300"),
     ("max_wal_size", "2GB"),
 ];
 

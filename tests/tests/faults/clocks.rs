@@ -7,10 +7,7 @@ use mailroom_tests::clock::WrongClock;
 use mailroom_tests::fleet::Member;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{NDJSON, NEAR, Trial};
-use tokio::time::sleep;
-
-use crate::TOKENS;
+use mailroom_tests::trial::{NDJSON, NEAR, Trial, tokens};
 
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
@@ -41,20 +38,21 @@ async fn collectors_whose_clocks_are_an_hour_off_lose_and_repeat_nothing() -> Re
     let clock = WrongClock::build()?;
     let ahead = start(&trial, &clock, "ahead", HOUR)?;
     let behind = start(&trial, &clock, "behind", -HOUR)?;
-    trial.register(TOKENS / 2).await?;
-    sleep(trial.up_to(Duration::from_millis(800))).await;
+    trial.register(tokens() / 2).await?;
+    trial.moment(0, Duration::ZERO).await?;
     // The lease of the one is taken over by the other.
     let log = behind.kill()?;
     trial.history.note_at_risk("kills", &trial.client).await?;
     ensure!((shift_in(&log)? + HOUR).abs() < 300, "the clock was not behind:\n{log}");
     let behind = start(&trial, &clock, "behind again", -HOUR)?;
-    sleep(Duration::from_secs(1)).await;
+    trial.register(tokens() / 4).await?;
+    trial.moment(0, Duration::ZERO).await?;
     let log = ahead.kill()?;
     trial.history.note_at_risk("kills", &trial.client).await?;
     ensure!((shift_in(&log)? - HOUR).abs() < 300, "the clock was not ahead:\n{log}");
-    trial.register(TOKENS / 2).await?;
+    trial.register(tokens() / 4).await?;
     let tally = trial.end(vec![behind]).await?;
-    assert_eq!((tally.tokens, tally.arrived), (TOKENS, TOKENS));
+    assert_eq!((tally.tokens, tally.arrived), (tokens(), tokens()));
     // Nothing is recorded by the clock of a collector.
     let odd =
         "SELECT count(*) FROM handovers WHERE abs(extract(epoch FROM clock_timestamp() - happened_at)) > 300";

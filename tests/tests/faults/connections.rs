@@ -7,10 +7,8 @@ use mailroom_tests::fleet::Member;
 use mailroom_tests::postgres::{Cluster, Database};
 use mailroom_tests::proxy::Proxy;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{Deadlines, FAR, NEAR, Trial};
+use mailroom_tests::trial::{Deadlines, FAR, NEAR, Trial, faults, tokens};
 use tokio::time::sleep;
-
-use crate::TOKENS;
 
 /// Longer than a lease, and than anything that waits for an answer.
 const STALL: Duration = Duration::from_secs(20);
@@ -30,12 +28,13 @@ async fn beside_a_proxy(cluster: &Cluster, deadlines: Deadlines) -> Result<(Tria
 
 #[tokio::test]
 async fn connections_cut_between_commit_and_answer_lose_and_repeat_nothing() -> Result<()> {
-    const CUTS: usize = 16;
+    const TOKENS: usize = 1_250;
+    let cuts = faults(16);
     let cluster = Cluster::builder().tcp().start()?;
     let (mut trial, proxy, collectors) = beside_a_proxy(&cluster, FAR).await?;
-    for cut in 1..=CUTS {
+    for cut in 1..=cuts {
         proxy.cut_after(&["mailroom_exchange(", "mailroom_tend("], 1);
-        trial.register(TOKENS / CUTS).await?;
+        trial.register(TOKENS).await?;
         // If it does not claim, because it is connecting, it says that it lives some seconds later.
         for _ in 0..1_500 {
             if proxy.cuts() >= cut {
@@ -47,7 +46,7 @@ async fn connections_cut_between_commit_and_answer_lose_and_repeat_nothing() -> 
         trial.history.note("cuts after COMMIT");
     }
     let tally = trial.end(collectors).await?;
-    assert_eq!((tally.tokens, tally.arrived, tally.duplicated), (TOKENS, TOKENS, 0));
+    assert_eq!((tally.tokens, tally.arrived, tally.duplicated), (cuts * TOKENS, cuts * TOKENS, 0));
     Ok(())
 }
 
@@ -55,15 +54,15 @@ async fn connections_cut_between_commit_and_answer_lose_and_repeat_nothing() -> 
 async fn connections_that_stall_for_longer_than_a_lease_lose_nothing() -> Result<()> {
     let cluster = Cluster::builder().tcp().start()?;
     let (mut trial, proxy, collectors) = beside_a_proxy(&cluster, NEAR).await?;
-    trial.register(TOKENS / 2).await?;
-    sleep(Duration::from_millis(500)).await;
+    trial.register(tokens() / 2).await?;
+    trial.moment(0, Duration::ZERO).await?;
     proxy.stall();
     trial.history.note_at_risk("stalls", &trial.client).await?;
-    trial.register(TOKENS / 2).await?;
+    trial.register(tokens() / 2).await?;
     sleep(STALL).await;
     proxy.resume();
     let tally = trial.end(collectors).await?;
-    assert_eq!((tally.tokens, tally.arrived), (TOKENS, TOKENS));
+    assert_eq!((tally.tokens, tally.arrived), (tokens(), tokens()));
     Ok(())
 }
 
@@ -71,16 +70,16 @@ async fn connections_that_stall_for_longer_than_a_lease_lose_nothing() -> Result
 async fn half_open_connections_are_found_and_lose_nothing() -> Result<()> {
     let cluster = Cluster::builder().tcp().start()?;
     let (mut trial, proxy, mut collectors) = beside_a_proxy(&cluster, NEAR).await?;
-    trial.register(TOKENS / 2).await?;
-    sleep(Duration::from_millis(500)).await;
+    trial.register(tokens() / 2).await?;
+    trial.moment(0, Duration::ZERO).await?;
     proxy.half_open();
     trial.history.note_at_risk("half-open connections", &trial.client).await?;
-    trial.register(TOKENS / 2).await?;
+    trial.register(tokens() / 2).await?;
     sleep(STALL).await;
     proxy.restore();
     // The old connections stay as they are, and are known to be of no use.
     collectors[0].collector().wait_for_log("collecting again", 1)?;
     let tally = trial.end(collectors).await?;
-    assert_eq!((tally.tokens, tally.arrived), (TOKENS, TOKENS));
+    assert_eq!((tally.tokens, tally.arrived), (tokens(), tokens()));
     Ok(())
 }

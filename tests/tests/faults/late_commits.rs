@@ -5,10 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::Trial;
+use mailroom_tests::trial::{Trial, faults, tokens};
 use mailroom_tests::workload::LateWriters;
-
-use crate::TOKENS;
 
 #[tokio::test]
 async fn commits_out_of_order_by_fifty_writers_lose_and_repeat_nothing() -> Result<()> {
@@ -16,14 +14,14 @@ async fn commits_out_of_order_by_fifty_writers_lose_and_repeat_nothing() -> Resu
     let collectors = vec![trial.collector("one", Pace::default())?, trial.collector("two", Pace::default())?];
     let writers = LateWriters {
         writers: 50,
-        transactions: 40,
-        accounts: 12,
+        transactions: faults(40),
+        accounts: 13,
         delay: Duration::from_millis(400),
         seed: trial.random.u64(..),
     };
     let committed = writers.write(&trial.database).await?;
     let tally = trial.end(collectors).await?;
-    assert!(committed > TOKENS, "{committed} tokens are too few");
+    assert!(committed > tokens(), "{committed} tokens are too few");
     assert_eq!((tally.tokens, tally.arrived, tally.duplicated), (committed, committed, 0));
     Ok(())
 }

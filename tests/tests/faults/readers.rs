@@ -8,20 +8,19 @@ use mailroom_tests::collector::{Collector, read_one_line};
 use mailroom_tests::history::claimed;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{NDJSON, Trial};
+use mailroom_tests::trial::{NDJSON, Trial, faults};
 use tokio::time::sleep;
-
-use crate::TOKENS;
 
 #[tokio::test]
 async fn a_pipe_closed_by_its_reader_loses_nothing_and_leaves_nothing_claimed() -> Result<()> {
-    const CLOSINGS: usize = 20;
+    const TOKENS: usize = 1_000;
+    let closings = faults(20);
     let mut trial = Trial::start(Database::migrated()?).await?;
-    for closing in 0..CLOSINGS {
-        trial.register(TOKENS / CLOSINGS).await?;
+    for closing in 0..closings {
+        trial.register(TOKENS).await?;
         let mut collector = Collector::start(trial.command(trial.database.url())?.args(NDJSON))?;
         let mut output = collector.output()?;
-        for _ in 0..trial.random.usize(1..100) {
+        for _ in 0..trial.random.usize(1..TOKENS / 10) {
             // Byte by byte: what is read ahead would be taken, and is not noted.
             let line = read_one_line(&mut output)?;
             trial.recorder.take(&closing.to_string(), line.as_bytes());
@@ -36,6 +35,6 @@ async fn a_pipe_closed_by_its_reader_loses_nothing_and_leaves_nothing_claimed() 
     }
     let last = trial.collector("last", Pace::default())?;
     let tally = trial.end(vec![last]).await?;
-    assert_eq!((tally.tokens, tally.arrived), (TOKENS, TOKENS));
+    assert_eq!((tally.tokens, tally.arrived), (closings * TOKENS, closings * TOKENS));
     Ok(())
 }

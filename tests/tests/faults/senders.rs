@@ -8,12 +8,10 @@ use mailroom_tests::fleet::Member;
 use mailroom_tests::history::Watch;
 use mailroom_tests::mailer::{Mailer, Manner};
 use mailroom_tests::postgres::Database;
-use mailroom_tests::trial::{NEAR, PATIENCE, Trial};
+use mailroom_tests::trial::{NEAR, PATIENCE, Trial, faults, tokens};
 use rustix::process::Signal;
 use tokio::time::sleep;
 use tokio_postgres::Client;
-
-use crate::TOKENS;
 
 /// Longer than a sender's timeout and a lease together.
 const FROZEN: Duration = Duration::from_secs(24);
@@ -32,7 +30,8 @@ fn collector(trial: &Trial, mailer: &Mailer, name: &str) -> Result<Member> {
 #[tokio::test]
 async fn senders_killed_at_random_moments_lose_nothing() -> Result<()> {
     const SENDERS: usize = 5;
-    const KILLS: usize = 5;
+    const TOKENS: usize = 800;
+    let kills = faults(5 * SENDERS).next_multiple_of(SENDERS);
     let (mut trial, mailer) = start().await?;
     mailer.answer(Manner::Sent(Duration::from_millis(5)));
     let names: Vec<String> = (0..SENDERS).map(|number| format!("number-{number}")).collect();
@@ -40,9 +39,9 @@ async fn senders_killed_at_random_moments_lose_nothing() -> Result<()> {
     for name in &names {
         collectors.push(collector(&trial, &mailer, name)?);
     }
-    for kill in 0..SENDERS * KILLS {
-        trial.register(TOKENS / SENDERS / KILLS).await?;
-        sleep(trial.up_to(Duration::from_millis(500))).await;
+    for kill in 0..kills {
+        trial.register(TOKENS).await?;
+        trial.moment(kill, Duration::from_millis(500)).await?;
         let name = &names[kill % SENDERS];
         // Stopped first: it gets nothing after it was looked up what it may have.
         while mailer.signal(name, Signal::STOP) == 0 {
@@ -52,7 +51,7 @@ async fn senders_killed_at_random_moments_lose_nothing() -> Result<()> {
         mailer.signal(name, Signal::KILL);
     }
     let tally = trial.end(collectors).await?;
-    assert_eq!((tally.tokens, tally.arrived), (TOKENS, TOKENS));
+    assert_eq!((tally.tokens, tally.arrived), (kills * TOKENS, kills * TOKENS));
     Ok(())
 }
 
@@ -64,20 +63,20 @@ async fn a_sender_frozen_for_longer_than_a_lease_is_replaced_and_loses_nothing()
     mailer.answer(Manner::Sent(Duration::from_millis(10)));
     let mut frozen = collector(&trial, &mailer, "frozen")?;
     let other = collector(&trial, &mailer, "other")?;
-    trial.register(TOKENS / 2).await?;
-    sleep(Duration::from_millis(500)).await;
+    trial.register(tokens() / 2).await?;
+    trial.moment(0, Duration::ZERO).await?;
     let watch = Watch::start(&trial.database);
     let processes = mailer.signal("frozen", Signal::STOP);
     assert_eq!(processes, 1);
-    trial.history.note("frozen senders");
-    trial.register(TOKENS / 2).await?;
+    trial.history.note_and_look("frozen senders", &trial.client).await?;
+    trial.register(tokens() / 2).await?;
     sleep(FROZEN).await;
     frozen.collector().wait_for_log("is ended: it has answered nothing for 7s", 1)?;
     mailer.signal("frozen", Signal::CONT);
     sleep(Duration::from_millis(500)).await;
     trial.history.put_at_risk(watch.end().await?);
     let tally = trial.end(vec![frozen, other]).await?;
-    assert_eq!((tally.tokens, tally.arrived), (TOKENS, TOKENS));
+    assert_eq!((tally.tokens, tally.arrived), (tokens(), tokens()));
     let lapsed = "SELECT count(*) FROM handovers WHERE outcome = 'lapsed'";
     assert_eq!(trial.client.query_one(lapsed, &[]).await?.get::<_, i64>(0), 0);
     Ok(())
@@ -106,7 +105,7 @@ async fn thaw_after_the_lease(with_sender: bool) -> Result<()> {
     trial.deadlines = NEAR;
     mailer.answer(Manner::Sent(Duration::from_millis(100)));
     let mut frozen = collector(&trial, &mailer, "frozen")?;
-    trial.register(TOKENS / 2).await?;
+    trial.register(tokens() / 2).await?;
     let mut held = Vec::new();
     while held.is_empty() {
         sleep(Duration::from_millis(500)).await;
@@ -123,14 +122,14 @@ async fn thaw_after_the_lease(with_sender: bool) -> Result<()> {
     }
     trial.history.note_at_risk("frozen collectors", &trial.client).await?;
     let other = collector(&trial, &mailer, "other")?;
-    trial.register(TOKENS / 2).await?;
+    trial.register(tokens() / 2).await?;
     trial.history.drained(&trial.client, PATIENCE).await?;
     mailer.signal("frozen", Signal::CONT);
     frozen.collector().signal(Signal::CONT)?;
     // It hears what its sender says of them, and settles.
     sleep(Duration::from_secs(1)).await;
     let tally = trial.end(vec![frozen, other]).await?;
-    assert_eq!((tally.tokens, tally.arrived), (TOKENS, TOKENS));
+    assert_eq!((tally.tokens, tally.arrived), (tokens(), tokens()));
 
     for claimed in held {
         let query = "SELECT attempt, outcome::text, holder FROM handovers WHERE token = $1 ORDER BY attempt";
@@ -166,7 +165,7 @@ async fn a_sender_that_answers_oddly_loses_nothing() -> Result<()> {
     let watch = Watch::start(&trial.database);
     trial.history.note("odd senders");
     for _ in 0..10 {
-        trial.register(TOKENS / 10).await?;
+        trial.register(tokens() / 10).await?;
         sleep(trial.up_to(Duration::from_millis(400))).await;
     }
     sleep(Duration::from_secs(5)).await;
@@ -174,6 +173,6 @@ async fn a_sender_that_answers_oddly_loses_nothing() -> Result<()> {
     sleep(Duration::from_secs(3)).await;
     trial.history.put_at_risk(watch.end().await?);
     let tally = trial.end(collectors).await?;
-    assert_eq!((tally.tokens, tally.arrived), (TOKENS, TOKENS));
+    assert_eq!((tally.tokens, tally.arrived), (tokens(), tokens()));
     Ok(())
 }

@@ -8,10 +8,8 @@ use mailroom_tests::history::claimed;
 use mailroom_tests::mailer::{Mailer, Manner};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{Deadlines, FAR, Trial};
+use mailroom_tests::trial::{Deadlines, FAR, Trial, faults, tokens};
 use tokio::time::sleep;
-
-use crate::TOKENS;
 
 /// Long enough for a sender to answer on a busy machine, after which its collector has to be gone.
 const ENDING: Deadlines = Deadlines { sender_timeout: "10s", ..FAR };
@@ -19,27 +17,28 @@ const WITHIN: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn collectors_asked_to_end_under_load_end_in_order_and_leave_nothing_claimed() -> Result<()> {
-    const STOPS: usize = 20;
+    const TOKENS: usize = 1_000;
+    let stops = faults(20);
     let mut trial = Trial::start(Database::migrated()?).await?;
     trial.deadlines = ENDING;
     let mailer = Mailer::start(Path::new(env!("CARGO_BIN_EXE_relay")), &trial.recorder)?;
     mailer.answer(Manner::Sent(Duration::from_millis(20)));
-    for _ in 0..STOPS {
-        trial.register(TOKENS / STOPS).await?;
+    for stop in 0..stops {
+        trial.register(TOKENS).await?;
         let pace = Pace { pause: Duration::from_millis(1), ..Pace::default() };
         let by_pipe = trial.collector("by-pipe", pace)?;
         let by_sender = trial.sending_collector("by-sender", trial.database.url(), &mailer)?;
-        sleep(trial.up_to(Duration::from_millis(400))).await;
+        trial.moment(stop, Duration::from_millis(400)).await?;
+        trial.history.note_and_look("stops by SIGTERM", &trial.client).await?;
         // One after the other, so that the one ends while the other goes on claiming.
         by_pipe.stop(WITHIN)?;
         sleep(trial.up_to(Duration::from_millis(100))).await;
         by_sender.stop(WITHIN)?;
-        trial.history.note("stops by SIGTERM");
         trial.history.nothing_is_claimed(&trial.client).await?;
     }
     let last = trial.collector("last", Pace::default())?;
     let tally = trial.end(vec![last]).await?;
-    assert_eq!((tally.tokens, tally.arrived, tally.duplicated), (TOKENS, TOKENS, 0));
+    assert_eq!((tally.tokens, tally.arrived, tally.duplicated), (stops * TOKENS, stops * TOKENS, 0));
     Ok(())
 }
 
@@ -54,7 +53,7 @@ async fn collectors_asked_to_end_while_the_database_is_slow_settle_what_was_sent
     // Slow enough that something is on its way when the end comes.
     mailer.answer(Manner::Sent(Duration::from_millis(200)));
     for stop in 0..STOPS {
-        trial.register(TOKENS / STOPS).await?;
+        trial.register(tokens() / STOPS).await?;
         let pace = Pace { pause: Duration::from_millis(10), ..Pace::default() };
         let collector = if stop % 2 == 0 {
             trial.collector("by-pipe", pace)?
@@ -82,6 +81,6 @@ async fn collectors_asked_to_end_while_the_database_is_slow_settle_what_was_sent
     }
     let last = trial.collector("last", Pace::default())?;
     let tally = trial.end(vec![last]).await?;
-    assert_eq!((tally.tokens, tally.arrived, tally.duplicated), (TOKENS, TOKENS, 0));
+    assert_eq!((tally.tokens, tally.arrived, tally.duplicated), (tokens(), tokens(), 0));
     Ok(())
 }

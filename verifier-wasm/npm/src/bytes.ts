@@ -2,14 +2,14 @@ import { InvalidArgumentError } from "./errors.js";
 
 const typedArray = Object.getPrototypeOf(Uint8Array.prototype) as object;
 
-/** Whether these are so many bytes, from whichever realm; what the object says of itself does not count. */
+/** Whether this is a `Uint8Array` of so many bytes, of any realm; properties of the object itself are ignored. */
 export function isBytes(value: unknown, length: number): value is Uint8Array {
   const is = (name: string | symbol, found: unknown): boolean =>
     Reflect.get(typedArray, name, value) === found;
   return ArrayBuffer.isView(value) && is(Symbol.toStringTag, "Uint8Array") && is("length", length);
 }
 
-/** Refuses what is no argument of a store's method. */
+/** Throws for a wrong argument of a store's method. */
 export function demandEntry(id: unknown, rememberUntil: unknown, owner: unknown): void {
   if (
     !isBytes(id, 16) ||

@@ -16,7 +16,7 @@ export function atCaller<Result>(above: unknown, act: () => Result): Result {
     try {
       if (error instanceof VerifierError) (Error as Capturing).captureStackTrace?.(error, above);
     } catch {
-      // A proxy that somebody's clock has thrown, which does not tell what it is.
+      // A proxy, thrown by a clock, that throws when it is inspected.
     }
     throw error;
   }

@@ -12,7 +12,7 @@ export interface RefusedRedemption {
   readonly ok: false;
   /** Why, in a word that never changes. */
   readonly reason: VerificationReason | RedemptionReason;
-  /** Whose fault it is: only of the visitor's is "this link is not valid" true. */
+  /** Whose fault it is: tell the visitor "this link is not valid" only for `"visitor"`. */
   readonly kind: ErrorKind;
   /** Why, in a sentence, for logs. It shows nothing of the token. What the store threw is the `cause` of what `errorOf` makes. */
   readonly message: string;

@@ -10,7 +10,7 @@ export interface PreparedKey {
   readonly id: Bytes;
 }
 
-/** Of how many bytes the prepared keys of a module are. */
+/** The length of the prepared keys of a module, in bytes. */
 export type KeyLength = typeof SHARED_KEY | typeof PUBLIC_KEY;
 export const SHARED_KEY = 196;
 export const PUBLIC_KEY = 32;
@@ -26,10 +26,10 @@ const NO_CODE = -1;
 const numberOf = (action: Action): number => (action === "activate" ? 1 : 2);
 
 /**
- * One instance of a WebAssembly module, and the places in its memory through which bytes cross.
+ * One instance of a WebAssembly module, and the buffers in its memory that it shares with JavaScript.
  *
- * Every method reads all it needs from its arguments, which are primitive or copied before, then fills the places and
- * calls: no code of the caller runs in between, so calls cannot disturb each other.
+ * Every method reads its arguments, which are primitive or copied before, then fills the buffers and calls: no code of the
+ * caller runs in between, so calls cannot interfere.
  */
 export class Engine {
   readonly #exports: typeof Exports;
@@ -77,7 +77,7 @@ export class Engine {
    * Judges a token together with its code, with the keys, one after the other, until one of them made its signature; the
    * number is one of `status.ts`. `now` and `tolerance` are in whole seconds.
    *
-   * Only `undefined` stands for no code. Whatever else is not a string, which types do not keep out, is a code that is none.
+   * Only `undefined` means no code. Any other value that is not a string is a malformed code.
    */
   verify(
     token: string,
@@ -92,7 +92,7 @@ export class Engine {
     return this.#judge(token, keys, (length) => verify(length, numberOf(action), codeLength, now, tolerance));
   }
 
-  /** Judges the link of a token apart from its code. The other arguments and the result are those of `verify`. */
+  /** Judges the link of a token without its code. The other arguments and the result are those of `verify`. */
   verifyLink(
     token: string,
     action: Action,
@@ -144,23 +144,23 @@ export class Engine {
   #write(text: string): number {
     this.#written = undefined;
     const length = write(text, this.#text);
-    // What is not ASCII has another length, and is no token.
+    // Text that is not ASCII has another length, so it is no token.
     if (length === text.length) this.#written = text;
     return length;
   }
 }
 
-/** Twice as fast as a loop. Test environments that imitate a browser are without it. */
+/** Twice as fast as a loop. Test environments that imitate a browser lack it. */
 const encoder = typeof TextEncoder === "function" ? new TextEncoder() : undefined;
 
-/** Writes a text and returns its length in UTF-8; one that is too long for anything is not looked at. */
+/** Writes a text and returns its length in UTF-8; one that is too long is not written. */
 function write(text: string, place: Bytes): number {
   const { length } = text;
   if (length > place.length) return place.length;
   if (encoder) return encoder.encodeInto(text, place).written;
   for (let at = 0; at < length; at++) {
     const unit = text.charCodeAt(at);
-    // Nothing is as long as the place, and what is not ASCII is nothing.
+    // No token or key fills the buffer, and none has characters outside ASCII.
     if (unit > 127) return place.length;
     place[at] = unit;
   }

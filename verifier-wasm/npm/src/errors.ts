@@ -6,8 +6,8 @@
  */
 
 /**
- * Whose fault an error is. `"visitor"`: of whoever sent the token or the code, who is told that the link is not valid.
- * `"operator"`: of the program, its keys or its store; the link may be good, so tell the visitor to try again later.
+ * Whose fault an error is. `"visitor"`: the token or the code is not valid; tell the visitor so. `"operator"`: the program,
+ * its keys or its store are at fault; the link may be valid, so tell the visitor to try again later.
  */
 export type ErrorKind = "visitor" | "operator";
 
@@ -20,7 +20,7 @@ interface Reasoned {
 /** The base of all errors of this package. */
 export abstract class VerifierError extends Error {
   static readonly kind: ErrorKind = "operator";
-  /** Tells the failures apart; never changes between versions. */
+  /** Identifies the failure; never changes between versions. */
   readonly reason: string;
   /** Whose fault it is. */
   readonly kind: ErrorKind;
@@ -138,7 +138,7 @@ export class TokenUsedError extends RedemptionError {
   declare readonly reason: typeof TokenUsedError.reason;
 }
 
-/** More codes were tried on this link than are allowed. Whether this one was right is not said. */
+/** More codes were tried on this link than are allowed. This code was not judged. */
 export class TooManyAttemptsError extends RedemptionError {
   static override readonly kind = "visitor";
   static readonly reason = "ERR_TOO_MANY_ATTEMPTS";
@@ -152,7 +152,7 @@ export class StoreFullError extends RedemptionError {
 }
 
 /**
- * The store threw, took too long, or answered what is no answer; `cause` is what it threw. Whether the token counts as
+ * The store threw, took too long, or gave a wrong answer; `cause` is what it threw. Whether the token counts as
  * used is not known.
  */
 export class StoreUnavailableError extends RedemptionError {
@@ -187,7 +187,7 @@ export class SecretInBrowserError extends VerifierError {
   declare readonly reason: typeof SecretInBrowserError.reason;
 }
 
-/** The WebAssembly module cannot be started here, or is of another version; `cause` is what the runtime says. */
+/** The WebAssembly module cannot be started here, or is of another version; `cause` is the error of the runtime. */
 export class WasmUnavailableError extends VerifierError {
   static readonly reason = "ERR_WASM_UNAVAILABLE";
   declare readonly reason: typeof WasmUnavailableError.reason;
@@ -199,15 +199,15 @@ export interface Refusal<Reason> {
   readonly message: string;
 }
 
-/** The errors of refusals, of those that have been asked for theirs or have a `cause`. */
+/** The errors of refusals: those that {@link errorOf} made, or that have a `cause`. */
 const errors = /* @__PURE__ */ new WeakMap<object, VerificationError | RedemptionError>();
 
 /**
  * The error that the method without `try` throws where a `try…` method answers this refusal. The same refusal has the same
  * error, with its `cause` where there is one; the error of a copy has none.
  *
- * Refusals are plain data, so that they can be serialised, compared and logged; an error and its stack are made only when
- * they are asked for.
+ * Refusals are plain data, so that they can be serialised, compared and logged; the error and its stack are made only
+ * here.
  *
  * @throws InvalidArgumentError when it is given no refusal
  * @example
@@ -221,7 +221,7 @@ export function errorOf(
 export function errorOf(refusal: unknown): VerificationError | RedemptionError {
   const kept = errors.get(refusal as object);
   if (kept) return kept;
-  // Listed here, so that bundles of what never asks for one are without the classes.
+  // Listed here, so that bundles that never call this function are without the classes.
   const classes = [
     TokenMalformedError,
     TokenSignatureError,
@@ -243,7 +243,7 @@ export function errorOf(refusal: unknown): VerificationError | RedemptionError {
     const Class = classes.find((Class) => Class.reason === reason);
     if (Class && typeof message === "string") return keepError(refusal as object, new Class(message));
   } catch {
-    // What cannot be read is no refusal.
+    // A value that cannot be read is no refusal.
   }
   throw new InvalidArgumentError("errorOf takes what a method such as tryVerify answered when it refused");
 }

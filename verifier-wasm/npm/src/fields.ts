@@ -1,7 +1,7 @@
 import type { Action, Bytes } from "./types.js";
 import { type Version, versionOf } from "./version.js";
 
-/** What a token consists of. */
+/** The fields of a token. */
 export interface Fields {
   readonly version: Version;
   readonly action: Action | undefined;
@@ -14,7 +14,7 @@ export interface Fields {
 const HEADER = 14;
 const SECRET = 32;
 
-/** Takes a well-formed token apart; nothing of it is proven by that. */
+/** The fields of a well-formed token, without any proof. */
 export function fieldsOf(token: string): Fields {
   const version = versionOf(token);
   const bytes = decode(token, 0, (token.length * 3) >> 2);

@@ -20,15 +20,15 @@ import {
   EXPIRED,
   refused,
 } from "./status.js";
-import type { VerifiedToken } from "./token.js";
-import type { Action, ExpectedActivation, ExpectedRecovery, TriedRecovery, Verification } from "./types.js";
+import type { Verification, VerifiedToken } from "./token.js";
+import type { Action, ExpectedActivation, ExpectedRecovery, TriedRecovery } from "./types.js";
 
 /** By how many seconds the clocks of those who share a store may differ. */
 const CLOCK_MARGIN = 300;
 
 /**
- * For how many seconds after its expiry a link is remembered: by the largest tolerance that any verifier may have, since
- * another guard of the same store may have another one.
+ * For how many seconds after its expiry a link is remembered: with the largest tolerance that a verifier may have, since
+ * another guard of the same store may have a larger one.
  */
 const REMEMBERED_AFTER = MAX_CLOCK_TOLERANCE + CLOCK_MARGIN;
 
@@ -43,8 +43,8 @@ export type TriedRedemption = RedeemedActivation | TriedRecovery;
 /** An activation that is redeemed. It has no code. */
 export interface RedeemedActivation extends ExpectedActivation {
   /**
-   * When the token's row expires, in seconds since the Unix epoch, from whoever knows: a v1 activation carries no expiry.
-   * Tokens of other versions prove their own, and this is not looked at.
+   * When the token's row expires, in seconds since the Unix epoch, as the caller knows it: a v1 activation carries no expiry.
+   * Tokens of other versions prove their own, and this is ignored.
    */
   readonly expiresAt?: number | undefined;
 }
@@ -57,15 +57,15 @@ export type Redeemed<Result> =
 /**
  * A verifier together with a store of used tokens: lets a link through once. Its methods need no `this`.
  *
- * It is a shield, which keeps forged, stale and replayed links away from the origin. The authority is the database: the
- * origin still redeems the token there, so an entry that a store forgets forges nothing.
+ * It keeps forged, stale and replayed links away from the origin. The authority is the database: the origin still redeems
+ * the token there, so an entry that a store forgets forges nothing.
  */
 export interface Guard {
   /**
-   * Verifies a token and marks it as used, so that of everybody who shares the store one succeeds.
+   * Verifies a token and marks it as used, so that one redemption among all guards of the store succeeds.
    *
-   * Redeem when a button is pressed, never when a page is asked for: mail scanners open links. Tokens that are not
-   * genuine, valid and for this action never reach the store. Each try of a code takes a number before the code is
+   * Redeem when a button is pressed, never when a page is opened: mail scanners open links. Tokens that are not
+   * genuine, valid and for this action never reach the store. Each attempt at a code takes a number before the code is
    * compared.
    *
    * @throws VerificationError when the token or the code is not good
@@ -77,8 +77,8 @@ export interface Guard {
   /**
    * The same, and then the callback, the call to the origin; its result is returned. If it throws, the token is released
    * and can be used again, and what it threw is thrown: the callback has to be one that may be repeated, as is a call to a
-   * database that decides. A call that timed out has failed here and may still be running there, beside the next one: which
-   * of them uses the token, the database decides. A callback that never ends keeps the token used.
+   * database that decides. A call that timed out may still run at the origin, beside the next one: the database decides
+   * which of them uses the token. A callback that never ends keeps the token used.
    *
    * @example
    * await guard.redeem(token, { action: "recover", code }, (verified) => origin.recover(verified.secret, password));
@@ -105,23 +105,23 @@ export interface Guard {
   ): Promise<Redeemed<Result>>;
 }
 
-/** What is proven of a token, but for its being used the first time. */
+/** A verified token that is not yet marked as used. */
 interface Genuine {
   readonly ok: true;
   readonly token: VerifiedToken;
   readonly rememberUntil: number;
-  /** By whom tries and use are made: random, and of this redemption alone. */
+  /** The owner of attempt and use: random, for this redemption alone. */
   readonly owner: Uint8Array;
 }
 
 type Judged = Genuine | RefusedRedemption;
 
-/** Without a prototype, which strangers may have written to. */
+/** Without a prototype, to which other code may have written. */
 const PROVEN: PropertyDescriptor = Object.assign(Object.create(null), { value: true });
 
 /**
- * Random bytes in stock: asking for 16 of them takes longer than all else that a redemption does. Copies of a running
- * process, of a virtual machine say, have the same ones; SECURITY.md says so.
+ * A buffer of random bytes: to get 16 of them takes longer than the rest of a redemption. Copies of a running process, such
+ * as snapshots of a virtual machine, have the same bytes (SECURITY.md).
  */
 let stock = new Uint8Array(0);
 let taken = 0;
@@ -165,7 +165,7 @@ export function makeGuard(given: GuardOptions): Guard {
     code: string | undefined,
     expiresAt: number | undefined,
   ): Judged {
-    // A v1 verdict on a code tells whoever asks whether the code was right, and nothing can count the tries.
+    // A v1 verdict shows whether the code was right, and attempts cannot be counted before it.
     if (action === "recover") {
       return denied(GuardUnsupportedError, "a v1 recovery is for the database to redeem");
     }
@@ -186,7 +186,7 @@ export function makeGuard(given: GuardOptions): Guard {
     return remembered(found, expiry + REMEMBERED_AFTER);
   }
 
-  /** Proves the code of a recovery, once a number was taken for this try. */
+  /** Proves the code of a recovery, after a number was taken for this attempt. */
   async function judgeCode(
     link: VerifiedLink,
     code: string | undefined,
@@ -204,7 +204,7 @@ export function makeGuard(given: GuardOptions): Guard {
       );
     }
     const owner = newOwner();
-    // The number is taken before the comparison: otherwise any number of simultaneous guesses would get verdicts.
+    // The number is taken before the comparison: otherwise simultaneous guesses would all get verdicts.
     const taken = await store.attempt(link.consumedId, rememberUntil, owner);
     if (!taken.ok) return taken;
     if (taken.answer > maxCodeAttempts) {
@@ -217,17 +217,17 @@ export function makeGuard(given: GuardOptions): Guard {
     try {
       right = await checkCode(link, code);
     } catch (error) {
-      // Nobody has learnt anything about the code.
+      // There was no verdict on the code.
       await store.withdraw(link.consumedId, rememberUntil, owner);
       throw error;
     }
     if (right === false) return refused(CODE_MISMATCH);
-    // The try stays counted: a comparison that answers nothing to wrong codes and true to the right one has judged this one.
+    // The attempt stays counted: a comparison that returns no boolean for wrong codes has judged this one.
     if (right !== true) {
       throw new InvalidArgumentError(`checkCode answers true or false, not ${described(right)}`);
     }
     const proven = remembered(link.tryWithUncountedCode(undefined), rememberUntil, owner);
-    // The token cannot know, since nothing in it covers the code.
+    // The token covers no code, so this comes from the comparison.
     if (proven.ok) Object.defineProperty(proven.token, "codeIsProven", PROVEN);
     return proven;
   }
@@ -249,7 +249,7 @@ export function makeGuard(given: GuardOptions): Guard {
       return denied(GuardUnsupportedError, "there is no crypto.getRandomValues here, which the guard needs");
     }
 
-    // Where an answer is there at once, nothing waits for it.
+    // A synchronous answer is not awaited.
     const judged = judge(textOf(token), action, codeOf(code), until);
     const genuine = judged instanceof Promise ? await judged : judged;
     if (!genuine.ok) return genuine;

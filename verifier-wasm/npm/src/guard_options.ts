@@ -1,16 +1,17 @@
-import { type AskedStore, readStore } from "./asked_store.js";
+import { type CheckedStore, readStore } from "./checked_store.js";
 import { described } from "./described.js";
 import { InvalidArgumentError } from "./errors.js";
-import type { VerifiedLink } from "./link.js";
+import type { LinkVerification, VerifiedLink } from "./link.js";
 import { readOptions, unreadable } from "./options.js";
 import { readSpan } from "./seconds.js";
+import type { Verification } from "./token.js";
 import type { TokenStore } from "./token_store.js";
-import type { ExpectedActivation, LinkExpectation, LinkVerification, Verification } from "./types.js";
+import type { ExpectedActivation, LinkExpectation } from "./types.js";
 
 /** Compares the code of a v3 recovery where that can be done in private; only `true` is consent. */
 export type CodeCheck = (link: VerifiedLink, code: string) => boolean | PromiseLike<boolean>;
 
-/** The part of a verifier that a guard asks; the verifier of every entry has it. */
+/** The part of a verifier that a guard uses; the verifier of every entry has it. */
 export interface GuardedVerifier {
   tryVerifyLink(token: string, expected: LinkExpectation): LinkVerification;
   tryVerify(token: string, expected: ExpectedActivation): Verification;
@@ -24,24 +25,24 @@ export interface GuardOptions {
   /** Remembers which tokens were used. */
   readonly store: TokenStore;
   /**
-   * How many codes may be tried on one link, from 1 to 100. Five digits are 100,000 codes, so each try is worth that much.
-   * A try stays counted when there was a verdict on its code, whatever became of the callback.
+   * How many codes may be tried on one link, from 1 to 100. Five digits are 100,000 codes.
+   * An attempt stays counted when there was a verdict on its code, whatever the callback did.
    *
    * @default 5
    */
   readonly maxCodeAttempts?: number | undefined;
   /**
-   * Compares the code of a v3 recovery, which nothing in the token covers. It is asked after the try was counted and
-   * before the token is used. A token whose code it called right says that its code is proven. Without it v3 recoveries are
+   * Compares the code of a v3 recovery, which nothing in the token covers. It is called after the attempt was counted
+   * and before the token is used. If it returns `true`, `codeIsProven` holds for the token. Without it v3 recoveries are
    * refused.
    *
-   * Throw only when the code could not be compared: what it throws, `redeem` throws, and the try is taken back. One that
-   * throws for wrong codes lets 100 of them be tried on a link, whatever `maxCodeAttempts` says.
+   * Throw only when the code could not be compared: `redeem` throws the same, and the attempt is withdrawn. A function
+   * that throws for wrong codes allows 100 attempts on a link, whatever `maxCodeAttempts` is.
    */
   readonly checkCode?: CodeCheck | undefined;
   /**
-   * How many seconds to wait for an answer of the store. If none comes, the guard asks again as the same owner, then
-   * releases, twice if it has to: from a store that hangs a redemption waits four times as long.
+   * How many seconds to wait for an answer of the store. If none comes, the guard repeats the call with the same owner,
+   * then releases, twice if necessary: a redemption waits four times as long for a store that hangs.
    *
    * @default 5
    */
@@ -56,7 +57,7 @@ export interface GuardOptions {
 /** @internal The same, read once and judged. */
 interface ReadOptions {
   readonly verifier: GuardedVerifier;
-  readonly store: AskedStore;
+  readonly store: CheckedStore;
   readonly maxCodeAttempts: number;
   readonly checkCode: CodeCheck | undefined;
   readonly v1RememberFor: number | undefined;

@@ -13,15 +13,16 @@ import { type MemoryStore, type MemoryStoreOptions, makeMemoryStore } from "./me
 import { compile, SHARED_KEY, startNow } from "./start.js";
 import { decodeToken, type UnverifiedToken } from "./token.js";
 import type { VerifierOptions } from "./types.js";
-import { makeVerifier, type Verifier } from "./verifier.js";
+import type { Verifier } from "./verifier.js";
+import { makeVerifier } from "./verifier_factory.js";
 import { readSharedOptions } from "./verifier_options.js";
 
 export type { RefusedRedemption } from "./denial.js";
 export type { Guard, Redeemed, RedeemedActivation, Redemption, TriedRedemption } from "./guard.js";
 export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
-export type { VerifiedLink } from "./link.js";
+export type { LinkVerification, VerifiedLink, VerifiedLinkResult } from "./link.js";
 export type { MemoryStore, MemoryStoreOptions } from "./memory_store.js";
-export type { UnverifiedToken, VerifiedToken } from "./token.js";
+export type { UnverifiedToken, Verification, Verified, VerifiedToken } from "./token.js";
 export type { TokenStore } from "./token_store.js";
 export type * from "./types.js";
 export type { Verifier } from "./verifier.js";

@@ -20,7 +20,7 @@ const FAULTS: readonly (readonly [RegExp, string])[] = [
   [/^[\w+/-]{43}=?$/, "is base64: decode it to bytes"],
 ];
 
-/** What is wrong with this key, and what to do about it; nothing of the key itself. */
+/** What is wrong with this key, and what to do about it; shows nothing of the key. */
 export function keyFault(key: unknown, [form, other, advice]: KeyKind): string {
   let fault = "has another type or length";
   if (key === undefined || key === null) fault = `is ${key}: set it, or give a function for the first use`;

@@ -7,12 +7,12 @@ import { KeyRing } from "./ring.js";
 
 const LENGTH = 32;
 
-/** A proxy may claim to be a list without an end. */
+/** The bound of a list, since a proxy may have any length. */
 const MOST_KEYS = 1024;
 
 /**
- * The option `keys`. A function is called at the first use, so that a verifier can be made where its keys are not, and
- * again at the next one if what it gave was not good.
+ * The option `keys`. A function is called at the first use, so that a verifier can be made where its keys are not
+ * available, and again at the next use if the keys were not valid.
  */
 export function readKeys(engine: Engine, keys: unknown, kind: KeyKind): () => KeyRing {
   let ring: KeyRing | undefined;

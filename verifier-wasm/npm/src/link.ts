@@ -1,19 +1,19 @@
 import { atCaller } from "./caller.js";
 import { codeOf } from "./options.js";
 import { asResult, orThrow } from "./status.js";
-import type { VerifiedToken } from "./token.js";
-import type { Action, Bytes, Verification } from "./types.js";
+import type { Verification, VerifiedToken } from "./token.js";
+import type { Action, Bytes, Refused } from "./types.js";
 
-/** @internal Judges a link together with what was typed as its code; the number is one of `status.ts`. */
+/** @internal Judges a link together with a code; the number is one of `status.ts`. */
 type CodeJudge = (code: string | undefined) => VerifiedToken | number;
 
 /**
  * A link of v2 or v3 whose signature, action and expiry are proven; of its code nothing is.
  *
- * What it holds is read by getters and shown by no console, serialised by no `JSON.stringify`.
+ * Its values are getters, so that neither `console.log` nor `JSON.stringify` shows them.
  */
 export class VerifiedLink {
-  /** What the link is once its code is proven too, and nobody sees before. */
+  /** The token, which is returned only once its code is proven. */
   readonly #token: VerifiedToken;
   readonly #tolerance: number;
   readonly #judge: CodeJudge;
@@ -56,7 +56,7 @@ export class VerifiedLink {
   }
 
   /**
-   * The 16 bytes under which tries and use of this link are remembered; a fresh copy each time. All tokens of one row
+   * The 16 bytes under which attempts and use of this link are remembered; a fresh copy each time. All tokens of one row
    * have the same id. It reveals nothing about the secret, so it may be stored and logged.
    */
   get consumedId(): Bytes {
@@ -64,22 +64,31 @@ export class VerifiedLink {
   }
 
   /**
-   * Compares the code that was typed beside this link **without counting the tries**: whoever may ask often enough finds
-   * each of the 100,000 codes. Count them yourself before you ask, or use `guard.redeem`, which does.
+   * Compares the code that was typed beside this link **without counting the attempts**: with enough calls each of the
+   * 100,000 codes is found. Count them yourself before you call it, or use `guard.redeem`, which does.
    *
    * The clock is read again: a link that has expired since it was verified is refused.
    *
-   * @throws VerificationError when the code is not good, nothing that was signed covers one, or the link has expired
+   * @throws VerificationError when the code is wrong, no signature covers one, or the link has expired
    */
   withUncountedCode(code: string | undefined): VerifiedToken {
     return atCaller(this.withUncountedCode, () => orThrow(this.#judge(codeOf(code))));
   }
 
   /**
-   * The same, **without counting the tries** either, and without an exception for whatever the visitor sent as a code: what
-   * is no string is a malformed one.
+   * The same, **without counting the attempts** either, and without an exception for any value that the visitor sent: one
+   * that is no string is a malformed code.
    */
   tryWithUncountedCode(code: unknown): Verification {
     return asResult(this.#judge(codeOf(code)));
   }
+}
+
+/** What `tryVerifyLink` found. */
+export type LinkVerification = VerifiedLinkResult | Refused;
+
+/** The link is genuine and still valid. */
+export interface VerifiedLinkResult {
+  readonly ok: true;
+  readonly link: VerifiedLink;
 }

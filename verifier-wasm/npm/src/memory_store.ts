@@ -9,21 +9,20 @@ import type { TokenStore } from "./token_store.js";
 /** What {@link createMemoryStore} takes. Options of other names are refused. */
 export interface MemoryStoreOptions {
   /**
-   * For how many redemptions there is room, each taking 56 bytes from the start; a code that is tried is one, too. Those
-   * within the lifetime of a link and 22 minutes have to fit.
+   * How many redemptions and attempts at codes it holds, 56 bytes each, which are allocated at once. Those within the
+   * lifetime of a link and 22 minutes have to fit.
    */
   readonly capacity: number;
   /**
-   * Tells the time in seconds since the Unix epoch; read at each call. Steps back of up to five minutes are ignored. A
-   * clock that read the future for a while leaves behind that links are refused which end no later than one that was
-   * redeemed before; newer ones are not.
+   * Tells the time in seconds since the Unix epoch; read at each call. Steps back of up to five minutes are ignored. After
+   * a clock was ahead, links are refused that end no later than one that was redeemed before; newer ones are not.
    *
    * @default the system's clock
    */
   readonly clock?: (() => number) | undefined;
 }
 
-/** A store that answers at once. */
+/** A synchronous store. */
 export interface MemoryStore extends TokenStore {
   consume(id: Uint8Array, rememberUntil: number, owner: Uint8Array): boolean;
   release(id: Uint8Array, rememberUntil: number, owner: Uint8Array): void;
@@ -42,7 +41,7 @@ const TOO_LATE = 2;
 
 /**
  * @internal What every entry calls `createMemoryStore`: the cache of the core, on an instance of the module of its own, because it
- * grows the memory, which moves what others have looked up.
+ * grows the memory, which moves the buffers.
  *
  * If JavaScript's stack overflows in the middle of a call, what the store remembers may be half written: from then on it
  * answers that it is full.

@@ -3,7 +3,7 @@ import type { Action } from "./types.js";
 
 /**
  * Reads own properties of a caller's object, each once and in this order: what a prototype has is no option, since some
- * programs let strangers write to that of all objects. Names that are not among them are refused: a misspelt option must
+ * programs let requests write to that of all objects. Names that are not among them are refused: a misspelt option must
  * not be ignored.
  */
 export function readOptions<const Names extends readonly string[]>(
@@ -72,7 +72,7 @@ function strayOption(name: string, known: readonly string[]): InvalidArgumentErr
       "no code is compared here: guard.redeem compares it and counts the tries",
     );
   }
-  // Whoever takes the value for the name would otherwise find a token or a key in a log.
+  // The name may be a token or a key by mistake, which must not get into a log.
   const shown = /^[a-z_]\w{0,31}$/i.test(name) ? `"${name}"` : "of this name";
   return new InvalidArgumentError(`there is no option ${shown}, only ${known.join(", ")}`);
 }

@@ -12,15 +12,15 @@ import type { GuardOptions } from "./guard_options.js";
 import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
 import { compile, PUBLIC_KEY, startNow } from "./start.js";
 import { decodeToken, type UnverifiedToken } from "./token.js";
-import { makePublicVerifier } from "./verifier.js";
+import { makePublicVerifier } from "./verifier_factory.js";
 import { readPublicOptions } from "./verifier_options.js";
 
 export type { RefusedRedemption } from "./denial.js";
 export type { Guard, Redeemed, RedeemedActivation, Redemption, TriedRedemption } from "./guard.js";
 export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
-export type { VerifiedLink } from "./link.js";
+export type { LinkVerification, VerifiedLink, VerifiedLinkResult } from "./link.js";
 export type { PublicKey, PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
-export type { UnverifiedToken, VerifiedToken } from "./token.js";
+export type { UnverifiedToken, Verification, Verified, VerifiedToken } from "./token.js";
 export type { TokenStore } from "./token_store.js";
 export type {
   Action,
@@ -28,12 +28,8 @@ export type {
   ExpectedActivation,
   ExpectedRecovery,
   LinkExpectation,
-  LinkVerification,
   Refused,
   TriedRecovery,
-  Verification,
-  Verified,
-  VerifiedLinkResult,
 } from "./types.js";
 
 const started = startNow(PUBLIC_KEY, () => compile(wasm));

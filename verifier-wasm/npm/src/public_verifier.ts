@@ -1,5 +1,5 @@
-import type { VerifiedToken } from "./token.js";
-import type { CommonOptions, LinkExpectation, Verification } from "./types.js";
+import type { Verification, VerifiedToken } from "./token.js";
+import type { CommonOptions, LinkExpectation } from "./types.js";
 import type { Verifier } from "./verifier.js";
 
 /** A public key: `mrpk_` and 43 characters of base64url, or 32 bytes. */

@@ -12,7 +12,7 @@ import module from "./public.wasm";
 import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
 import { startNow } from "./start.js";
 import { decodeToken } from "./token.js";
-import { makePublicVerifier } from "./verifier.js";
+import { makePublicVerifier } from "./verifier_factory.js";
 import { readPublicOptions } from "./verifier_options.js";
 
 const started = startNow(PUBLIC_KEY, () => module);

@@ -3,7 +3,7 @@ import { versionOf } from "./version.js";
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/** The keys that a verifier accepts, of which those that a token can mean are found without trying all. */
+/** The keys that a verifier accepts, indexed by the id in a token. */
 export class KeyRing {
   readonly #keys: readonly PreparedKey[];
   readonly #named = new Map<string, PreparedKey[]>();
@@ -17,8 +17,8 @@ export class KeyRing {
   }
 
   /**
-   * The keys to try. A token of v1 names none, so all of them; one that names no key of the ring is refused by any, and
-   * has to be, so that what else is wrong with it comes first.
+   * The keys to try. A token of v1 names none, so all of them. For an id that the ring does not have, one key: it rejects
+   * the token, after the checks that come before the signature.
    */
   candidates(token: string): readonly PreparedKey[] {
     if (this.#keys.length === 1 || versionOf(token) === 1) return this.#keys;

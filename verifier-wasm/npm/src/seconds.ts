@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "./errors.js";
 
-/** The last second of the year 9999, where tokens end to have expiries. Today in milliseconds is far beyond. */
+/** The last second of the year 9999, the latest expiry of a token. Times in milliseconds are beyond it. */
 const LAST_SECOND = 253_402_300_799;
 
 /** The largest clock tolerance that a verifier may have, in seconds. */

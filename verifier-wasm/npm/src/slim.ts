@@ -14,16 +14,17 @@ import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js
 import { startLoaded } from "./start.js";
 import { decodeToken, type UnverifiedToken } from "./token.js";
 import type { VerifierOptions } from "./types.js";
-import { makePublicVerifier, makeVerifier, type Verifier } from "./verifier.js";
+import type { Verifier } from "./verifier.js";
+import { makePublicVerifier, makeVerifier } from "./verifier_factory.js";
 import { readPublicOptions, readSharedOptions } from "./verifier_options.js";
 
 export type { RefusedRedemption } from "./denial.js";
 export type { Guard, Redeemed, RedeemedActivation, Redemption, TriedRedemption } from "./guard.js";
 export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
-export type { VerifiedLink } from "./link.js";
+export type { LinkVerification, VerifiedLink, VerifiedLinkResult } from "./link.js";
 export type { MemoryStore, MemoryStoreOptions } from "./memory_store.js";
 export type { PublicKey, PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
-export type { UnverifiedToken, VerifiedToken } from "./token.js";
+export type { UnverifiedToken, Verification, Verified, VerifiedToken } from "./token.js";
 export type { TokenStore } from "./token_store.js";
 export type * from "./types.js";
 export type { Verifier } from "./verifier.js";
@@ -33,7 +34,7 @@ export interface VerifierModule {
   createVerifier(options: VerifierOptions): Verifier;
   decodeUnverified(token: string): UnverifiedToken;
   createGuard(options: GuardOptions): Guard;
-  /** Only where the caller brought the module: a store needs an instance of its own. */
+  /** Only if the caller passed a module: a store needs an instance of its own. */
   createMemoryStore(options: MemoryStoreOptions): MemoryStore;
 }
 

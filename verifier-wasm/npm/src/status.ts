@@ -13,39 +13,38 @@ import {
   type VerificationReason,
   WasmUnavailableError,
 } from "./errors.js";
-import type { VerifiedToken } from "./token.js";
-import type { Refused, Verification } from "./types.js";
+import type { Refused } from "./types.js";
 
-/** The call did what it was asked to. */
+/** The call succeeded. */
 export const OK = 0;
 /** This key did not make the tag; another key of the ring may have. */
 export const SIGNATURE = 3;
-/** A code was given where nothing covers one. */
+/** A code was given where no signature covers one. */
 export const CODE_UNCHECKABLE = 4;
-/** There is no code where there has to be one. */
+/** The code is missing. */
 export const CODE_REQUIRED = 5;
 
-/** The code has not the shape of one. */
+/** The code is not five digits. */
 export const CODE_MALFORMED = 6;
-/** The time of the token is over. */
+/** The token has expired. */
 export const EXPIRED = 11;
-/** The link is good, and its code is another one. */
+/** The link is valid, the code is wrong. */
 export const CODE_MISMATCH = 12;
 
-/** A token of v3 came where keys are shared. The modules know nothing of this number. */
+/** A token of v3 for a verifier of shared keys. The modules do not return this number. */
 const FOR_PUBLIC_KEY = 14;
 
-/** What is said of a version that is not accepted. A verifier of public keys accepts v3. */
+/** The status of a version that is not accepted. A verifier of public keys accepts v3. */
 export function unaccepted(version: number): number {
   return version === 3 ? FOR_PUBLIC_KEY : SIGNATURE;
 }
 
-/** What is found out about a token before any key is asked. */
+/** Whether a token is malformed, which is found before a key is tried. */
 export function isMalformed(status: number): boolean {
   return status !== OK && meaning(status)[0] === TokenMalformedError;
 }
 
-/** What is found out about the code of a v1 token before any key is asked. */
+/** Whether the code of a v1 token is at fault, which is found before a key is tried. */
 export function isAboutCode(status: number): boolean {
   return status >= CODE_UNCHECKABLE && status <= CODE_MALFORMED;
 }
@@ -76,7 +75,7 @@ function meaning(status: number): readonly [Class, string] {
   return found;
 }
 
-/** The error that a number other than {@link OK} stands for. */
+/** The error of a status other than {@link OK}. */
 export function refusal(status: number): VerificationError {
   const [Refusal, message] = meaning(status);
   return new Refusal(message);
@@ -87,13 +86,15 @@ export function refused(status: number): Refused {
   return denied(...meaning(status));
 }
 
-/** What was proven, or else the error. */
+/** Returns what was proven, or throws the error. */
 export function orThrow<Proven>(verdict: Proven | number): Proven {
   if (typeof verdict === "number") throw refusal(verdict);
   return verdict;
 }
 
 /** The same as a result. */
-export function asResult(verdict: VerifiedToken | number): Verification {
+export function asResult<Token>(
+  verdict: Token | number,
+): { readonly ok: true; readonly token: Token } | Refused {
   return typeof verdict === "number" ? refused(verdict) : { ok: true, token: verdict };
 }

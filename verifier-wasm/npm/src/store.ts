@@ -1,5 +1,5 @@
-// What the stores of this package are made of. They import it all from here: the
-// bundles of all entries lie in one folder, so that only this one path to the errors is right in each of them.
+// The base of this package's stores. They import the errors from here: the bundles of all entries are in one folder, so
+// only this path to the errors is right in each of them.
 
 import { demandEntry } from "./bytes.js";
 import { described } from "./described.js";
@@ -22,7 +22,7 @@ export function readNamespace(namespace: unknown): string {
   return namespace;
 }
 
-/** A store whose methods refuse what they cannot work with, before they send anything. */
+/** A store whose methods validate their arguments before they send anything. */
 export function demanding(store: Required<TokenStore>): Required<TokenStore> {
   return Object.freeze<Required<TokenStore>>({
     async consume(...given) {
@@ -44,17 +44,17 @@ export function demanding(store: Required<TokenStore>): Required<TokenStore> {
   });
 }
 
-/** For what would have to be remembered until a time that is over. */
+/** For a `rememberUntil` that is over. */
 export function tooLate(): TokenExpiredError {
   return new TokenExpiredError("the time until which to remember this token is over");
 }
 
-/** For the use by one owner more than are remembered. */
+/** For one owner more than a store remembers. */
 export function tooManyOwners(): StoreFullError {
   return new StoreFullError("100 redemptions of this link were given back: no further one is remembered");
 }
 
-/** An id or an owner as text, for stores that have no bytes. */
+/** An id or an owner as text, for stores without binary values. */
 export function hexadecimal(id: Uint8Array): string {
   let text = "";
   for (const byte of id) text += byte.toString(16).padStart(2, "0");

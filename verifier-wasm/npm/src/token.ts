@@ -1,14 +1,14 @@
 import type { Engine } from "./engine.js";
 import { fieldsOf, secretOf } from "./fields.js";
 import { textOf } from "./options.js";
-import type { Action, Bytes } from "./types.js";
+import type { Action, Bytes, Refused } from "./types.js";
 import { type Version, versionOf } from "./version.js";
 
 /**
  * A token that a key of the ring signed for this action and, of a recovery of v1 or v2, for this code.
  *
- * Of v2 and v3 it also proves that the link is still valid; of v1 only the database knows. Whether the token was used
- * before, a guard knows. What it holds is read by getters and shown by no console, serialised by no `JSON.stringify`.
+ * In v2 and v3 the link was also still valid; of v1 only the database knows. It may have been used before: a guard checks
+ * that. Its values are getters, so that neither `console.log` nor `JSON.stringify` shows them.
  */
 export class VerifiedToken {
   readonly #engine: Engine;
@@ -48,7 +48,7 @@ export class VerifiedToken {
 
   /**
    * Whether a code was proven. It is not for an activation, which has none, nor for a v3 recovery, which covers none, unless
-   * the `checkCode` of a guard has called it right.
+   * the `checkCode` of a guard accepted it.
    */
   get codeIsProven(): boolean {
     return this.#action === "recover" && this.version !== 3;
@@ -66,6 +66,15 @@ export class VerifiedToken {
   get consumedId(): Bytes {
     return this.#engine.id(this.#token);
   }
+}
+
+/** What `tryVerify` found. */
+export type Verification = Verified | Refused;
+
+/** The token is genuine. */
+export interface Verified {
+  readonly ok: true;
+  readonly token: VerifiedToken;
 }
 
 /** The parts of a token of which **nothing is proven**: anybody can make one that says anything. */

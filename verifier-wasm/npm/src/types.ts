@@ -1,11 +1,9 @@
 import type { VerificationReason } from "./errors.js";
-import type { VerifiedLink } from "./link.js";
-import type { VerifiedToken } from "./token.js";
 
-/** What the followed link is about to do. */
+/** What a link does. */
 export type Action = "activate" | "recover";
 
-/** Bytes that belong to whoever gets them. */
+/** Bytes that belong to the caller. */
 // `Uint8Array<ArrayBuffer>` in the words of TypeScript before 5.7, too, in which it has no parameter.
 export type Bytes = ReturnType<Uint8Array["slice"]>;
 
@@ -15,7 +13,7 @@ export type SharedKey = string | Uint8Array;
 /** What the verifiers of all entries take. */
 export interface CommonOptions<Format extends string> {
   /**
-   * The formats that are accepted. A token of another one is refused like one that nobody signed.
+   * The formats that are accepted. A token of another one is refused like a forged one.
    *
    * @default every format that the keys can verify
    */
@@ -50,8 +48,8 @@ export interface VerifierOptions extends CommonOptions<"v1" | "v2"> {
    */
   readonly keys: SharedKey | readonly SharedKey[] | (() => SharedKey | readonly SharedKey[] | undefined);
   /**
-   * Whoever opens a page can read the key in it and in its workers, and forge links with it. `true` lets a page hold one all the same,
-   * for tests and for pages that nobody else can open.
+   * Visitors of a page can read the key in it and in its workers, and forge links. `true` allows a key in a page all the
+   * same, for tests and for pages that nobody else can open.
    *
    * @default false
    */
@@ -70,44 +68,26 @@ export interface ExpectedRecovery {
   readonly code: string;
 }
 
-/** The same for `tryVerifyWithUncountedCode`, with whatever the visitor sent as a code. */
+/** The same for `tryVerifyWithUncountedCode`, with any value that the visitor sent as a code. */
 export interface TriedRecovery {
   readonly action: "recover";
   readonly code: unknown;
 }
 
-/** What the caller expects a link to be good for, before its code is typed. Options of other names are refused. */
+/** The action that the caller expects of a link, before its code is typed. Options of other names are refused. */
 export interface LinkExpectation {
   readonly action: Action;
 }
 
-/** What `tryVerify` found. */
-export type Verification = Verified | Refused;
-
-/** The token is genuine. */
-export interface Verified {
-  readonly ok: true;
-  readonly token: VerifiedToken;
-}
-
-/** What `tryVerifyLink` found. */
-export type LinkVerification = VerifiedLinkResult | Refused;
-
-/** The link is genuine and still valid. */
-export interface VerifiedLinkResult {
-  readonly ok: true;
-  readonly link: VerifiedLink;
-}
-
 /**
- * The token or the code is not good. A plain object: it can be logged, serialised, compared and returned from a server
+ * The token or the code is not valid. A plain object: it can be logged, serialised, compared and returned from a server
  * action as it is.
  */
 export interface Refused {
   readonly ok: false;
-  /** Why, in a word that never changes. */
+  /** Why: a constant that never changes. */
   readonly reason: VerificationReason;
-  /** Whose fault it is: what is refused here is always the visitor's. */
+  /** Whose fault it is: always the visitor's. */
   readonly kind: "visitor";
   /** Why, in a sentence, for logs. It shows nothing of the token. */
   readonly message: string;

@@ -1,38 +1,13 @@
-import { atCaller } from "./caller.js";
-import type { Engine } from "./engine.js";
-import { VerifiedLink } from "./link.js";
-import { codeOf, demandAction, OF_LINK, OF_TOKEN, readExpectation, textOf } from "./options.js";
-import type { PublicVerifier } from "./public_verifier.js";
-import type { KeyRing } from "./ring.js";
-import type { Clock } from "./seconds.js";
-import {
-  asResult,
-  CODE_UNCHECKABLE,
-  EXPIRED,
-  isAboutCode,
-  isMalformed,
-  OK,
-  orThrow,
-  refused,
-  unaccepted,
-} from "./status.js";
-import { VerifiedToken } from "./token.js";
-import type {
-  ExpectedActivation,
-  ExpectedRecovery,
-  LinkExpectation,
-  LinkVerification,
-  TriedRecovery,
-  Verification,
-} from "./types.js";
-import { type Version, versionOf } from "./version.js";
+import type { LinkVerification, VerifiedLink } from "./link.js";
+import type { Verification, VerifiedToken } from "./token.js";
+import type { ExpectedActivation, ExpectedRecovery, LinkExpectation, TriedRecovery } from "./types.js";
 
 /** Verifies tokens with the keys that it was made with. Its methods need no `this`. */
 export interface Verifier {
   /**
    * Verifies the token of an activation: proves that a key of the ring signed it for this action, and of v2 that it is
-   * still valid. Never that it was not used before: a guard does. It takes no code: recoveries are for `guard.redeem`,
-   * which counts the tries.
+   * still valid. It may have been used before: a guard checks that. It takes no code: recoveries are for `guard.redeem`,
+   * which counts the attempts.
    *
    * @throws VerificationError when the token is not good
    * @throws InvalidArgumentError when the call is wrong, for instance because it names another action
@@ -42,7 +17,7 @@ export interface Verifier {
   verify(token: string, expected: ExpectedActivation): VerifiedToken;
 
   /**
-   * The same without an exception for whatever the visitor sent as a token: what is no string is a malformed one.
+   * The same without an exception for any value that the visitor sent as a token: one that is no string is malformed.
    *
    * @throws InvalidArgumentError when the call is wrong, for instance because it names another action
    * @example
@@ -52,8 +27,8 @@ export interface Verifier {
   tryVerify(token: unknown, expected: ExpectedActivation): Verification;
 
   /**
-   * Verifies a recovery and compares its code **without counting the tries**: whoever may ask often enough finds each of
-   * the 100,000 codes. Count them yourself, or use `guard.redeem`, which does.
+   * Verifies a recovery and compares its code **without counting the attempts**: with enough calls each of the 100,000 codes
+   * is found. Count them yourself, or use `guard.redeem`, which does.
    *
    * @throws VerificationError when the token or the code is not good
    * @throws InvalidArgumentError when the call is wrong
@@ -61,8 +36,8 @@ export interface Verifier {
   verifyWithUncountedCode(token: string, expected: ExpectedRecovery): VerifiedToken;
 
   /**
-   * The same, **without counting the tries** either, and without an exception for whatever the visitor sent as a token and
-   * a code: what is no string is a malformed one.
+   * The same, **without counting the attempts** either, and without an exception for any value that the visitor sent as a
+   * token or a code: one that is no string is malformed.
    *
    * @throws InvalidArgumentError when the call is wrong
    */
@@ -80,7 +55,7 @@ export interface Verifier {
   verifyLink(token: string, expected: LinkExpectation): VerifiedLink;
 
   /**
-   * The same without an exception for whatever the visitor sent as a link: what is no string is a malformed one.
+   * The same without an exception for any value that the visitor sent as a link: one that is no string is malformed.
    *
    * @throws InvalidArgumentError when the call is wrong
    */
@@ -88,91 +63,4 @@ export interface Verifier {
 
   /** By how many seconds this verifier's clock may be ahead of the database's. */
   readonly clockTolerance: number;
-}
-
-/** @internal What a verifier is made of. */
-export interface Parts {
-  readonly engine: Engine;
-  /** Throws where the keys are read at the first use and are not good. */
-  readonly ring: () => KeyRing;
-  /** The versions that are accepted. */
-  readonly accepted: readonly Version[];
-  readonly clock: Clock;
-  readonly clockTolerance: number;
-}
-
-/** @internal What the entries of shared keys call `createVerifier`, once they have read its options. */
-export function makeVerifier(parts: Parts): Verifier {
-  const { judge, verifier } = makeJudge(parts);
-  const shared: Verifier = {
-    ...verifier,
-    verifyWithUncountedCode: (token, expected) =>
-      atCaller(shared.verifyWithUncountedCode, () => orThrow(judge(token, expected, OF_TOKEN))),
-    tryVerifyWithUncountedCode: (token, expected) => asResult(judge(token, expected, OF_TOKEN)),
-  };
-  return Object.freeze(shared);
-}
-
-/** @internal The same for public keys. Nothing that v3 signs covers a code, so that there is none to compare. */
-export function makePublicVerifier(parts: Parts): PublicVerifier {
-  return Object.freeze(makeJudge(parts).verifier);
-}
-
-function makeJudge({ engine, ring, accepted, clock, clockTolerance }: Parts): {
-  judge: (sent: unknown, expected: unknown, known: typeof OF_TOKEN) => VerifiedToken | number;
-  verifier: PublicVerifier;
-} {
-  // By version, since a list is searched more slowly.
-  const accepts = [1, 2, 3].map((version) => accepted.includes(version as Version));
-
-  const read = () => Math.floor(clock());
-
-  function judge(sent: unknown, expected: unknown, known: typeof OF_TOKEN): VerifiedToken | number {
-    const { action, code } = readExpectation(expected, known);
-    demandAction(action);
-    const token = textOf(sent);
-    const now = read();
-    const status = engine.verify(token, action, codeOf(code), ring().candidates(token), now, clockTolerance);
-    const version = versionOf(token);
-    if (!accepts[version - 1]) {
-      return isMalformed(status) || (version === 1 && isAboutCode(status)) ? status : unaccepted(version);
-    }
-    return status === OK ? new VerifiedToken(engine, token, action, engine.expiresAt, now) : status;
-  }
-
-  function judgeLink(sent: unknown, expected: unknown): VerifiedLink | number {
-    const { action } = readExpectation(expected, OF_LINK);
-    demandAction(action);
-    const token = textOf(sent);
-    const now = read();
-    const keys = ring().candidates(token);
-    const status = engine.verifyLink(token, action, keys, now, clockTolerance);
-    const version = versionOf(token);
-    if (!accepts[version - 1]) return isMalformed(status) ? status : unaccepted(version);
-    if (status !== OK) return status;
-    const { expiresAt } = engine;
-    const at = (verifiedAt: number) => new VerifiedToken(engine, token, action, expiresAt, verifiedAt);
-    const proven = at(now);
-    return new VerifiedLink(proven, clockTolerance, (code) => {
-      const now = read();
-      let status = OK;
-      // Every key is asked again: any of those with the same id may be the one.
-      if (proven.codeIsProven) status = engine.verify(token, action, code, keys, now, clockTolerance);
-      else if (now >= expiresAt + clockTolerance) status = EXPIRED;
-      else if (code !== undefined) status = CODE_UNCHECKABLE;
-      return status === OK ? at(now) : status;
-    });
-  }
-
-  const verifier: PublicVerifier = {
-    verify: (token, expected) => atCaller(verifier.verify, () => orThrow(judge(token, expected, OF_LINK))),
-    tryVerify: (token, expected) => asResult(judge(token, expected, OF_LINK)),
-    verifyLink: (token, expected) => atCaller(verifier.verifyLink, () => orThrow(judgeLink(token, expected))),
-    tryVerifyLink(token, expected) {
-      const verdict = judgeLink(token, expected);
-      return typeof verdict === "number" ? refused(verdict) : { ok: true, link: verdict };
-    },
-    clockTolerance,
-  };
-  return { judge, verifier };
 }

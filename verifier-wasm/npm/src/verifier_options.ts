@@ -4,7 +4,7 @@ import { type KeyKind, PUBLIC, SHARED } from "./key_faults.js";
 import { readKeys } from "./keys.js";
 import { readOptions, unreadable } from "./options.js";
 import { MAX_CLOCK_TOLERANCE, readClock, readSpan } from "./seconds.js";
-import type { Parts } from "./verifier.js";
+import type { Parts } from "./verifier_factory.js";
 import type { Version } from "./version.js";
 
 const TOLERANCE = { name: "clockTolerance", least: 0, most: MAX_CLOCK_TOLERANCE };

@@ -13,8 +13,8 @@ import { type MemoryStoreOptions, makeMemoryStore } from "./memory_store.js";
 import { startNow } from "./start.js";
 import { decodeToken } from "./token.js";
 import type { VerifierOptions } from "./types.js";
-import { makeVerifier } from "./verifier.js";
 import module from "./verifier.wasm";
+import { makeVerifier } from "./verifier_factory.js";
 import { readSharedOptions } from "./verifier_options.js";
 
 const started = startNow(SHARED_KEY, () => module);

@@ -1,34 +1,28 @@
-//! Runs one step after the other, or some beside each other, says how far each is, and remembers how it ended.
+//! Runs steps one after the other, or in lanes beside each other, says how far each is, and remembers how it ended.
 
+mod execute;
+mod lanes;
 mod output;
-mod running;
 mod shown;
-mod watch;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, ExitCode};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use mailroom_tests::postgres::Cluster;
 
+pub(crate) use execute::watch;
+pub(crate) use lanes::Prepared;
+use lanes::{Ended, Event, Job};
 use output::{Counts, count, without_successes};
-use running::follow;
-use shown::shown;
-pub(crate) use watch::watch;
 
 /// How often a running step is shown anew: on a terminal on the same line, elsewhere as one more line.
 const REFRESH: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(15)];
 
-/// How many of the commands that were put off run at once. Those that need a database wait half of the time, for servers,
-/// pauses and time-outs; a third one beside two of them makes all three slow and hardly the whole faster.
-const LANES: usize = 2;
-
-struct Later {
-    title: String,
-    command: Command,
-    needs: Option<Cluster>,
-}
+/// How many steps run at once. Most of those that need a server or a browser wait half of the time; a fourth beside them makes
+/// all slower than what they wait for expects.
+const LANES: usize = 3;
 
 struct Done {
     title: String,
@@ -38,108 +32,85 @@ struct Done {
     retry: Option<String>,
 }
 
-/// The steps that have run so far.
+/// The steps that have run so far, and those that are to run in lanes.
 pub(crate) struct Steps {
     terminal: bool,
     started: Instant,
     done: Vec<Done>,
-    later: Vec<Later>,
+    later: Vec<Job>,
 }
 
 impl Steps {
     pub(crate) fn new() -> Self {
-        Self {
-            terminal: io::stdout().is_terminal(),
-            started: Instant::now(),
-            done: Vec::new(),
-            later: Vec::new(),
-        }
+        let terminal = io::stdout().is_terminal();
+        Self { terminal, started: Instant::now(), done: Vec::new(), later: Vec::new() }
     }
 
     /// Runs a command as a step, once `prepare` has seen to what it needs. Its output is shown only if it fails, except for
     /// lines that say why something was skipped.
-    pub(crate) fn command(&mut self, title: &str, prepare: impl FnOnce() -> Result<Command>) {
-        let clock = self.begin(title);
-        match prepare() {
-            Ok(command) => self.run(&clock, vec![(title.to_owned(), command)]),
-            Err(error) => self.close(title, clock.elapsed(), false, &format!("{error:#}\n"), None),
+    pub(crate) fn command(
+        &mut self,
+        title: &str,
+        prepare: impl FnOnce() -> Result<Command> + Send + 'static,
+    ) {
+        let others = std::mem::take(&mut self.later);
+        self.later(title, &[], || Ok(prepare()?.into()));
+        self.run_later();
+        self.later = others;
+    }
+
+    /// Puts a step off until [`Self::run_later`], and there until the steps that it needs have passed; it is left out if one of
+    /// them fails. A title that was put off before is the same step.
+    pub(crate) fn later(
+        &mut self,
+        title: &str,
+        needs: &[&'static str],
+        prepare: impl FnOnce() -> Result<Prepared> + Send + 'static,
+    ) {
+        if !self.later.iter().any(|job| job.title == title) {
+            let (title, needs) = (title.to_owned(), needs.to_vec());
+            self.later.push(Job { title, needs, prepare: Box::new(prepare) });
         }
     }
 
-    /// Puts a command off until [`Self::run_later`]. What it needs while it runs, a server for instance, is kept until then.
-    pub(crate) fn later(&mut self, title: &str, needs: Option<Cluster>, command: Result<Command>) {
-        match command {
-            Ok(command) => self.later.push(Later { title: title.to_owned(), command, needs }),
-            Err(error) => {
-                self.begin(title);
-                self.close(title, Duration::ZERO, false, &format!("{error:#}\n"), None);
-            }
-        }
-    }
-
-    /// Runs what was put off, some beside each other, each a step of its own.
+    /// Runs what was put off.
     pub(crate) fn run_later(&mut self) {
-        let later = std::mem::take(&mut self.later);
-        if later.is_empty() {
-            return;
-        }
-        let titles: Vec<&str> = later.iter().map(|later| later.title.as_str()).collect();
-        let clock = self.begin(&titles.join("; "));
-        let (steps, _needs): (Vec<_>, Vec<_>) =
-            later.into_iter().map(|later| ((later.title, later.command), later.needs)).unzip();
-        self.run(&clock, steps);
-    }
-
-    fn run(&mut self, clock: &Instant, steps: Vec<(String, Command)>) {
-        let (titles, mut commands): (Vec<_>, Vec<_>) = steps.into_iter().unzip();
-        let lines: Vec<String> = commands.iter().map(shown).collect();
-        for (title, line) in titles.iter().zip(&lines) {
-            self.progress(title, clock, line);
-        }
-        for command in &mut commands {
-            command.env("CARGO_TERM_COLOR", if self.terminal { "always" } else { "never" });
-            // Of an error its message tells what is wrong, and fifty frames of runtimes below it hide that.
-            command.env("RUST_LIB_BACKTRACE", "0");
-        }
-        let refresh = if self.terminal { REFRESH[0] } else { REFRESH[1] };
-        let ended = follow(&mut commands, LANES, refresh, |number, doing| {
-            self.progress(&titles[number], clock, doing);
+        let jobs = std::mem::take(&mut self.later);
+        let terminal = self.terminal;
+        let refresh = if terminal { REFRESH[0] } else { REFRESH[1] };
+        lanes::run(jobs, LANES, refresh, |event| match event {
+            Event::Started(title) if terminal => self.progress(title, ""),
+            Event::Started(title) => println!("==> {title}"),
+            Event::Doing(title, doing) => self.progress(title, doing),
+            Event::Ended(title, ended) => self.close(title, &ended),
         });
-        for ((title, line), ended) in titles.iter().zip(lines).zip(ended) {
-            self.close(title, ended.elapsed, ended.succeeded, &ended.output, Some(line));
-        }
     }
 
-    /// Shows what a command printed, if there is a reason to, and how it ended.
-    fn close(&mut self, title: &str, elapsed: Duration, succeeded: bool, output: &str, line: Option<String>) {
-        let counts = count(output, succeeded);
+    /// Shows what a step printed, if there is a reason to, and how it ended.
+    fn close(&mut self, title: &str, ended: &Ended) {
+        let counts = count(&ended.output, ended.succeeded);
+        self.clear();
         if counts.failed > 0 {
-            self.clear();
-            print!("{}", without_successes(output));
+            print!("{}", without_successes(&ended.output));
         } else {
-            for reason in output.lines().filter(|line| line.starts_with("skipped: ")) {
-                self.clear();
+            for reason in ended.output.lines().filter(|line| line.starts_with("skipped: ")) {
                 println!("    {reason}");
             }
         }
-        self.end(title, elapsed, counts, line);
+        self.end(title, ended.elapsed, counts, ended.line.clone());
     }
 
     /// Prepares something as a step, which counts only if it fails, and returns what was made.
     pub(crate) fn task<T>(&mut self, title: &str, task: impl FnOnce() -> Result<T>) -> Option<T> {
-        let clock = self.begin(title);
+        println!("==> {title}");
+        let clock = Instant::now();
         let result = task();
         let failed = usize::from(result.is_err());
         if let Err(error) = &result {
-            self.clear();
             println!("{error:#}");
         }
         self.end(title, clock.elapsed(), Counts { failed, ..Counts::default() }, None);
         result.ok()
-    }
-
-    pub(crate) fn has_run(&self, title: &str) -> bool {
-        self.done.iter().any(|done| done.title == title)
     }
 
     pub(crate) fn has_passed(&self, title: &str) -> bool {
@@ -150,9 +121,7 @@ impl Steps {
     pub(crate) fn summary(&self) -> ExitCode {
         println!("\nsummary");
         for done in &self.done {
-            let verdict = if done.counts.failed == 0 { "ok" } else { "FAILED" };
-            let elapsed = seconds(done.elapsed);
-            println!("  {verdict:6} {:44} {elapsed:>9}{}", done.title, done.counts.in_words());
+            println!("{}", done.line());
             if let Some(retry) = &done.retry {
                 println!("         again: {retry}");
             }
@@ -172,33 +141,23 @@ impl Steps {
         if total.failed == 0 && !incomplete { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    fn begin(&self, title: &str) -> Instant {
-        let clock = Instant::now();
-        if self.terminal {
-            self.progress(title, &clock, "");
-        } else {
-            println!("==> {title}");
-        }
-        clock
-    }
-
     fn end(&mut self, title: &str, elapsed: Duration, counts: Counts, retry: Option<String>) {
-        let verdict = if counts.failed == 0 { "ok" } else { "FAILED" };
-        self.clear();
-        println!("  {verdict:6} {title:44} {:>9}{}", seconds(elapsed), counts.in_words());
         let retry = retry.filter(|_| counts.failed > 0);
-        self.done.push(Done { title: title.to_owned(), elapsed, counts, retry });
+        let done = Done { title: title.to_owned(), elapsed, counts, retry };
+        self.clear();
+        println!("{}", done.line());
+        self.done.push(done);
     }
 
-    fn progress(&self, title: &str, clock: &Instant, doing: &str) {
-        let elapsed = seconds(clock.elapsed());
+    fn progress(&self, title: &str, doing: &str) {
+        let elapsed = seconds(self.started.elapsed());
         if self.terminal {
             let line = format!("  ...    {title:44} {elapsed:>9}   {doing}");
             let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(100);
             print!("\r\x1b[2K{}", line.chars().take(width - 1).collect::<String>());
             io::stdout().flush().ok();
         } else {
-            println!("    {elapsed}: {doing}");
+            println!("    {elapsed}: {title}: {doing}");
         }
     }
 
@@ -207,6 +166,17 @@ impl Steps {
             print!("\r\x1b[2K");
         }
     }
+}
+
+impl Done {
+    fn line(&self) -> String {
+        let verdict = if self.counts.failed == 0 { "ok" } else { "FAILED" };
+        format!("  {verdict:6} {:44} {:>9}{}", self.title, seconds(self.elapsed), self.counts.in_words())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn seconds(time: Duration) -> String {

@@ -32,6 +32,8 @@ pub(crate) fn count(output: &str, succeeded: bool) -> Counts {
     let mut counts = Counts::default();
     let mut is_test = false;
     for line in output.lines().map(plain) {
+        // What a test or a run prints that cannot happen on this machine.
+        counts.skipped += usize::from(line.starts_with("skipped: "));
         let Some((_, numbers)) = line.strip_prefix("test result: ").and_then(|line| line.split_once(". "))
         else {
             continue;
@@ -51,7 +53,7 @@ pub(crate) fn count(output: &str, succeeded: bool) -> Counts {
         counts.passed = 1;
     }
     // A selection that matches no test has tested nothing, however well that went.
-    let tested_nothing = is_test && counts.passed == 0;
+    let tested_nothing = is_test && counts.passed + counts.skipped == 0;
     if (!succeeded || tested_nothing) && counts.failed == 0 {
         counts.failed = 1;
     }
@@ -90,6 +92,8 @@ mod tests {
         let output = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\
             \x1b[32mtest result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured\x1b[0m\n";
         assert_eq!(count(output, false), Counts { passed: 15, failed: 2, skipped: 1 });
+        let output = "skipped: a::b: no Python\ntest result: ok. 2 passed; 0 failed; 0 ignored\n";
+        assert_eq!(count(output, true), Counts { passed: 2, failed: 0, skipped: 1 });
     }
 
     #[test]

@@ -1,6 +1,5 @@
 -- What a new session must know before it asks for queue $1. Locks nothing.
 SELECT
-    pg_is_in_recovery(),
     -- The names of all queues, if $1 is none of them.
     CASE
         WHEN NOT EXISTS (SELECT FROM jobs WHERE job_type::text = $1::text)

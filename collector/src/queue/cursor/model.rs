@@ -1,4 +1,4 @@
-//! Random histories of position and reading against one rule: every token that the cursor has passed was sent, or can be
+//! Random histories of the cursor's state and of reading against one rule: every token that the cursor has passed was sent, or can be
 //! found by the next process.
 //!
 //! Time is the number of the step. Token n is made at step n, and every step is one transaction.
@@ -6,18 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use mailroom_verifier_core::Action;
 use proptest::prelude::*;
 
-use super::ahead::Ahead;
-use super::page::Page;
-use super::position::Position;
-use crate::queue::{BatchId, Token};
+use super::read_ahead::ReadAhead;
+use super::read_ahead::tests::page;
+use super::session::Page;
+use super::state::CursorState;
+use crate::queue::BatchId;
 
 /// As many as the steps of the longest history, so that there is something new to claim at every step.
 const TOKENS: i64 = 80;
 
-/// The longest time without a look at what is remembered.
+/// The longest time without reading what is deferred.
 const POLL: i64 = 8;
 
 #[derive(Clone, Debug)]
@@ -27,9 +27,9 @@ enum Step {
     /// The reader takes the oldest line.
     Take,
     /// A batch without a line is settled while earlier ones wait.
-    SettleUnfit { newest: usize },
-    /// All lines but the oldest ones are taken back.
-    Recall { kept: usize },
+    SettleEmpty { newest: usize },
+    /// All lines but the oldest ones are cancelled.
+    CancelUnsent { kept: usize },
     /// The cursor is written, and the answer comes or not.
     Record { is_answered: bool, is_executed: bool },
     /// An account gets the wrong status.
@@ -44,8 +44,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (1..9_usize, 1..5_usize).prop_map(|(rows, limit)| Step::Claim { rows, limit }),
         6 => Just(Step::Take),
-        1 => (0..3_usize).prop_map(|newest| Step::SettleUnfit { newest }),
-        2 => (0..3_usize).prop_map(|kept| Step::Recall { kept }),
+        1 => (0..3_usize).prop_map(|newest| Step::SettleEmpty { newest }),
+        2 => (0..3_usize).prop_map(|kept| Step::CancelUnsent { kept }),
         6 => (any::<bool>(), any::<bool>())
             .prop_map(|(is_answered, is_executed)| Step::Record { is_answered, is_executed }),
         1 => (1..=TOKENS).prop_map(|id| Step::Suspend { id }),
@@ -58,9 +58,9 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Debug)]
 struct Model {
     now: i64,
-    position: Position,
-    ahead: Ahead,
-    looked: i64,
+    state: CursorState,
+    ahead: ReadAhead,
+    scanned: i64,
     /// What `jobs.last_seq` holds.
     cursor: i64,
     /// Accounts with the wrong status.
@@ -69,7 +69,7 @@ struct Model {
     changed: BTreeMap<i64, i64>,
     /// Lines on their way, and batches without a line.
     in_flight: BTreeMap<BatchId, Vec<i64>>,
-    next_batch: u64,
+    next_batch: u128,
     /// Tokens that the reader has, or that were passed for good with a reason.
     done: BTreeSet<i64>,
 }
@@ -78,9 +78,9 @@ impl Model {
     fn new(ineligible: BTreeSet<i64>) -> Self {
         Self {
             now: 0,
-            position: Position::at(0),
-            ahead: Ahead::default(),
-            looked: 0,
+            state: CursorState::at(0),
+            ahead: ReadAhead::default(),
+            scanned: 0,
             cursor: 0,
             ineligible,
             changed: BTreeMap::new(),
@@ -92,23 +92,13 @@ impl Model {
 
     fn page(&self, ids: impl Iterator<Item = i64>, through: i64) -> Page {
         let (ineligible, eligible): (Vec<_>, Vec<_>) = ids.partition(|id| self.ineligible.contains(id));
-        let token = |id| Token {
-            id,
-            attempt: 1,
-            action: Action::Activate,
-            email: Vec::new(),
-            login: Vec::new(),
-            secret: Vec::new(),
-            code: None,
-            expires_at: 0,
-        };
-        Page { rows: 0, tokens: eligible.into_iter().map(token).collect(), ineligible, through }
+        page(through, &eligible, &ineligible)
     }
 
-    /// As `CursorQueue::claim` does it; answers whether there may be more to claim.
+    /// As `CursorQueue::claim` does it; returns whether there may be more to claim.
     fn claim(&mut self, rows: usize, limit: usize) -> bool {
-        if self.ahead.late_len() < limit && self.ahead.is_look_due() || self.now - self.looked >= POLL {
-            self.look_again(limit);
+        if self.ahead.late_len() < limit && self.ahead.is_deferred_due() || self.now - self.scanned >= POLL {
+            self.rescan(limit);
         }
         let newest = self.now.min(TOKENS);
         let first = self.ahead.read_through() + 1;
@@ -119,34 +109,34 @@ impl Model {
         }
         let Some(tokens) = self.ahead.cut(limit, true) else { return last < newest };
         let ids: Vec<_> = tokens.iter().map(|token| token.id).collect();
-        let batch = BatchId(self.next_batch);
+        let batch = BatchId::from(self.next_batch);
         self.next_batch += 1;
-        self.position.claim(batch, ids.iter().copied());
+        self.state.claim(batch, ids.iter().copied());
         self.in_flight.insert(batch, ids);
         true
     }
 
-    /// As `CursorQueue::read_again` does it, two tokens at a time.
-    fn look_again(&mut self, enough: usize) {
-        self.ahead.forget_tokens();
-        self.ahead.start_at(self.position.claimed_through());
-        let mut looked_through = i64::MIN;
+    /// As `CursorQueue::rescan` does it, two tokens at a time.
+    fn rescan(&mut self, enough: usize) {
+        self.ahead.drop_tokens();
+        self.ahead.start_at(self.state.claimed_through());
+        let mut read_through = i64::MIN;
         loop {
-            let part = self.ahead.remembered_after(looked_through, 2);
+            let part = self.ahead.deferred_after(read_through, 2);
             let is_over = part.is_empty();
             if is_over || self.ahead.len() >= enough {
-                self.ahead.looked(is_over);
+                self.ahead.deferred_read(is_over);
                 break;
             }
             let page = self.page(part.iter().copied(), 0);
-            self.ahead.recall(page, &part, Instant::now());
-            looked_through = *part.last().unwrap();
+            self.ahead.add_deferred(page, &part, Instant::now());
+            read_through = *part.last().unwrap();
         }
-        self.looked = self.now;
+        self.scanned = self.now;
     }
 
-    /// What `survey.sql` finds before the cursor.
-    fn owes(&self, id: i64) -> bool {
+    /// What `recover_skipped.sql` finds before the cursor.
+    fn is_skipped(&self, id: i64) -> bool {
         let changed = self.changed.get(&id);
         self.ineligible.contains(&id)
             || changed.is_some_and(|changed| *changed >= id && *changed >= self.cursor - POLL)
@@ -155,29 +145,28 @@ impl Model {
     fn settle(&mut self, batch: Option<BatchId>) {
         let Some(batch) = batch else { return };
         self.done.extend(self.in_flight.remove(&batch).unwrap());
-        self.position.settle(&[batch]);
+        self.state.settle(&[batch]);
     }
 
-    fn recall(&mut self, kept: usize) {
+    fn cancel_unsent(&mut self, kept: usize) {
         let released: Vec<_> = self.in_flight.keys().copied().skip(kept).collect();
         self.in_flight.retain(|batch, _| !released.contains(batch));
-        let late = self.position.release(&released);
-        self.ahead.start_at(self.position.claimed_through());
+        let late = self.state.release(&released);
+        self.ahead.start_at(self.state.claimed_through());
         self.ahead.put_back(late);
     }
 
     fn record(&mut self, is_answered: bool, is_executed: bool) {
-        let Some(to) = self.position.advance() else { return };
-        self.position.attempt(to);
+        let Some((_, to)) = self.state.begin_advance() else { return };
         if is_answered || is_executed {
             self.cursor = to;
         }
         if is_answered {
-            self.position.record(to);
+            self.state.advanced(to);
         } else {
-            self.recall(1);
-            self.position.resume(self.cursor);
-            self.ahead.start_at(self.position.claimed_through());
+            self.cancel_unsent(1);
+            self.state.resume(self.cursor);
+            self.ahead.start_at(self.state.claimed_through());
         }
     }
 
@@ -197,12 +186,12 @@ impl Model {
 
     fn begin_anew(&mut self) {
         self.in_flight.clear();
-        self.looked = self.now;
-        self.position = Position::at(self.cursor);
-        self.ahead = Ahead::default();
+        self.scanned = self.now;
+        self.state = CursorState::at(self.cursor);
+        self.ahead = ReadAhead::default();
         self.ahead.start_at(self.cursor);
-        let owed: Vec<_> = (1..=self.cursor).filter(|id| self.owes(*id)).collect();
-        self.ahead.put_back(owed);
+        let skipped: Vec<_> = (1..=self.cursor).filter(|id| self.is_skipped(*id)).collect();
+        self.ahead.put_back(skipped);
     }
 
     fn act(&mut self, step: &Step) {
@@ -212,8 +201,8 @@ impl Model {
                 self.claim(rows, limit);
             }
             Step::Take => self.settle(self.in_flight.keys().next().copied()),
-            Step::SettleUnfit { newest } => self.settle(self.in_flight.keys().rev().nth(newest).copied()),
-            Step::Recall { kept } => self.recall(kept),
+            Step::SettleEmpty { newest } => self.settle(self.in_flight.keys().rev().nth(newest).copied()),
+            Step::CancelUnsent { kept } => self.cancel_unsent(kept),
             Step::Record { is_answered, is_executed } => self.record(is_answered, is_executed),
             Step::Suspend { id } => self.suspend(id),
             Step::Restore { first, count } => self.restore(first, count),
@@ -233,10 +222,10 @@ proptest! {
         let mut model = Model::new(ineligible);
         for step in &steps {
             model.act(step);
-            // What a kill at this point leaves to the next process: everything after the cursor, and what it looks up.
+            // What a kill at this point leaves to the next process: everything after the cursor, and what it recovers.
             for id in 1..=model.cursor {
                 prop_assert!(
-                    model.done.contains(&id) || model.owes(id),
+                    model.done.contains(&id) || model.is_skipped(id),
                     "the cursor passed {} in {:?}", id, model
                 );
             }
@@ -250,6 +239,7 @@ proptest! {
         }
         model.record(true, true);
         prop_assert_eq!(&model.done, &(1..=TOKENS).collect::<BTreeSet<_>>());
-        prop_assert_eq!(model.position.claimed_through(), model.position.advance().unwrap_or(model.cursor));
+        prop_assert_eq!(model.state.begin_advance(), None);
+        prop_assert_eq!(model.state.claimed_through(), model.cursor);
     }
 }

@@ -1,112 +1,156 @@
-//! A connection that holds the queue: the same session claims, advances and owns the lock.
+//! A session that holds the queue: it claims, advances and owns the lock.
 
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use mailroom_connect::ConnectionSettings;
 use tokio::time::{sleep, timeout};
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::Statement;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
 
-use super::page::CLAIM;
-use super::survey::SURVEY;
-use crate::postgres::{self, ConnectionSettings, SessionOptions};
 use crate::preflight;
-use crate::queue::QueueError;
-use crate::queue::answer::{ANSWER, answer, column};
+use crate::queue::session::{ANSWER, QueueSession, answer, answer_within, column, count, token, unexpected};
+use crate::queue::{QueueError, Token};
 
-const SETTINGS: &str = include_str!("../settings.sql");
 const INSPECT: &str = include_str!("inspect.sql");
 const HOLDER: &str = include_str!("holder.sql");
 const BEGIN: &str = include_str!("begin.sql");
 const ADVANCE: &str = include_str!("advance.sql");
+const CLAIM: &str = include_str!("claim.sql");
+const RECOVER_SKIPPED: &str = include_str!("recover_skipped.sql");
 
-/// How long the server gets to end a session that was told to.
-const PARTING: Duration = Duration::from_secs(2);
+/// How long the server gets to end a session that is terminated.
+const TERMINATION: Duration = Duration::from_secs(2);
+
+/// The error for a text that cannot be converted to UTF-8.
+const UNTRANSLATABLE: [SqlState; 2] =
+    [SqlState::UNTRANSLATABLE_CHARACTER, SqlState::CHARACTER_NOT_IN_REPERTOIRE];
+
+/// The columns that hold texts, each alone first, so that the reason for rejecting a row names the one at fault.
+const TEXTS: [&[&str]; 4] = [&["email"], &["login"], &["code"], &["email", "login", "code"]];
 
 /// A session on the queue, which holds its lock once it was taken.
 #[derive(Debug)]
-pub(super) struct Session {
-    pub(super) client: Client,
-    driver: JoinHandle<()>,
+pub(super) struct CursorSession {
+    session: QueueSession,
     queue: String,
-    pub(super) claim: Statement,
-    pub(super) survey: Statement,
+    claim: Statement,
+    recover_skipped: Statement,
     advance: Statement,
     lock: i64,
-    process: i32,
-    started: String,
-    /// Which server answers, for log lines.
-    pub(super) server: String,
+    /// Which of the server's processes it is.
+    pub(super) backend: Backend,
 }
 
-/// What tells an earlier session of this process from those of others.
+/// Identifies a session among all that the server ever had.
+#[derive(Clone, Debug)]
+pub(super) struct Backend {
+    pid: i32,
+    started: String,
+}
+
+/// Rows that were read together.
 #[derive(Debug)]
-pub(super) struct PastSession {
-    process: i32,
-    started: String,
+pub(super) struct Page {
+    /// The tokens that can be sent now, in id order.
+    pub(super) tokens: Vec<Token>,
+    /// Tokens that are neither expired nor consumed, but whose account has the wrong status.
+    pub(super) ineligible: Vec<i64>,
+    /// The highest id that was read, or where reading began if there was no row.
+    pub(super) through: i64,
+    /// How many rows were read, whatever their state.
+    pub(super) rows: usize,
 }
 
-impl Session {
+/// Rows before the cursor that were read together.
+#[derive(Debug)]
+pub(super) struct SkippedPage {
+    /// Unexpired, unconsumed tokens that may not have been sent.
+    pub(super) skipped: Vec<i64>,
+    /// Where the next page ends.
+    pub(super) before: i64,
+    /// How many rows were read, whatever their state.
+    pub(super) rows: usize,
+    /// Whether any of them was unexpired, consumed or not.
+    pub(super) is_unexpired: bool,
+}
+
+impl CursorSession {
     /// Connects and checks that the queue is there.
     pub(super) async fn open(connection: &ConnectionSettings, queue: &str) -> Result<Self, QueueError> {
-        let options = SessionOptions {
-            application_name: "mailroom collect",
-            statement_timeout: Some(ANSWER),
-            needs_session: true,
-        };
-        let connected = postgres::connect(connection, &options).await;
-        let session = connected.map_err(|error| QueueError::Unavailable(error.to_string()))?;
-        let (client, server) = (session.client, session.server);
-        let driver = tokio::spawn(async move {
-            // The next call of the client reports why the connection ended.
-            session.connection.run().await.ok();
-        });
-        Self::prepare(client, driver, server, queue).await
+        let session = QueueSession::open(connection, ANSWER, true, preflight::OF_CURSORS).await?;
+        let client = &session.client;
+        let row = answer(client.query_one(INSPECT, &[&queue])).await?;
+        if let Some(others) = column::<Option<String>>(&row, 0)? {
+            return Err(unknown_queue(queue, &others));
+        }
+        if column(&row, 4)? {
+            return Err(superseded());
+        }
+        Ok(Self {
+            queue: queue.to_owned(),
+            claim: answer(client.prepare(CLAIM)).await?,
+            recover_skipped: answer(client.prepare(RECOVER_SKIPPED)).await?,
+            advance: answer(client.prepare(ADVANCE)).await?,
+            lock: column(&row, 1)?,
+            backend: Backend { pid: column(&row, 2)?, started: column(&row, 3)? },
+            session,
+        })
+    }
+
+    /// Which server answers, for log lines.
+    pub(super) fn server(&self) -> &str {
+        &self.session.server
     }
 
     /// Takes the queue's lock, from an earlier session of this process if need be.
     ///
-    /// Tried, not waited for: a statement that waits keeps a snapshot, and vacuum would wait with it.
-    pub(super) async fn take_lock(&mut self, past: Option<&PastSession>) -> Result<(), QueueError> {
+    /// The lock is tried, not waited for: a statement that waits keeps a snapshot, which holds vacuum back.
+    pub(super) async fn take_lock(&self, past: Option<&Backend>) -> Result<(), QueueError> {
         if self.try_lock().await? {
             return Ok(());
         }
-        let (process, started) = past.map(|past| (past.process, past.started.as_str())).unzip();
-        let Some(holder) = answer(self.client.query_opt(HOLDER, &[&self.lock, &process, &started])).await?
-        else {
-            return Err(QueueError::Taken("another collector has just ended".to_owned()));
+        let client = &self.session.client;
+        let (pid, started) = past.map(|past| (past.pid, past.started.as_str())).unzip();
+        let holder = answer(client.query_opt(HOLDER, &[&self.lock, &pid, &started])).await?;
+        let Some(holder) = holder else {
+            return Err(QueueError::Locked("another collector has just ended".to_owned()));
         };
-        let holder_process: i32 = column(&holder, 0)?;
+        let pid: i32 = column(&holder, 0)?;
         if !column::<bool>(&holder, 1)? {
-            return Err(QueueError::Taken(format!(
-                "another collector has the queue `{}`, by the server's process {holder_process}; waiting for it to end",
+            return Err(QueueError::Locked(format!(
+                "another collector has the queue `{}`, by the server's process {pid}; waiting for it to end",
                 self.queue
             )));
         }
-        // The server has not noticed that the earlier connection of this very process is gone.
-        answer(self.client.execute("SELECT pg_terminate_backend($1)", &[&holder_process])).await?;
-        let freed = timeout(PARTING, async {
+        // The server has not noticed that the earlier connection of this process was lost.
+        answer(client.execute("SELECT pg_terminate_backend($1)", &[&pid])).await?;
+        let freed = timeout(TERMINATION, async {
             while !self.try_lock().await? {
                 sleep(Duration::from_millis(20)).await;
             }
-            Ok::<_, QueueError>(())
+            Ok(())
         });
         freed.await.unwrap_or_else(|_| {
             Err(QueueError::Unavailable("the earlier connection of this collector does not end".to_owned()))
         })
     }
 
-    /// Reads where the cursor stands. Nobody else moves it as long as this session lives.
-    pub(super) async fn begin(&mut self) -> Result<i64, QueueError> {
-        let rows = answer(self.client.query(BEGIN, &[&self.queue])).await?;
-        let row = rows.first().ok_or_else(|| unknown_queue(&self.queue, ""))?;
-        column(row, 0)
+    async fn try_lock(&self) -> Result<bool, QueueError> {
+        let lock = "SELECT pg_try_advisory_lock($1)";
+        column(&answer(self.session.client.query_one(lock, &[&self.lock])).await?, 0)
+    }
+
+    /// Reads where the cursor stands. No other collector moves it as long as this session lasts.
+    pub(super) async fn begin(&self) -> Result<i64, QueueError> {
+        let rows = answer(self.session.client.query(BEGIN, &[&self.queue])).await?;
+        column(rows.first().ok_or_else(|| unknown_queue(&self.queue, ""))?, 0)
     }
 
     /// Moves the cursor, if it still is at `from` and this session still has the lock.
-    pub(super) async fn advance(&mut self, from: i64, to: i64) -> Result<(), QueueError> {
-        let moved =
-            answer(self.client.execute(&self.advance, &[&self.queue, &to, &from, &self.lock])).await?;
-        if moved == 1 {
+    pub(super) async fn advance(&self, from: i64, to: i64) -> Result<(), QueueError> {
+        let parameters: [&(dyn ToSql + Sync); 4] = [&self.queue, &to, &from, &self.lock];
+        if answer(self.session.client.execute(&self.advance, &parameters)).await? == 1 {
             return Ok(());
         }
         Err(QueueError::Unavailable(format!(
@@ -115,64 +159,88 @@ impl Session {
         )))
     }
 
-    /// Closes the connection. The server frees the lock when it notices.
-    pub(super) fn end(self) -> PastSession {
-        self.driver.abort();
-        PastSession { process: self.process, started: self.started.clone() }
+    /// Reads the `limit` rows after the id `after`, and the rows with the ids `again`.
+    ///
+    /// The server refuses a statement for one text that has no UTF-8 form. The page is `None` then, and a smaller one is to be
+    /// read. In a page of one row, such texts become bytes that are not UTF-8.
+    pub(super) async fn read(
+        &self,
+        after: i64,
+        limit: usize,
+        again: &[i64],
+    ) -> Result<Option<Page>, QueueError> {
+        let page = self.try_read(after, limit, again, &[]).await?;
+        if page.is_some() || limit + again.len() > 1 {
+            return Ok(page);
+        }
+        for marked in TEXTS {
+            if let Some(page) = self.try_read(after, limit, again, marked).await? {
+                return Ok(Some(page));
+            }
+        }
+        Err(unexpected("a row that it cannot convert to UTF-8"))
     }
 
-    async fn prepare(
-        client: Client,
-        driver: JoinHandle<()>,
-        server: String,
-        queue: &str,
-    ) -> Result<Self, QueueError> {
-        answer(client.batch_execute(SETTINGS)).await?;
-        if let Some(fault) = answer(preflight::lacking(&client, preflight::OF_CURSORS)).await? {
-            return Err(QueueError::Unusable(fault));
-        }
-        let row = answer(client.query_one(INSPECT, &[&queue])).await?;
-        if column(&row, 0)? {
-            return Err(QueueError::Unavailable(
-                "the server is a standby, where the cursor cannot be moved; connect to the primary, for instance with \
-                 target_session_attrs=read-write"
-                    .to_owned(),
-            ));
-        }
-        if let Some(others) = column::<Option<String>>(&row, 1)? {
-            return Err(unknown_queue(queue, &others));
-        }
-        if column(&row, 5)? {
+    /// `None` if a text other than the `marked` ones has no UTF-8 form.
+    async fn try_read(
+        &self,
+        after: i64,
+        limit: usize,
+        again: &[i64],
+        marked: &[&str],
+    ) -> Result<Option<Page>, QueueError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let parameters: [&(dyn ToSql + Sync); 4] = [&after, &limit, &again, &marked];
+        let rows = match answer_within(ANSWER, self.session.client.query(&self.claim, &parameters)).await? {
+            Err(error) if error.code().is_some_and(|code| UNTRANSLATABLE.contains(code)) => return Ok(None),
+            rows => rows?,
+        };
+        let first = rows.first().ok_or_else(|| unexpected("a page without a row"))?;
+        if column(first, 10)? {
             return Err(superseded());
         }
-        Ok(Self {
-            queue: queue.to_owned(),
-            claim: answer(client.prepare(CLAIM)).await?,
-            survey: answer(client.prepare(SURVEY)).await?,
-            advance: answer(client.prepare(ADVANCE)).await?,
-            lock: column(&row, 2)?,
-            process: column(&row, 3)?,
-            started: column(&row, 4)?,
-            server,
-            client,
-            driver,
+        let (through, read) = (column(first, 0)?, count(first, 1)?);
+        let mut page =
+            Page { tokens: Vec::with_capacity(rows.len()), ineligible: Vec::new(), through, rows: read };
+        for row in &rows {
+            let Some(id) = column::<Option<i64>>(row, 2)? else { continue };
+            if column(row, 3)? {
+                page.tokens.push(token(row, id, 1, 4)?);
+            } else {
+                page.ineligible.push(id);
+            }
+        }
+        Ok(Some(page))
+    }
+
+    /// Reads the `limit` rows up to the id `through`, from the highest down, before a cursor. Statuses that were changed more than
+    /// `slack` before the last token there were seen, and transactions take at most `slowest`.
+    pub(super) async fn skipped(
+        &self,
+        through: i64,
+        limit: usize,
+        cursor: i64,
+        slack: Duration,
+        slowest: Duration,
+    ) -> Result<SkippedPage, QueueError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let seconds = |span: Duration| i64::try_from(span.as_secs() + 1).unwrap_or(i64::MAX);
+        let parameters: [&(dyn ToSql + Sync); 5] =
+            [&through, &limit, &cursor, &seconds(slack), &seconds(slowest)];
+        let rows = answer(self.session.client.query(&self.recover_skipped, &parameters)).await?;
+        let first = rows.first().ok_or_else(|| unexpected("a page without a row"))?;
+        let skipped: Result<Vec<Option<i64>>, _> = rows.iter().map(|row| column(row, 3)).collect();
+        Ok(SkippedPage {
+            skipped: skipped?.into_iter().flatten().collect(),
+            before: column(first, 0)?,
+            rows: count(first, 1)?,
+            is_unexpired: column(first, 2)?,
         })
-    }
-
-    async fn try_lock(&self) -> Result<bool, QueueError> {
-        let row = answer(self.client.query_one("SELECT pg_try_advisory_lock($1)", &[&self.lock])).await?;
-        column(&row, 0)
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.driver.abort();
     }
 }
 
 /// The schema has another queue, which sends the same tokens.
-pub(super) fn superseded() -> QueueError {
+fn superseded() -> QueueError {
     QueueError::Superseded(
         "the tokens of this database are queued in the table pending, and the queue `cursor` would send them a second \
          time; set MAILROOM_QUEUE_KIND to `deliveries`, or unset it"
@@ -181,7 +249,7 @@ pub(super) fn superseded() -> QueueError {
 }
 
 fn unknown_queue(queue: &str, others: &str) -> QueueError {
-    let others = if others.is_empty() { "no row at all".to_owned() } else { others.to_owned() };
+    let others = if others.is_empty() { "no row at all" } else { others };
     QueueError::Unusable(format!(
         "there is no queue `{queue}`: MAILROOM_QUEUE_NAME or --queue-name must name a row of the table jobs, which has \
          {others}"

@@ -1,216 +1,155 @@
 //! Lines to a program that the collector runs, which answers for every token: `--sender`.
 //!
-//! `docs/OPERATIONS.md` specifies the protocol; `ledger` decides what an answer counts for.
+//! `docs/OPERATIONS.md` specifies the protocol; `pending_acks` decides what an answer counts for.
 //!
-//! # The life of a sender
-//! It is started, and left alone for 0.2 s, because a program that cannot work mostly ends at once. Then it is on trial:
-//! it gets a single token until its first answer, so that a sender that crashes or talks nonsense costs an attempt of
-//! one token and not of the queue. From then on it gets what it keeps up with. It is ended, and started again after a
-//! growing pause, if it is hung, closes a pipe or ends by itself.
+//! # From start to end
+//! A sender that was started gets nothing for 0.2 s, because a program that cannot work mostly ends at once. Then it is on
+//! trial: it gets a single token until its first answer, so that a sender that crashes or writes nonsense costs an attempt
+//! of one token and not of the queue. From then on it gets what it keeps up with. It is ended if it is hung or closes a
+//! pipe, and started again after a growing pause.
 //!
 //! # What happens to the tokens of a sender that ends
-//! - Of a line that it has not read, as the kernel tells: the batch comes back as if it had not been claimed.
-//! - Of a line that it may have read: what it has answered counts, the rest goes out again with a higher attempt. That is
-//!   a second mail if it sent one and could not say so.
-//! - If it was on trial, its only token is to blame: that is a failed attempt of it, so that a single row which makes the
-//!   sender crash cannot keep all others from going out.
-//! - If it was ended because it was hung, all that it had read and not answered is to blame: one of these tokens may be
-//!   what it hangs on, and would hang the next one, too.
+//! - Of a line that it has not read, which the kernel reports: the batch comes back as if it had not been claimed.
+//! - Of a line that it may have read: its verdicts count, the rest goes out again with a higher attempt. That is a second
+//!   mail if the sender sent one and could not report it.
+//! - If it was on trial, that is a failed attempt of its only token, so that a single row which makes the sender crash
+//!   cannot keep all others from going out.
+//! - If it was hung, that is a failed attempt of all that it had read and not answered: it may hang on one of these tokens,
+//!   and the next one would hang on it, too.
 
-mod answer;
 mod circuit;
 mod command;
-mod errors;
-mod hearing;
-mod ledger;
-mod life;
-mod lines;
+mod pending_acks;
 mod process;
-mod reason;
+mod protocol;
+mod redact;
+mod supervisor;
 
 use std::collections::VecDeque;
 use std::future::pending;
 use std::mem;
 use std::time::{Duration, Instant};
 
-pub use answer::{Answer, NotAnAnswer, Sent, Unavailable, parse_answer};
-pub use command::{NotACommand, SenderCommand};
-pub use process::kill_running_sender;
+use rustix::process::Signal;
 
-use super::{Parcel, Readiness, Sink, SinkError, Taken};
-use crate::alarm::reached;
+pub use process::kill_running_sender;
+pub use protocol::{Answer, AnswerError, DeadToken, RefusedToken, SentTokens, Unavailable, parse_answer};
+pub(crate) use redact::looks_like_a_token;
+
+use super::{Ack, OutgoingBatch, Readiness, Sink, SinkError};
 use crate::backoff::Backoff;
-use crate::complaints::Complaints;
-use crate::outage::Outage;
-use crate::queue::{BatchId, Exception};
-use circuit::{Circuit, State as Availability};
-use ledger::Ledger;
-use process::Process;
+use crate::config::SenderCommand;
+use crate::log::outage::OutageLog;
+use crate::log::rate_limit::RateLimiter;
+use crate::queue::{BatchId, Nack};
+use crate::timer::sleep_until_opt;
+use circuit::{Circuit, CircuitState};
+use pending_acks::PendingAcks;
+use supervisor::RunningSender;
 
 /// The longest pause before a sender is started again. Long enough that one that always crashes uses up few tokens.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// A program that sends mails.
-#[derive(Debug)]
+/// A program that sends mails. Not `Debug`: lines hold addresses and tokens.
 pub struct Sender {
     command: SenderCommand,
     timeout: Duration,
-    /// Lines that were not begun, the oldest first.
-    waiting: VecDeque<(Parcel, Instant)>,
-    ledger: Ledger,
-    state: State,
-    taken: Vec<Taken>,
-    returned: Vec<BatchId>,
-    backoff: Backoff,
-    outage: Outage,
-    /// Whether it can send at all. It outlives the process: what is unavailable is a server behind it.
+    /// `None` until `start_at`.
+    running: Option<Box<RunningSender>>,
+    start_at: Instant,
+    start_pauses: Backoff,
+    /// Lines that are not begun, the oldest first, with the time when they were sent.
+    waiting: VecDeque<(OutgoingBatch, Instant)>,
+    pending: PendingAcks,
+    acks: Vec<Ack>,
+    unsent: Vec<BatchId>,
     circuit: Circuit,
-    /// What was said of its nonsense, and of tokens that it wants again.
-    complaints: Complaints,
-    refused: Complaints,
+    outage: OutageLog,
+    ignored_answers: RateLimiter,
+    refused_tokens: RateLimiter,
     /// When the sender is to be ended at the latest, once nothing more is sent.
     closing: Option<Instant>,
 }
 
-#[derive(Debug)]
-enum State {
-    /// To be started then.
-    Down {
-        start_at: Instant,
-    },
-    Up(Box<Up>),
-}
-
-#[derive(Debug)]
-struct Up {
-    process: Process,
-    /// When it may get its first token.
-    settled_at: Instant,
-    /// Whether it was told that it is settled.
-    is_settled: bool,
-    has_answered: bool,
-    closed: Option<ClosedPipe>,
-    ending: Option<Ending>,
-    started: Instant,
-}
-
-/// A pipe that the sender has closed, and when it is ended for that. Who ends closes them first.
-#[derive(Clone, Copy, Debug)]
-struct ClosedPipe {
-    pipe: &'static str,
-    end_at: Instant,
-}
-
-const INPUT: &str = "standard input";
-const OUTPUT: &str = "standard output";
-
-/// A sender that was told to end.
-#[derive(Debug)]
-struct Ending {
-    /// Why; `None` if it only did what it should.
-    fault: Option<Fault>,
-    /// When it is killed; `None` if it was.
-    kill_at: Option<Instant>,
-}
-
-/// What a sender is ended for.
-#[derive(Debug)]
-struct Fault {
-    /// The end of a sentence about it.
-    sentence: String,
-    /// Whether it said nothing while it owed answers.
-    is_silence: bool,
-}
-
 impl Sender {
-    /// A sender that is started when [`Sink::changed`] is called first. It is hung when it says nothing for `timeout`.
+    /// A sender that is started when [`Sink::changed`] is called first. It is hung when it answers nothing for `timeout`.
     pub fn new(command: SenderCommand, timeout: Duration) -> Self {
         Self {
             command,
             timeout,
+            running: None,
+            start_at: Instant::now(),
+            start_pauses: Backoff::up_to(LONGEST_PAUSE),
             waiting: VecDeque::new(),
-            ledger: Ledger::default(),
-            state: State::Down { start_at: Instant::now() },
-            taken: Vec::new(),
-            returned: Vec::new(),
-            backoff: Backoff::up_to(LONGEST_PAUSE),
-            outage: Outage::of("sending"),
+            pending: PendingAcks::new(timeout),
+            acks: Vec::new(),
+            unsent: Vec::new(),
             circuit: Circuit::new(),
-            complaints: Complaints::default(),
-            refused: Complaints::default(),
+            outage: OutageLog::of("sending"),
+            ignored_answers: RateLimiter::default(),
+            refused_tokens: RateLimiter::default(),
             closing: None,
         }
     }
 
     fn return_waiting(&mut self) {
-        self.returned.extend(self.waiting.drain(..).map(|(parcel, _)| parcel.batch));
+        let waiting = self.cancel_unsent();
+        self.unsent.extend(waiting);
     }
 
     /// Begins the next line if the sender can take it.
-    fn begin(&mut self, now: Instant) {
-        let State::Up(up) = &mut self.state else { return };
-        if up.ending.is_none()
-            && up.process.is_idle()
-            && let Some((parcel, sent)) = self.waiting.pop_front()
+    fn begin_line(&mut self, now: Instant) {
+        if let Some(running) = &mut self.running
+            && running.ending.is_none()
+            && running.process.is_idle()
+            && let Some((OutgoingBatch { batch, ids, line }, sent_at)) = self.waiting.pop_front()
         {
-            let bytes = up.process.begin(parcel.line);
-            self.ledger.begin((parcel.batch, parcel.name), parcel.ids, (sent, now), bytes);
+            let bytes = running.process.begin(line);
+            self.pending.begin(batch, ids, (sent_at, now), bytes);
         }
     }
 
-    /// Whether a line that is sent now can be written, and is not sent in vain.
+    /// Whether a line that is sent now can be written, whatever the circuit.
     fn takes_lines(&self) -> bool {
-        let is_available = match self.circuit.state() {
-            Availability::Closed => true,
-            Availability::Open { .. } => false,
-            Availability::HalfOpen { .. } => self.in_flight() == 0,
-        };
-        is_available && self.is_up()
-    }
-
-    fn is_up(&self) -> bool {
-        match &self.state {
-            State::Up(up) => {
-                up.process.takes_lines()
-                    && up.closed.is_none()
-                    && up.ending.is_none()
-                    && self.closing.is_none()
-            }
-            State::Down { .. } => false,
-        }
+        self.closing.is_none() && self.running.as_ref().is_some_and(|running| running.takes_lines())
     }
 }
 
 impl Sink for Sender {
-    fn send(&mut self, parcel: Parcel) {
-        if self.takes_lines() {
-            self.waiting.push_back((parcel, Instant::now()));
+    fn send(&mut self, outgoing: OutgoingBatch) {
+        let is_available = match self.circuit.state() {
+            CircuitState::Closed => true,
+            CircuitState::Open { .. } => false,
+            CircuitState::HalfOpen { .. } => self.in_flight() == 0,
+        };
+        if is_available && self.takes_lines() {
+            self.waiting.push_back((outgoing, Instant::now()));
         } else {
-            self.returned.push(parcel.batch);
+            self.unsent.push(outgoing.batch);
         }
     }
 
     async fn changed(&mut self) -> Result<(), SinkError> {
         loop {
-            if self.is_silent(Instant::now()) && self.listen().await {
+            if self.is_silent(Instant::now()) && self.read_before_ending().await {
                 return Ok(());
             }
             let now = Instant::now();
-            if self.act(now) || !self.taken.is_empty() || !self.returned.is_empty() {
+            if self.act(now) || !self.acks.is_empty() || !self.unsent.is_empty() {
                 return Ok(());
             }
-            self.begin(now);
+            self.begin_line(now);
             let due = self.due_at();
             let event = async {
-                match &mut self.state {
-                    State::Up(up) => up.process.event().await,
-                    State::Down { .. } => pending().await,
+                match &mut self.running {
+                    Some(running) => running.process.event().await,
+                    None => pending().await,
                 }
             };
             let event = tokio::select! {
                 biased;
                 event = event => Some(event),
-                () = reached(due) => None,
+                () = sleep_until_opt(due) => None,
             };
             if let Some(event) = event
                 && self.handle(&event, Instant::now())
@@ -220,44 +159,44 @@ impl Sink for Sender {
         }
     }
 
-    fn taken(&mut self) -> Vec<Taken> {
-        mem::take(&mut self.taken)
+    fn acks(&mut self) -> Vec<Ack> {
+        mem::take(&mut self.acks)
     }
 
-    fn returned(&mut self) -> Vec<BatchId> {
-        mem::take(&mut self.returned)
+    fn unsent(&mut self) -> Vec<BatchId> {
+        mem::take(&mut self.unsent)
     }
 
     fn readiness(&self) -> Readiness {
-        match &self.state {
-            State::Up(up) if up.is_settled && self.is_up() => match self.circuit.state() {
-                Availability::Open { .. } => Readiness::Away,
-                _ if !up.has_answered => Readiness::OnTrial,
-                Availability::HalfOpen { .. } => Readiness::HalfOpen,
-                Availability::Closed => Readiness::Ready,
+        match &self.running {
+            Some(running) if running.is_settled && self.takes_lines() => match self.circuit.state() {
+                CircuitState::Open { .. } => Readiness::Down,
+                _ if !running.has_answered => Readiness::OneToken,
+                CircuitState::HalfOpen { .. } => Readiness::OneBatch,
+                CircuitState::Closed => Readiness::Ready,
             },
-            _ => Readiness::Away,
+            _ => Readiness::Down,
         }
     }
 
     fn in_flight(&self) -> usize {
-        self.waiting.len() + self.ledger.len()
+        self.waiting.len() + self.pending.len()
     }
 
     fn waiting_since(&self) -> Option<Instant> {
-        self.waiting.front().map(|(_, sent)| *sent)
+        self.waiting.front().map(|(_, sent_at)| *sent_at)
     }
 
-    fn recall(&mut self) -> Vec<BatchId> {
-        self.waiting.drain(..).map(|(parcel, _)| parcel.batch).collect()
+    fn cancel_unsent(&mut self) -> Vec<BatchId> {
+        self.waiting.drain(..).map(|(outgoing, _)| outgoing.batch).collect()
     }
 
-    fn forget(&mut self, batches: &[BatchId]) {
-        self.waiting.retain(|(parcel, _)| !batches.contains(&parcel.batch));
-        self.ledger.forget(batches);
+    fn drop_lost(&mut self, batches: &[BatchId]) {
+        self.waiting.retain(|(outgoing, _)| !batches.contains(&outgoing.batch));
+        self.pending.drop_lost(batches);
     }
 
-    /// So that all is over within the timeout, the last settlement included.
+    /// The timeout, of which the last settlement gets a part.
     fn grace(&self) -> Duration {
         self.timeout.saturating_sub(Duration::from_secs(3).min(self.timeout / 4))
     }
@@ -268,25 +207,22 @@ impl Sink for Sender {
     }
 
     fn close(&mut self, by: Instant) {
-        self.closing = Some(by.checked_sub(self.termination()).unwrap_or(by));
+        self.closing = Some(by.checked_sub(self.termination_time()).unwrap_or(by));
     }
 
     fn abandon(&mut self) {
         self.return_waiting();
-        let read = match &mut self.state {
-            State::Up(up) => {
-                up.process.kill();
-                up.process.read_by_sender()
-            }
-            State::Down { .. } => 0,
-        };
-        let (taken, unread) = self.ledger.give_up_all(read, Instant::now(), &Exception::Unanswered);
-        self.taken.extend(taken);
-        self.returned.extend(unread);
+        let read = self.running.as_ref().map_or(0, |running| {
+            running.process.signal(Signal::KILL);
+            running.process.read_by_sender()
+        });
+        let (acks, unread) = self.pending.give_up_all(read, Instant::now(), &Nack::Abandoned);
+        self.acks.extend(acks);
+        self.unsent.extend(unread);
     }
 
     fn is_closed(&self) -> bool {
-        matches!(self.state, State::Down { .. }) && self.closing.is_some()
+        self.running.is_none() && self.closing.is_some()
     }
 }
 

@@ -1,8 +1,9 @@
-//! A running sender: bytes in, lines out, and its end.
+//! A running sender: its process, its pipes and its end.
 
-use std::fmt;
 use std::future::pending;
 use std::io;
+use std::mem::take;
+use std::ops::Range;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
@@ -11,38 +12,41 @@ use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio_util::bytes::{Bytes, BytesMut};
+use tokio_util::codec::{AnyDelimiterCodec, Decoder};
 
-use super::command::SenderCommand;
-use super::errors::Errors;
-use super::lines::{Lines, TooLong};
-use crate::alarm::reached;
+use super::protocol::{Answer, AnswerError, line_codec, parse_answer};
+use super::redact::redact;
+use crate::config::SenderCommand;
+use crate::timer::sleep_until_opt;
 
-/// How much is read at once.
-const PIECE: usize = 64 * 1024;
-const ERROR_PIECE: usize = 4 * 1024;
+/// The most that is read at once.
+const READ_SIZE: usize = 64 * 1024;
 
-/// How long a sender that has ended may keep others from closing what it wrote to.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How much of a line of standard error is kept: more than what is logged of it after redaction.
+const LONGEST_ERROR_LINE: usize = 2_000;
+
+/// How long the output is read after the sender has ended: other processes may keep it open.
+const READ_AFTER_END: Duration = Duration::from_secs(1);
 
 /// What happened to a sender.
-#[derive(Debug)]
-pub(super) enum Event {
-    /// Some of the line was written.
+pub(super) enum ProcessEvent {
+    /// A part of the line was written.
     Wrote,
-    /// It takes no more lines.
+    /// It closed its standard input.
     InputClosed,
-    /// It has said something: see [`Process::next_line`].
+    /// It may have written: see [`Process::next_answer`].
     Read,
-    /// It says nothing more.
+    /// It closed its standard output.
     OutputClosed,
-    /// It has ended, and everything that it said was read.
+    /// It has ended, and its output was read to the end.
     Ended(ExitStatus),
 }
 
-/// The process group of the sender that is running, or 0: for those who end this process without ending anything in order.
+/// The process group of the running sender, or 0: for an exit of this process without an orderly end.
 static RUNNING: AtomicI32 = AtomicI32::new(0);
 
-/// Kills the sender that is running, if there is one.
+/// Kills the running sender, if there is one.
 pub fn kill_running_sender() {
     if let Some(group) = Pid::from_raw(RUNNING.load(Ordering::Relaxed)) {
         kill_process_group(group, Signal::KILL).ok();
@@ -54,17 +58,18 @@ pub(super) struct Process {
     child: Child,
     group: Option<Pid>,
     input: Option<ChildStdin>,
-    output: Option<ChildStdout>,
-    piece: Vec<u8>,
-    lines: Lines,
-    error_output: Option<ChildStderr>,
-    error_piece: Vec<u8>,
-    errors: Errors,
-    /// The line being written and how much of it is.
-    current: Option<(Vec<u8>, usize)>,
-    written: u64,
-    /// What it had not read when it closed its input.
+    /// What is left to write of the current line.
+    line: Bytes,
+    pub(super) written: u64,
+    /// What it had not read when it closed its standard input.
     unread: u64,
+    output: Option<ChildStdout>,
+    output_buffer: BytesMut,
+    codec: AnyDelimiterCodec,
+    error_output: Option<ChildStderr>,
+    error_buffer: BytesMut,
+    /// The beginning of a line of standard error.
+    error_line: Vec<u8>,
     status: Option<ExitStatus>,
     /// Until when its output is read after it has ended.
     read_until: Option<Instant>,
@@ -74,98 +79,84 @@ impl Process {
     pub(super) fn start(command: &SenderCommand) -> io::Result<Self> {
         let mut child = command.spawn()?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        RUNNING.store(group.map_or(0, |group| group.as_raw_nonzero().get()), Ordering::Relaxed);
+        RUNNING.store(Pid::as_raw(group), Ordering::Relaxed);
         Ok(Self {
-            input: child.stdin.take(),
-            output: child.stdout.take(),
-            error_output: child.stderr.take(),
-            child,
             group,
-            piece: vec![0; PIECE],
-            lines: Lines::default(),
-            error_piece: vec![0; ERROR_PIECE],
-            errors: Errors::default(),
-            current: None,
+            input: child.stdin.take(),
+            line: Bytes::new(),
             written: 0,
             unread: 0,
+            output: child.stdout.take(),
+            output_buffer: BytesMut::new(),
+            codec: line_codec(),
+            error_output: child.stderr.take(),
+            error_buffer: BytesMut::new(),
+            error_line: Vec::new(),
+            child,
             status: None,
             read_until: None,
         })
     }
 
-    /// The process's number, for the log.
+    /// The process id, for the log.
     pub(super) fn id(&self) -> Option<i32> {
-        self.group.map(|group| group.as_raw_nonzero().get())
+        self.group.map(Pid::as_raw_pid)
     }
 
     /// Whether another line can be begun.
     pub(super) fn is_idle(&self) -> bool {
-        self.current.is_none() && self.takes_lines()
+        self.line.is_empty() && self.takes_lines()
     }
 
-    /// Whether it still takes lines.
+    /// Whether it runs and has not closed its standard input.
     pub(super) fn takes_lines(&self) -> bool {
         self.input.is_some() && self.status.is_none()
     }
 
-    /// Begins a line; answers where it begins and ends among all bytes.
-    pub(super) fn begin(&mut self, line: Vec<u8>) -> (u64, u64) {
-        let bytes = (self.written, self.written + line.len() as u64);
-        self.current = Some((line, 0));
+    /// Begins a line; returns where it is among all bytes written.
+    pub(super) fn begin(&mut self, line: Vec<u8>) -> Range<u64> {
+        let bytes = self.written..self.written + line.len() as u64;
+        self.line = line.into();
         bytes
     }
 
-    /// How many bytes were written.
-    pub(super) fn written(&self) -> u64 {
-        self.written
-    }
-
-    /// How many bytes it has read. What it has not read when it ends, nobody ever will.
+    /// How many bytes it has read. What it has not read when it ends is never read.
     pub(super) fn read_by_sender(&self) -> u64 {
         self.written.saturating_sub(self.unread_by_sender())
     }
 
     fn unread_by_sender(&self) -> u64 {
-        // Where the pipe does not tell, everything may have been read.
+        // If the kernel does not report it, everything may have been read.
         self.input.as_ref().map_or(self.unread, |input| ioctl_fionread(input).unwrap_or(0))
     }
 
-    /// Ends its input after the line that is being written.
+    /// Closes its standard input after the line that is being written.
     pub(super) fn close_input(&mut self) {
-        if self.current.is_none() {
+        if self.line.is_empty() {
             self.input = None;
         }
     }
 
-    /// Asks it, and whatever it has started, to end.
-    pub(super) fn terminate(&mut self) {
-        self.signal(Signal::TERM);
-    }
-
-    /// Ends it and whatever it has started.
-    pub(super) fn kill(&mut self) {
-        self.signal(Signal::KILL);
-    }
-
-    fn signal(&mut self, signal: Signal) {
+    /// Sends SIGTERM or SIGKILL to it and whatever it has started.
+    pub(super) fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
             // It may have ended already.
             kill_process_group(group, signal).ok();
         }
     }
 
-    /// The next line that it has written.
-    pub(super) fn next_line(&mut self) -> Option<Result<&[u8], TooLong>> {
-        self.lines.next_line()
+    /// The next answer that it has written. Its last one may lack the line feed.
+    pub(super) fn next_answer(&mut self) -> Option<Result<Answer, AnswerError>> {
+        let line = match self.output {
+            Some(_) => self.codec.decode(&mut self.output_buffer),
+            None => self.codec.decode_eof(&mut self.output_buffer),
+        };
+        let line = line.map_err(|_| AnswerError::TooLong).transpose()?;
+        Some(line.and_then(|line| parse_answer(&line)))
     }
 
-    /// What it wrote behind its last line feed, once it says nothing more.
-    pub(super) fn last_words(&mut self) -> Option<Vec<u8>> {
-        self.lines.rest()
-    }
-
-    /// Waits for what happens next. Can be dropped at any point.
-    pub(super) async fn event(&mut self) -> Event {
+    /// Waits for the next event. Cancellation-safe.
+    pub(super) async fn event(&mut self) -> ProcessEvent {
         loop {
             if let Some(event) = self.next_event().await {
                 return event;
@@ -173,110 +164,120 @@ impl Process {
         }
     }
 
-    /// What happens next; nothing if it was logged.
-    async fn next_event(&mut self) -> Option<Event> {
+    /// The next event; `None` if it was only logged.
+    async fn next_event(&mut self) -> Option<ProcessEvent> {
         if let (Some(status), None, None) = (self.status, &self.output, &self.error_output) {
-            return Some(Event::Ended(status));
+            return Some(ProcessEvent::Ended(status));
         }
         let event = tokio::select! {
             biased;
-            read = read(&mut self.output, &mut self.piece) => match read {
-                Ok(count) if count > 0 => {
-                    self.lines.push(&self.piece[..count]);
-                    Event::Read
-                }
-                _ => {
+            is_open = read(&mut self.output, &mut self.output_buffer) => {
+                if is_open {
+                    ProcessEvent::Read
+                } else {
                     self.output = None;
-                    Event::OutputClosed
+                    ProcessEvent::OutputClosed
                 }
-            },
-            read = read(&mut self.error_output, &mut self.error_piece) => {
-                let process = self.group.map(|group| group.as_raw_nonzero().get());
-                let log = |line: &str| log_error_output(process, line);
-                match read {
-                    Ok(count) if count > 0 => self.errors.push(&self.error_piece[..count], log),
-                    _ => {
-                        self.errors.end(log);
-                        self.error_output = None;
-                    }
+            }
+            is_open = read(&mut self.error_output, &mut self.error_buffer) => {
+                let read = self.error_buffer.split();
+                let lines = error_lines(&mut self.error_line, if is_open { &read } else { b"\n" });
+                for line in lines {
+                    let process = self.id();
+                    tracing::warn!(event = "sender_output", stream = "stderr", process, line = %line, "the sender writes");
+                }
+                if !is_open {
+                    self.error_output = None;
                 }
                 return None;
             }
             status = self.child.wait(), if self.status.is_none() => {
-                // A process whose end cannot be learnt is as good as gone.
+                // A process whose status cannot be read counts as ended.
                 self.status = Some(status.unwrap_or_default());
-                self.read_until = Some(Instant::now() + LAST_WORDS);
-                // What it has started, nobody would end any more. No other group can have its number so soon.
-                self.kill();
+                self.read_until = Some(Instant::now() + READ_AFTER_END);
+                // Nothing else ends the processes that it has started. No other group can have its number so soon.
+                self.signal(Signal::KILL);
                 self.group = None;
                 RUNNING.store(0, Ordering::Relaxed);
-                Event::Read
+                ProcessEvent::Read
             }
-            () = reached(self.read_until) => {
+            () = sleep_until_opt(self.read_until) => {
                 self.error_output = None;
                 self.output.take()?;
-                Event::OutputClosed
+                ProcessEvent::OutputClosed
             }
-            written = write(&mut self.input, self.current.as_ref()), if self.status.is_none() => {
-                if let Ok(count) = written {
-                    self.wrote(count);
-                    Event::Wrote
+            written = write(&mut self.input, &mut self.line), if self.status.is_none() => {
+                if let Ok(count @ 1..) = written {
+                    self.written += count as u64;
+                    ProcessEvent::Wrote
                 } else {
                     self.unread = self.unread_by_sender();
-                    (self.input, self.current) = (None, None);
-                    Event::InputClosed
+                    (self.input, self.line) = (None, Bytes::new());
+                    ProcessEvent::InputClosed
                 }
             }
         };
         Some(event)
     }
-
-    fn wrote(&mut self, count: usize) {
-        self.written += count as u64;
-        if let Some((line, done)) = &mut self.current {
-            *done += count;
-            if *done == line.len() {
-                self.current = None;
-            }
-        }
-    }
 }
 
-/// A sender does not outlive the one who reads its answers.
+/// A sender does not outlive the collector, which reads its answers.
 impl Drop for Process {
     fn drop(&mut self) {
         if self.status.is_none() {
-            self.kill();
+            self.signal(Signal::KILL);
             RUNNING.store(0, Ordering::Relaxed);
         }
     }
 }
 
-/// Without the lines, which hold addresses and tokens.
-impl fmt::Debug for Process {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = formatter.debug_struct("Process");
-        shown.field("id", &self.id()).field("written", &self.written).finish_non_exhaustive()
-    }
+/// Reads what there is; returns whether the pipe is still open.
+async fn read(output: &mut Option<impl AsyncRead + Unpin>, buffer: &mut BytesMut) -> bool {
+    let Some(output) = output else { return pending().await };
+    buffer.reserve(READ_SIZE);
+    output.read_buf(buffer).await.is_ok_and(|count| count > 0)
 }
 
-fn log_error_output(process: Option<i32>, line: &str) {
-    tracing::warn!(event = "sender_output", stream = "stderr", process, line = %line, "the sender writes");
-}
-
-async fn read(output: &mut Option<impl AsyncRead + Unpin>, piece: &mut [u8]) -> io::Result<usize> {
-    match output {
-        Some(output) => output.read(piece).await,
-        None => pending().await,
-    }
-}
-
-async fn write(input: &mut Option<ChildStdin>, current: Option<&(Vec<u8>, usize)>) -> io::Result<usize> {
-    match (input, current) {
-        (Some(input), Some((line, done))) => match input.write(&line[*done..]).await {
-            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
-            written => written,
-        },
+async fn write(input: &mut Option<ChildStdin>, line: &mut Bytes) -> io::Result<usize> {
+    match input {
+        Some(input) if !line.is_empty() => input.write_buf(line).await,
         _ => pending().await,
+    }
+}
+
+/// The lines that end in what was read from standard error, redacted; `begun` is the beginning of the next one.
+fn error_lines(begun: &mut Vec<u8>, read: &[u8]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for part in read.split_inclusive(|byte| *byte == b'\n') {
+        begun.extend(part.iter().take(LONGEST_ERROR_LINE - begun.len()));
+        if part.ends_with(b"\n") {
+            let line = take(begun);
+            if !line.trim_ascii().is_empty() {
+                lines.push(redact(&String::from_utf8_lossy(&line)));
+            }
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(pieces: &[&[u8]]) -> Vec<String> {
+        let mut begun = Vec::new();
+        let lines =
+            pieces.iter().chain([&&b"\n"[..]]).flat_map(|piece| error_lines(&mut begun, piece)).collect();
+        assert!(begun.capacity() < 10_000);
+        lines
+    }
+
+    #[test]
+    fn lines_of_standard_error_are_bounded_and_redacted_and_empty_ones_left_out() {
+        let pieces: [&[u8]; 5] = [b"one\ntw", b"o\n\n \r\n", b"", b"b\xffd \x1b[2J\nlast", b" words"];
+        assert_eq!(lines(&pieces), ["one", "two", "b\u{fffd}d [2J", "last words"]);
+        assert_eq!(lines(&[b"to ada@example.test: ", &[b'A'; 86]]), ["to [address] [secret]"]);
+        let long = lines(&[&b"ab ".repeat(5_000), &b"ab ".repeat(5_000), b"\nnext\n"]);
+        assert!(long.len() == 2 && long[0].len() <= 500 && long[0].ends_with('…'), "{long:?}");
     }
 }

@@ -1,68 +1,69 @@
 //! Lines to standard output.
 //!
-//! A thread writes, because a full pipe may block it for as long as the reader likes, and a blocked runtime would no
-//! longer read notifications. A line counts as taken:
-//! - on a pipe, when the reader has taken its last byte out of the kernel's buffer, of which `FIONREAD` tells the
-//!   rest. What is still in that buffer is lost if the reader dies;
+//! A thread writes, because a write to a full pipe blocks until the reader reads. A line counts as taken:
+//! - on a pipe, when its last byte has left the kernel's buffer: `FIONREAD` is what is left there. What is in that buffer
+//!   when the reader ends is lost, and not taken;
 //! - in a regular file, when it is on the disk;
-//! - on a terminal, socket or device, when it is written: nothing more can be known there. A device that discards what
-//!   is written to it is refused.
+//! - on a terminal, socket or device, when it is written: nothing more can be known. A device that discards its input is
+//!   refused.
 //!
 //! # Lines that are cut short
-//! A line that was taken in part is not taken, and goes out again whole. What must not happen is that the part and the
-//! next collector's first line become one: a pipe can outlive the process that writes to it, and a reader would then
-//! lose both. So:
+//! A line that was written in part is not taken, and goes out again whole. The part and the next collector's first line
+//! must not become one, or a reader would lose both: a pipe can outlive the process that writes to it. So:
 //! - A line is written to a pipe in one piece, once there is room for all of it. The kernel does not interrupt a write
 //!   that need not wait, not even for `SIGKILL`, so nothing of a line is in the pipe, or all of it. The pipe is enlarged
 //!   for a line that is larger, up to the megabyte that every user may have.
-//! - What is larger still, or too large where the kernel refuses that, is written in parts, and so is a line to
-//!   anything else when a disk is full. At the start it is looked whether the output ends in the middle of a line; then
-//!   a line feed goes before the first line. Where it cannot be looked, one goes there too: an empty line does no harm.
-//! - A part that the reader of a pipe has taken already cannot be seen any more. A line whose number of fields is not a
-//!   multiple of five tells the reader.
+//! - A line that is larger still, or for which the kernel refuses to enlarge the pipe, is written in parts, and a full
+//!   disk cuts any line to a file. So a line feed precedes the first line if the pipe or file is not empty at the start:
+//!   an empty line does no harm.
+//! - A part that the reader of a pipe has already read cannot be seen. The reader detects it by a number of fields
+//!   that is not a multiple of five.
 
-mod output;
 mod writer;
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::watch;
 
-pub use output::StartError;
+pub use writer::StartError;
 
-use super::{Parcel, Sink, SinkError, Taken};
-use crate::queue::{BatchId, Exception};
-use output::Output;
-use writer::{End, Lines, Report, Writer};
+use super::{Ack, OutgoingBatch, Sink, SinkError};
+use crate::queue::{BatchId, Nack};
+use writer::{LineQueue, WriteProgress, Writer};
 
-/// At the end, how long the reader gets to take what is on its way. With the last settlement this stays below the ten
-/// seconds after which container runtimes kill.
+/// How long the reader gets at the end. With the last settlement this stays below the ten seconds after which container
+/// runtimes kill.
 const GRACE: Duration = Duration::from_secs(6);
 
-/// Standard output, or another file in its place.
+/// Standard output, or another file in its place. Not `Debug`: lines hold addresses and tokens.
 pub struct Stdout {
-    /// What was sent and neither taken nor recalled, the oldest first.
-    sent: VecDeque<Sent>,
-    /// What was given up.
-    abandoned: Vec<Taken>,
-    /// How many lines were taken away from the front of `sent` so far.
-    taken: u64,
-    lines: Arc<Lines>,
-    report: watch::Receiver<Report>,
+    /// What was sent and neither taken nor cancelled, the oldest first.
+    in_flight: VecDeque<InFlightLine>,
+    abandoned: Vec<Ack>,
+    /// How many lines were removed from the front of `in_flight` so far.
+    taken: usize,
+    queue: Arc<LineQueue>,
+    progress: watch::Receiver<WriteProgress>,
 }
 
-struct Sent {
+struct InFlightLine {
     batch: BatchId,
     ids: Vec<i64>,
-    at: Instant,
+    sent_at: Instant,
+}
+
+impl InFlightLine {
+    fn ack(self, nack: Option<&Nack>) -> Ack {
+        let nacks = nack.map(|nack| self.ids.into_iter().map(|id| (id, nack.clone())).collect());
+        Ack { batch: self.batch, nacks: nacks.unwrap_or_default(), after: self.sent_at.elapsed() }
+    }
 }
 
 impl Stdout {
@@ -74,100 +75,74 @@ impl Stdout {
         Self::start_on(io::stdout().as_fd().try_clone_to_owned()?)
     }
 
-    /// Starts the thread that writes to `output`.
-    pub fn start_on(output: OwnedFd) -> Result<Self, StartError> {
-        let output = Output::of(output)?;
+    fn start_on(output: OwnedFd) -> Result<Self, StartError> {
         let (wake_reader, wake_writer) =
             pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(io::Error::from)?;
-        let lines = Arc::new(Lines { waiting: Mutex::default(), wake: wake_writer });
-        let (report, receiver) = watch::channel(Report::default());
-        let writer = Writer::new(output, wake_reader, Arc::clone(&lines), report);
+        let queue = Arc::new(LineQueue::new(wake_writer));
+        let (sender, progress) = watch::channel(WriteProgress::default());
+        let writer = Writer::new(output, wake_reader, Arc::clone(&queue), sender)?;
         thread::Builder::new().name("stdout".to_owned()).spawn(move || writer.run())?;
-        Ok(Self { sent: VecDeque::new(), abandoned: Vec::new(), taken: 0, lines, report: receiver })
-    }
-}
-
-/// Without the lines, which hold addresses and tokens.
-impl fmt::Debug for Stdout {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = formatter.debug_struct("Stdout");
-        shown.field("sent", &self.sent.len()).field("taken", &self.taken).finish_non_exhaustive()
+        Ok(Self { in_flight: VecDeque::new(), abandoned: Vec::new(), taken: 0, queue, progress })
     }
 }
 
 impl Sink for Stdout {
-    fn send(&mut self, parcel: Parcel) {
-        self.sent.push_back(Sent { batch: parcel.batch, ids: parcel.ids, at: Instant::now() });
-        self.lines.waiting().queue.push_back(parcel.line);
-        self.lines.wake();
+    fn send(&mut self, outgoing: OutgoingBatch) {
+        let OutgoingBatch { batch, ids, line, .. } = outgoing;
+        self.in_flight.push_back(InFlightLine { batch, ids, sent_at: Instant::now() });
+        self.queue.lock().lines.push_back(line);
+        self.queue.wake();
     }
 
     async fn changed(&mut self) -> Result<(), SinkError> {
-        let over = |report: &Report| match &report.end {
-            None => Ok(()),
-            Some(End::Closed) => Err(SinkError::Closed),
-            Some(End::Failed(errno)) => Err(SinkError::Failed((*errno).into())),
-        };
-        over(&self.report.borrow())?;
+        let result = |progress: &WriteProgress| progress.failure.map_or(Ok(()), Err);
+        result(&self.progress.borrow())?;
         // The thread ends only after it has reported why.
-        self.report.changed().await.map_err(|_| SinkError::Closed)?;
-        over(&self.report.borrow_and_update())
+        self.progress.changed().await.map_err(|_| SinkError::Closed)?;
+        result(&self.progress.borrow_and_update())
     }
 
-    fn taken(&mut self) -> Vec<Taken> {
-        let total = self.report.borrow().taken.max(self.taken);
-        let new =
-            usize::try_from(total - self.taken).expect("no more lines are taken than were kept in memory");
-        self.taken = total;
-        let mut taken = mem::take(&mut self.abandoned);
-        taken.extend(self.sent.drain(..new).map(|sent| Taken {
-            batch: sent.batch,
-            exceptions: Vec::new(),
-            after: sent.at.elapsed(),
-        }));
-        taken
+    fn acks(&mut self) -> Vec<Ack> {
+        let total = self.progress.borrow().taken.max(self.taken);
+        let new = total - mem::replace(&mut self.taken, total);
+        let mut acks = mem::take(&mut self.abandoned);
+        acks.extend(self.in_flight.drain(..new).map(|line| line.ack(None)));
+        acks
     }
 
     fn in_flight(&self) -> usize {
-        self.sent.len()
+        self.in_flight.len()
     }
 
     fn waiting_since(&self) -> Option<Instant> {
-        let waiting = self.lines.waiting().queue.len();
-        self.sent.len().checked_sub(waiting).and_then(|first| self.sent.get(first)).map(|sent| sent.at)
+        let waiting = self.queue.lock().lines.len();
+        let first = self.in_flight.len().checked_sub(waiting)?;
+        self.in_flight.get(first).map(|line| line.sent_at)
     }
 
-    fn recall(&mut self) -> Vec<BatchId> {
-        // Under the lock the thread begins no line, so exactly the last ones of `sent` are taken back.
-        let mut waiting = self.lines.waiting();
-        let count = waiting.queue.len();
-        waiting.queue.clear();
-        drop(waiting);
-        let first = self.sent.len().checked_sub(count).expect("every waiting line was sent");
-        self.sent.drain(first..).map(|sent| sent.batch).collect()
+    fn cancel_unsent(&mut self) -> Vec<BatchId> {
+        // While the queue is locked no line is begun, so exactly the last ones of `in_flight` are cancelled.
+        let count = mem::take(&mut self.queue.lock().lines).len();
+        let first = self.in_flight.len().checked_sub(count).expect("every waiting line was sent");
+        self.in_flight.drain(first..).map(|line| line.batch).collect()
     }
 
     fn grace(&self) -> Duration {
         GRACE
     }
 
-    /// What the reader has not taken may still be in its pipe, where it can read it later.
+    /// What was not taken may still be in the pipe, where the reader finds it later.
     fn abandon(&mut self) {
-        let unanswered = |ids: Vec<i64>| ids.into_iter().map(|id| (id, Exception::Unanswered)).collect();
-        self.abandoned.extend(self.sent.drain(..).map(|sent| Taken {
-            batch: sent.batch,
-            exceptions: unanswered(sent.ids),
-            after: sent.at.elapsed(),
-        }));
-        // The thread may still tell of them.
-        self.taken = u64::MAX;
+        self.abandoned.extend(self.in_flight.drain(..).map(|line| line.ack(Some(&Nack::Abandoned))));
+        // The thread may still report them as taken.
+        self.taken = usize::MAX;
     }
 }
 
 impl Drop for Stdout {
     fn drop(&mut self) {
-        self.lines.waiting().ended = true;
-        self.lines.wake();
+        self.queue.lock().is_closed = true;
+        self.queue.wake();
     }
 }
 
@@ -188,8 +163,20 @@ mod tests {
         (Stdout::start_on(writer).unwrap(), File::from(reader))
     }
 
-    fn send(sink: &mut Stdout, batch: u64, line: Vec<u8>) {
-        sink.send(Parcel { batch: BatchId(batch), name: batch.into(), ids: vec![1], line });
+    fn id(batch: u128) -> BatchId {
+        BatchId::from(batch)
+    }
+
+    fn send(sink: &mut Stdout, batch: u128, line: Vec<u8>) {
+        sink.send(OutgoingBatch { batch: id(batch), ids: vec![1], line });
+    }
+
+    /// A sink on a pipe after two lines, of batches 1 and 2.
+    fn with_two_lines() -> (Stdout, File) {
+        let (mut sink, reader) = on_a_pipe();
+        send(&mut sink, 1, b"one\n".to_vec());
+        send(&mut sink, 2, b"two\n".to_vec());
+        (sink, reader)
     }
 
     fn read(reader: &mut File, length: usize) -> Vec<u8> {
@@ -198,29 +185,38 @@ mod tests {
         bytes
     }
 
-    /// Waits until `count` more lines are taken; returns the numbers of their batches.
-    async fn taken(sink: &mut Stdout, count: usize) -> Vec<u64> {
+    /// Waits until `count` more lines are taken; returns their batches.
+    async fn taken(sink: &mut Stdout, count: usize) -> Vec<BatchId> {
         let mut batches = Vec::new();
         while batches.len() < count {
             timeout(SOON, sink.changed()).await.expect("the line is taken soon").unwrap();
-            batches.extend(sink.taken().iter().map(|taken| taken.batch.0));
+            batches.extend(sink.acks().iter().map(|ack| ack.batch));
         }
         batches
     }
 
+    /// Waits until nothing more can be sent; returns the batches taken meanwhile and why.
+    async fn failure(sink: &mut Stdout) -> (Vec<BatchId>, SinkError) {
+        let mut batches = Vec::new();
+        loop {
+            let changed = timeout(SOON, sink.changed()).await.expect("the failure is noticed soon");
+            batches.extend(sink.acks().iter().map(|ack| ack.batch));
+            if let Err(error) = changed {
+                return (batches, error);
+            }
+        }
+    }
+
     #[tokio::test]
     async fn a_line_in_a_pipe_is_taken_with_its_last_byte() {
-        let (mut sink, mut reader) = on_a_pipe();
-        send(&mut sink, 1, b"one\n".to_vec());
-        send(&mut sink, 2, b"two\n".to_vec());
+        let (mut sink, mut reader) = with_two_lines();
         assert_eq!(read(&mut reader, 4), b"one\n");
-        assert_eq!(taken(&mut sink, 1).await, [1]);
+        assert_eq!(taken(&mut sink, 1).await, [id(1)]);
         assert_eq!(read(&mut reader, 3), b"two");
         tokio::time::sleep(4 * LONGEST_PAUSE).await;
-        assert_eq!(sink.taken(), []);
-        assert_eq!(sink.in_flight(), 1);
+        assert_eq!((sink.acks(), sink.in_flight()), (Vec::new(), 1));
         read(&mut reader, 1);
-        assert_eq!(taken(&mut sink, 1).await, [2]);
+        assert_eq!(taken(&mut sink, 1).await, [id(2)]);
         assert_eq!(sink.in_flight(), 0);
     }
 
@@ -231,17 +227,17 @@ mod tests {
             let line: Vec<u8> = (0..length).map(|number| number.to_le_bytes()[1]).collect();
             send(&mut sink, 1, line.clone());
             let read = tokio::task::spawn_blocking(move || (read(&mut reader, line.len()) == line, reader));
-            assert_eq!(taken(&mut sink, 1).await, [1]);
+            assert_eq!(taken(&mut sink, 1).await, [id(1)]);
             assert!(read.await.unwrap().0);
         }
     }
 
     #[tokio::test]
-    async fn no_part_of_a_line_is_ever_in_a_pipe_that_nobody_reads() {
+    async fn no_part_of_a_line_is_in_a_pipe_that_is_not_read() {
         for length in [100, 4_097, 10_000, 16_385, 50_000, 90_000, 700_000] {
             let (mut sink, mut reader) = on_a_pipe();
             let line = [vec![b'x'; length - 1], vec![b'\n']].concat();
-            (0..1_000_000 / length as u64 + 9).for_each(|batch| send(&mut sink, batch, line.clone()));
+            (0..1_000_000 / length as u128 + 9).for_each(|batch| send(&mut sink, batch, line.clone()));
             let unread = |reader: &File| usize::try_from(ioctl_fionread(reader).unwrap()).unwrap();
             for _ in 0..3 {
                 while unread(&reader) < length {
@@ -257,156 +253,93 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_of_which_nothing_was_written_can_be_recalled() {
+    async fn lines_that_are_not_begun_can_be_cancelled() {
         let (mut sink, mut reader) = on_a_pipe();
-        let line = vec![b'x'; 50_000];
-        for batch in 1..=4 {
-            send(&mut sink, batch, line.clone());
-        }
+        (1..=4).for_each(|batch| send(&mut sink, batch, vec![b'x'; 50_000]));
         // The pipe has room for one of them.
-        while sink.lines.waiting().queue.len() > 3 {
+        while sink.queue.lock().lines.len() > 3 {
             timeout(SOON, sink.changed()).await.expect("a line is begun soon").unwrap();
         }
-        assert_eq!(sink.waiting_since(), Some(sink.sent[1].at));
-        assert_eq!(sink.recall(), [BatchId(2), BatchId(3), BatchId(4)]);
+        assert_eq!(sink.waiting_since(), Some(sink.in_flight[1].sent_at));
+        assert_eq!(sink.cancel_unsent(), [id(2), id(3), id(4)]);
         assert_eq!(sink.waiting_since(), None);
         send(&mut sink, 5, b"end\n".to_vec());
         let reading = tokio::task::spawn_blocking(move || (read(&mut reader, 50_004), reader));
-        assert_eq!(taken(&mut sink, 2).await, [1, 5]);
+        assert_eq!(taken(&mut sink, 2).await, [id(1), id(5)]);
         assert!(reading.await.unwrap().0.ends_with(b"xend\n"));
     }
 
     #[tokio::test]
-    async fn a_line_after_the_rest_of_another_begins_with_a_line_feed() {
-        for (left, expected) in [
-            (&b"1,a@b.test,cut sho"[..], &b"1,a@b.test,cut sho\none\ntwo\n"[..]),
-            (b"1,cut\nsho", b"1,cut\nsho\none\ntwo\n"),
-            (b"1,whole\n", b"1,whole\none\ntwo\n"),
-            (b"", b"one\ntwo\n"),
-        ] {
-            let (reader, mut writer, _folder) = fifo();
-            writer.write_all(left).unwrap();
-            let mut sink = Stdout::start_on(writer.into()).unwrap();
-            send(&mut sink, 1, b"one\n".to_vec());
-            send(&mut sink, 2, b"two\n".to_vec());
-            let expected = expected.to_vec();
-            let reading = tokio::task::spawn_blocking(move || {
-                let mut reader = reader;
-                (read(&mut reader, expected.len()) == expected, reader)
-            });
-            assert_eq!(taken(&mut sink, 2).await, [1, 2]);
-            assert!(reading.await.unwrap().0, "after {left:?}");
-        }
-    }
-
-    /// A pipe with a name, open at both ends.
-    fn fifo() -> (File, File, tempfile::TempDir) {
+    async fn a_line_feed_precedes_the_first_line_if_a_pipe_or_file_is_not_empty() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("lines");
-        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let both = File::options().read(true).write(true).open(&path).unwrap();
-        let writer = File::options().write(true).open(&path).unwrap();
-        let reader = File::open(&path).unwrap();
-        drop(both);
-        (reader, writer, folder)
+        let (fifo, file) = (folder.path().join("fifo"), folder.path().join("file"));
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        for (left, expected) in [
+            ("1,a@b.test,cut sho", "1,a@b.test,cut sho\none\ntwo\n"),
+            ("1,cut\nsho", "1,cut\nsho\none\ntwo\n"),
+            ("1,whole\n", "1,whole\n\none\ntwo\n"),
+            ("", "one\ntwo\n"),
+        ] {
+            std::fs::write(&file, left).unwrap();
+            let append = File::options().append(true).open(&file).unwrap();
+            assert_continues(append, File::open(&file).unwrap(), expected).await;
+
+            std::fs::write(&file, left).unwrap();
+            let mut write = File::options().write(true).open(&file).unwrap();
+            std::io::Seek::seek(&mut write, io::SeekFrom::End(0)).unwrap();
+            assert_continues(write, File::open(&file).unwrap(), expected).await;
+
+            let mut both = File::options().read(true).write(true).open(&fifo).unwrap();
+            both.write_all(left.as_bytes()).unwrap();
+            let write = File::options().write(true).open(&fifo).unwrap();
+            assert_continues(write, both, expected).await;
+        }
     }
 
-    #[tokio::test]
-    async fn a_file_that_ends_within_a_line_is_continued_on_a_new_one() {
-        for (left, expected) in [
-            ("cut sho", "cut sho\none\n"),
-            ("a\ncut", "a\ncut\none\n"),
-            ("whole\n", "whole\none\n"),
-            ("", "one\n"),
-        ] {
-            for append in [true, false] {
-                let folder = tempfile::tempdir().unwrap();
-                let path = folder.path().join("lines");
-                std::fs::write(&path, left).unwrap();
-                let mut file = File::options().write(true).append(append).open(&path).unwrap();
-                if !append {
-                    std::io::Seek::seek(&mut file, io::SeekFrom::End(0)).unwrap();
-                }
-                let mut sink = Stdout::start_on(file.into()).unwrap();
-                send(&mut sink, 1, b"one\n".to_vec());
-                assert_eq!(taken(&mut sink, 1).await, [1]);
-                assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
-            }
+    async fn assert_continues(output: File, mut reader: File, expected: &str) {
+        let mut sink = Stdout::start_on(output.into()).unwrap();
+        send(&mut sink, 1, b"one\n".to_vec());
+        send(&mut sink, 2, b"two\n".to_vec());
+        while ioctl_fionread(&reader).unwrap() < expected.len() as u64 {
+            tokio::time::sleep(LONGEST_PAUSE).await;
         }
+        assert_eq!(read(&mut reader, expected.len()), expected.as_bytes());
+        assert_eq!(taken(&mut sink, 2).await, [id(1), id(2)]);
     }
 
     #[test]
     fn a_device_that_discards_everything_is_refused() {
         for device in ["/dev/null", "/dev/zero"] {
             let file = File::options().read(true).write(true).open(device).unwrap();
-            let error = Stdout::start_on(file.into()).unwrap_err();
+            let error = Stdout::start_on(file.into()).err().unwrap();
             assert!(matches!(error, StartError::Discards), "{device}: {error}");
         }
     }
 
     #[tokio::test]
-    async fn what_is_given_up_was_not_answered_and_is_not_taken_later() {
-        let (mut sink, mut reader) = on_a_pipe();
-        send(&mut sink, 1, b"one\n".to_vec());
-        send(&mut sink, 2, b"two\n".to_vec());
+    async fn an_abandoned_line_is_acknowledged_once() {
+        let (mut sink, mut reader) = with_two_lines();
         read(&mut reader, 4);
-        assert_eq!(taken(&mut sink, 1).await, [1]);
+        assert_eq!(taken(&mut sink, 1).await, [id(1)]);
         sink.abandon();
-        let given_up = sink.taken();
-        assert_eq!(given_up.len(), 1);
-        assert_eq!(given_up[0].exceptions, [(1, Exception::Unanswered)]);
+        let acks = sink.acks();
+        assert_eq!((acks.len(), &acks[0].nacks), (1, &vec![(1, Nack::Abandoned)]));
         read(&mut reader, 4);
         assert!(timeout(SOON, sink.changed()).await.is_ok());
-        assert_eq!((sink.taken(), sink.in_flight()), (Vec::new(), 0));
-    }
-
-    #[test]
-    fn debug_output_shows_no_line() {
-        let (mut sink, _reader) = on_a_pipe();
-        send(&mut sink, 1, b"1,ada@example.test,ada\n".to_vec());
-        let shown = format!("{sink:?}");
-        assert!(!shown.contains("ada") && !shown.contains("97, 100, 97"), "{shown}");
+        assert_eq!((sink.acks(), sink.in_flight()), (Vec::new(), 0));
     }
 
     #[tokio::test]
-    async fn a_reader_that_goes_away_is_noticed_at_once_and_keeps_what_it_took() {
-        let (mut sink, mut reader) = on_a_pipe();
-        send(&mut sink, 1, b"one\n".to_vec());
-        send(&mut sink, 2, b"two\n".to_vec());
+    async fn a_reader_that_goes_away_is_noticed_and_what_it_took_is_taken() {
+        let (mut sink, mut reader) = with_two_lines();
         read(&mut reader, 6);
         drop(reader);
-        let mut batches = Vec::new();
-        loop {
-            let changed = timeout(SOON, sink.changed()).await.expect("the end is noticed soon");
-            batches.extend(sink.taken().iter().map(|taken| taken.batch.0));
-            if let Err(error) = changed {
-                assert!(matches!(error, SinkError::Closed), "{error}");
-                break;
-            }
-        }
-        assert_eq!(batches, [1]);
+        assert_eq!(failure(&mut sink).await, (vec![id(1)], SinkError::Closed));
         assert_eq!(sink.in_flight(), 1);
-    }
 
-    #[tokio::test]
-    async fn an_idle_sink_notices_a_reader_that_goes_away() {
-        let (mut sink, reader) = on_a_pipe();
+        let (mut idle, reader) = on_a_pipe();
         drop(reader);
-        let error = timeout(SOON, sink.changed()).await.expect("the end is noticed soon").unwrap_err();
-        assert!(matches!(error, SinkError::Closed), "{error}");
-    }
-
-    #[tokio::test]
-    async fn lines_in_a_file_are_taken_when_written() {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(b"before\n").unwrap();
-        let mut sink = Stdout::start_on(file.try_clone().unwrap().into()).unwrap();
-        for batch in 1..=3 {
-            send(&mut sink, batch, b"line\n".to_vec());
-        }
-        assert_eq!(taken(&mut sink, 3).await, [1, 2, 3]);
-        std::io::Seek::rewind(&mut file).unwrap();
-        assert_eq!(read(&mut file, 22), b"before\nline\nline\nline\n");
+        assert_eq!(failure(&mut idle).await, (Vec::new(), SinkError::Closed));
     }
 
     #[tokio::test]
@@ -414,15 +347,9 @@ mod tests {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let mut sink = Stdout::start_on(full.into()).unwrap();
         send(&mut sink, 1, b"one\n".to_vec());
-        let error = timeout(SOON, async {
-            loop {
-                if let Err(error) = sink.changed().await {
-                    break error;
-                }
-            }
-        });
-        let error = error.await.expect("the error is told soon").to_string();
+        let (taken, error) = failure(&mut sink).await;
+        assert_eq!(taken, []);
+        let error = error.to_string();
         assert!(error.starts_with("standard output cannot be written: No space left"), "{error}");
-        assert_eq!(sink.taken(), []);
     }
 }

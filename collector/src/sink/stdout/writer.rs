@@ -1,43 +1,65 @@
 //! The thread that writes lines.
 
 use std::collections::VecDeque;
-use std::mem::take;
+use std::io;
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::fdatasync;
+use rustix::fs::{FileType, Stat, fdatasync, fstat, major, minor};
 use rustix::io::{Errno, ioctl_fionread};
-use rustix::pipe::PIPE_BUF;
+use rustix::param::page_size;
+use rustix::pipe::{PIPE_BUF, fcntl_getpipe_size, fcntl_setpipe_size};
 use tokio::sync::watch;
 
-use super::output::{Kind, Output, Room};
+use crate::sink::SinkError;
 
-/// The pauses between two looks at what the reader has left in a pipe.
+/// The pauses between two checks of what is left in a pipe.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(25);
 
-/// The most lines in a file that wait for being on the disk.
+/// The most lines in a file that wait for `fdatasync`.
 const LINES_BETWEEN_SYNCS: usize = 1_000;
 
-/// What the two threads share.
-pub(super) struct Lines {
-    pub(super) waiting: Mutex<Waiting>,
-    /// A byte in this pipe wakes the thread out of its wait.
+/// The largest pipe that is requested: what Linux lets every user have.
+const LARGEST_PIPE: usize = 1 << 20;
+
+/// Why no lines can be written.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A closed standard output too, in whose place Rust opens the null device before `main`.
+    #[error(
+        "standard output is closed or discards what is written to it, and every mail would be lost; connect it to what \
+         sends the mails: `mailroom collect | send-mails`"
+    )]
+    Discards,
+    /// The operating system refuses.
+    #[error("cannot start writing to standard output: {0}")]
+    Refused(#[from] io::Error),
+}
+
+/// The lines that the thread has not begun, shared by both threads.
+pub(super) struct LineQueue {
+    waiting: Mutex<WaitingLines>,
+    /// A byte in this pipe wakes the thread.
     pub(super) wake: OwnedFd,
 }
 
 #[derive(Default)]
-pub(super) struct Waiting {
-    /// Lines of which nothing was written yet.
-    pub(super) queue: VecDeque<Vec<u8>>,
-    /// Whether nobody will send any more.
-    pub(super) ended: bool,
+pub(super) struct WaitingLines {
+    pub(super) lines: VecDeque<Vec<u8>>,
+    /// Whether no further line will be sent.
+    pub(super) is_closed: bool,
 }
 
-impl Lines {
-    pub(super) fn waiting(&self) -> MutexGuard<'_, Waiting> {
+impl LineQueue {
+    pub(super) fn new(wake: OwnedFd) -> Self {
+        Self { waiting: Mutex::default(), wake }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, WaitingLines> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -47,38 +69,33 @@ impl Lines {
     }
 }
 
-/// What the thread tells.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Report {
-    begun: u64,
-    pub(super) taken: u64,
-    pub(super) end: Option<End>,
+/// What the thread reports: how many lines it has begun, and how many of them are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct WriteProgress {
+    begun: usize,
+    pub(super) taken: usize,
+    pub(super) failure: Option<SinkError>,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) enum End {
-    Closed,
-    Failed(Errno),
-}
-
-impl From<Errno> for End {
-    fn from(errno: Errno) -> Self {
-        if errno == Errno::PIPE { Self::Closed } else { Self::Failed(errno) }
-    }
+/// What decides when a line is taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OutputKind {
+    Pipe,
+    File,
+    Other,
 }
 
 /// The thread.
 pub(super) struct Writer {
-    output: Output,
-    /// Whether the output ends in the middle of a line that nobody will finish.
-    is_cut_short: bool,
+    output: OwnedFd,
+    kind: OutputKind,
+    /// Whether a line feed precedes the first line, because the output may end in the middle of another line.
+    needs_line_feed: bool,
     wake: OwnedFd,
-    lines: Arc<Lines>,
-    report: watch::Sender<Report>,
-    current: Option<Current>,
-    /// Lines begun and taken so far.
-    begun: u64,
-    taken: u64,
+    queue: Arc<LineQueue>,
+    progress: WriteProgress,
+    reports: watch::Sender<WriteProgress>,
+    current: Option<CurrentLine>,
     /// Bytes written so far.
     written: u64,
     /// Where, in bytes written, the lines end that are written and not taken.
@@ -86,7 +103,7 @@ pub(super) struct Writer {
 }
 
 /// The line being written.
-struct Current {
+struct CurrentLine {
     line: Vec<u8>,
     done: usize,
     /// The most to write at once.
@@ -95,66 +112,63 @@ struct Current {
 
 impl Writer {
     pub(super) fn new(
-        output: Output,
+        output: OwnedFd,
         wake: OwnedFd,
-        lines: Arc<Lines>,
-        report: watch::Sender<Report>,
-    ) -> Self {
-        Self {
-            is_cut_short: output.ends_within_a_line(),
-            output,
-            wake,
-            lines,
-            report,
-            current: None,
-            begun: 0,
-            taken: 0,
-            written: 0,
-            ends: VecDeque::new(),
-        }
+        queue: Arc<LineQueue>,
+        reports: watch::Sender<WriteProgress>,
+    ) -> Result<Self, StartError> {
+        let status = fstat(&output).map_err(io::Error::from)?;
+        let (kind, needs_line_feed) = match FileType::from_raw_mode(status.st_mode) {
+            FileType::Fifo => (OutputKind::Pipe, ioctl_fionread(&output) != Ok(0)),
+            FileType::RegularFile => (OutputKind::File, status.st_size != 0),
+            FileType::CharacterDevice if discards(&status) => return Err(StartError::Discards),
+            _ => (OutputKind::Other, false),
+        };
+        let (progress, current, written, ends) = (WriteProgress::default(), None, 0, VecDeque::new());
+        Ok(Self { output, kind, needs_line_feed, wake, queue, progress, reports, current, written, ends })
     }
 
     pub(super) fn run(mut self) {
-        let end = self.write_until_the_end().err();
+        self.progress.failure = self.write_lines().err();
         // What the reader took before it closed the pipe is taken all the same.
-        self.account().ok();
-        self.tell(end);
+        self.count_taken().ok();
+        self.report();
     }
 
-    /// Returns when nobody sends any more.
-    fn write_until_the_end(&mut self) -> Result<(), End> {
+    /// Returns when the queue is closed.
+    fn write_lines(&mut self) -> Result<(), SinkError> {
         let mut pause = SHORTEST_PAUSE;
         loop {
-            let (next, ended) = {
-                let waiting = self.lines.waiting();
-                (waiting.queue.front().map(Vec::len), waiting.ended)
+            let (next, is_closed) = {
+                let waiting = self.queue.lock();
+                (waiting.lines.front().map(Vec::len), waiting.is_closed)
             };
-            if ended && self.current.is_none() {
+            if is_closed && self.current.is_none() {
                 return Ok(());
             }
-            let is_cramped = match next {
-                Some(length) if self.current.is_none() => self.room(length)? == Room::NotYet,
+            let is_full = match next {
+                Some(length) if self.current.is_none() => self.part(length)?.is_none(),
                 _ => false,
             };
-            // A pipe tells that it has some room, not that it has enough.
-            let more = self.current.is_some() || (next.is_some() && !is_cramped);
-            let writable = self.wait(more, (is_cramped || !self.ends.is_empty()).then_some(pause))?;
-            if writable {
+            // `poll` returns when a pipe has some room, not when it has enough.
+            let has_more = self.current.is_some() || (next.is_some() && !is_full);
+            if self.wait(has_more, (is_full || !self.ends.is_empty()).then_some(pause))? {
                 self.write()?;
             }
-            if self.account()? {
-                pause = SHORTEST_PAUSE;
-            } else {
-                pause = (pause * 2).min(LONGEST_PAUSE);
-            }
-            self.tell(None);
+            let any_taken = self.count_taken()?;
+            pause = if any_taken { SHORTEST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+            self.report();
         }
     }
 
-    /// Waits until `more` can be written, a line was sent, or `pause` is over; notices a reader that goes away.
-    fn wait(&self, more: bool, pause: Option<Duration>) -> Result<bool, End> {
-        let wanted = if more { PollFlags::OUT } else { PollFlags::empty() };
-        let mut files = [PollFd::new(&self.output, wanted), PollFd::new(&self.wake, PollFlags::IN)];
+    /// Waits until the output is writable (if there is more to write), a line was sent, or `pause` is over; returns whether
+    /// it is writable.
+    ///
+    /// # Errors
+    /// The reader has closed the output.
+    fn wait(&self, has_more: bool, pause: Option<Duration>) -> Result<bool, SinkError> {
+        let events = if has_more { PollFlags::OUT } else { PollFlags::empty() };
+        let mut files = [PollFd::new(&self.output, events), PollFd::new(&self.wake, PollFlags::IN)];
         let pause = pause.map(|pause| Timespec::try_from(pause).expect("a pause is short"));
         match poll(&mut files, pause.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -166,19 +180,19 @@ impl Writer {
             while matches!(rustix::io::read(&self.wake, &mut bytes), Ok(read) if read == bytes.len()) {}
         }
         if output.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
-            return Err(End::Closed);
+            return Err(SinkError::Closed);
         }
         Ok(output.contains(PollFlags::OUT))
     }
 
     /// Writes the next part of the current line, or begins the next one.
     ///
-    /// A line is begun only when some of it can be written, so that until then it can be recalled.
-    fn write(&mut self) -> Result<(), End> {
+    /// A line is begun only when some of it can be written; until then it can be cancelled.
+    fn write(&mut self) -> Result<(), SinkError> {
         if self.current.is_none() {
             self.begin()?;
         }
-        let Some(Current { line, done, part }) = &mut self.current else { return Ok(()) };
+        let Some(CurrentLine { line, done, part }) = &mut self.current else { return Ok(()) };
         let rest = &line[*done..];
         match rustix::io::write(&self.output, &rest[..rest.len().min(*part)]) {
             Ok(count) => {
@@ -195,64 +209,91 @@ impl Writer {
         Ok(())
     }
 
-    fn begin(&mut self) -> Result<(), End> {
-        let mut waiting = self.lines.waiting();
-        let Some(length) = waiting.queue.front().map(Vec::len) else { return Ok(()) };
-        let part = match self.room(length)? {
-            Room::Whole => usize::MAX,
-            // A writable pipe takes this much without blocking, so the thread stays able to hear and to tell.
-            Room::Parts => PIPE_BUF,
-            Room::NotYet => return Ok(()),
-        };
-        let mut line = waiting.queue.pop_front().expect("under the lock nobody else takes it");
+    fn begin(&mut self) -> Result<(), SinkError> {
+        let mut waiting = self.queue.lock();
+        let Some(length) = waiting.lines.front().map(Vec::len) else { return Ok(()) };
+        let Some(part) = self.part(length)? else { return Ok(()) };
+        let mut line = waiting.lines.pop_front().expect("the queue is locked since its front was seen");
         drop(waiting);
-        if take(&mut self.is_cut_short) {
+        if mem::take(&mut self.needs_line_feed) {
             line.insert(0, b'\n');
         }
-        self.current = Some(Current { line, done: 0, part });
-        self.begun += 1;
+        self.current = Some(CurrentLine { line, done: 0, part });
+        self.progress.begun += 1;
         Ok(())
     }
 
-    fn room(&self, length: usize) -> Result<Room, Errno> {
-        self.output.room(length + usize::from(self.is_cut_short))
+    /// How much of a line of `length` bytes can be written at once: all of it, if the pipe is or can be made large enough;
+    /// `None` until the reader has read more.
+    fn part(&self, length: usize) -> Result<Option<usize>, Errno> {
+        let length = length + usize::from(self.needs_line_feed);
+        // A writable pipe always takes this much in one piece.
+        if self.kind != OutputKind::Pipe || length <= PIPE_BUF {
+            return Ok(Some(usize::MAX));
+        }
+        let page = page_size();
+        let needed = length.div_ceil(page);
+        let mut pages = fcntl_getpipe_size(&self.output)? / page;
+        if needed > pages && needed * page <= LARGEST_PIPE {
+            // If the kernel refuses, it stays as large as it is.
+            fcntl_setpipe_size(&self.output, needed * page).ok();
+            pages = fcntl_getpipe_size(&self.output)? / page;
+        }
+        if needed > pages {
+            // This much does not block, so the thread can go on checking and reporting.
+            return Ok(Some(PIPE_BUF));
+        }
+        let unread = usize::try_from(ioctl_fionread(&self.output)?).unwrap_or(usize::MAX);
+        // A write begins a new page where it does not fit into the last one, so two pages in a row hold more than one
+        // page of bytes, except that the first may have been read in part.
+        let used = if unread == 0 { 0 } else { 2 * (unread / page) + 2 };
+        Ok((used + needed <= pages).then_some(usize::MAX))
     }
 
-    /// Counts the lines that were taken since the last time, and says whether there were any.
-    fn account(&mut self) -> Result<bool, End> {
+    /// Counts the lines that were taken since the last call; returns whether there were any.
+    fn count_taken(&mut self) -> Result<bool, SinkError> {
         if self.ends.is_empty() {
             return Ok(false);
         }
-        let taken_bytes = match self.output.kind() {
-            // Bytes of others in the same pipe make this too small, never too large.
-            Kind::Pipe => self.written.saturating_sub(ioctl_fionread(&self.output)?),
-            Kind::File => {
-                let enough = self.ends.len() >= LINES_BETWEEN_SYNCS;
-                if !enough && !self.lines.waiting().queue.is_empty() {
+        let taken_bytes = match self.kind {
+            // Bytes of other writers in the same pipe make this too small, never too large.
+            OutputKind::Pipe => self.written.saturating_sub(ioctl_fionread(&self.output)?),
+            OutputKind::File => {
+                if self.ends.len() < LINES_BETWEEN_SYNCS && !self.queue.lock().lines.is_empty() {
                     return Ok(false);
                 }
-                match fdatasync(&self.output) {
-                    // After a failure the kernel may forget what it could not write, so asking again proves nothing.
-                    Err(errno @ (Errno::IO | Errno::NOSPC | Errno::DQUOT)) => return Err(errno.into()),
-                    // Some file systems cannot synchronise; there, written is the most that can be known.
-                    _ => self.written,
-                }
+                self.synced_bytes(fdatasync(&self.output))?
             }
-            Kind::Other => self.written,
+            OutputKind::Other => self.written,
         };
         let taken = self.ends.iter().take_while(|end| **end <= taken_bytes).count();
         self.ends.drain(..taken);
-        self.taken += taken as u64;
+        self.progress.taken += taken;
         Ok(taken > 0)
     }
 
-    fn tell(&self, end: Option<End>) {
-        self.report.send_if_modified(|report| {
-            let changed = (report.begun, report.taken) != (self.begun, self.taken) || end.is_some();
-            *report = Report { begun: self.begun, taken: self.taken, end };
-            changed
-        });
+    /// How many bytes are in the file for good after `fdatasync`.
+    fn synced_bytes(&mut self, outcome: Result<(), Errno>) -> Result<u64, SinkError> {
+        match outcome {
+            Err(errno @ (Errno::IO | Errno::NOSPC | Errno::DQUOT)) => {
+                // The kernel drops what it could not write and reports that once; the next call succeeds. So none of these
+                // lines may ever be counted.
+                self.ends.clear();
+                Err(errno.into())
+            }
+            // Some file systems cannot synchronise; there, written is the most that can be known.
+            _ => Ok(self.written),
+        }
     }
+
+    fn report(&self) {
+        self.reports.send_if_modified(|reported| mem::replace(reported, self.progress) != self.progress);
+    }
+}
+
+/// Whether it is `/dev/null` or `/dev/zero`.
+fn discards(status: &Stat) -> bool {
+    major(status.st_rdev) == 1 && matches!(minor(status.st_rdev), 3 | 5)
 }
 
 #[cfg(test)]
@@ -261,18 +302,43 @@ mod tests {
     use rustix::pipe::{PipeFlags, pipe_with};
     use std::fs::File;
 
-    #[test]
-    fn a_pipe_that_does_not_tell_what_is_left_in_it_fails_and_nothing_is_taken() {
+    fn writer(output: File) -> (Writer, watch::Receiver<WriteProgress>) {
         let (wake, other_end) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-        // Takes every byte, and knows nothing of FIONREAD.
-        let device = File::options().write(true).open("/dev/null").unwrap();
-        let output = Output::taken_for(Kind::Pipe, device.into());
-        let lines = Arc::new(Lines { waiting: Mutex::default(), wake: other_end });
-        lines.waiting().queue.push_back(b"one\n".to_vec());
-        let (report, receiver) = watch::channel(Report::default());
-        Writer::new(output, wake, lines, report).run();
-        let report = receiver.borrow();
-        assert_eq!((report.begun, report.taken), (1, 0));
-        assert!(matches!(report.end, Some(End::Failed(Errno::NOTTY))), "{report:?}");
+        let queue = Arc::new(LineQueue::new(other_end));
+        queue.lock().lines.push_back(b"one\n".to_vec());
+        let (progress, receiver) = watch::channel(WriteProgress::default());
+        (Writer::new(output.into(), wake, queue, progress).unwrap(), receiver)
+    }
+
+    /// Linux reports a failed write-back once per descriptor.
+    #[test]
+    fn after_a_failed_fdatasync_a_second_one_that_succeeds_takes_no_line() {
+        for errno in [Errno::IO, Errno::NOSPC, Errno::DQUOT] {
+            let (mut writer, receiver) = writer(tempfile::tempfile().unwrap());
+            writer.write().unwrap();
+            assert_eq!((writer.written, writer.ends.len()), (4, 1));
+            let error = writer.synced_bytes(Err(errno)).unwrap_err();
+            assert!(matches!(error, SinkError::Failed(found) if found == errno), "{error}");
+            writer.queue.lock().is_closed = true;
+            // Synchronises the real file, and that succeeds.
+            writer.run();
+            let progress = receiver.borrow();
+            assert_eq!((progress.begun, progress.taken), (1, 0), "{errno}");
+        }
+        let (mut writer, _receiver) = writer(tempfile::tempfile().unwrap());
+        writer.write().unwrap();
+        assert!(matches!(writer.count_taken(), Ok(true)));
+    }
+
+    #[test]
+    fn a_pipe_without_fionread_fails_and_no_line_is_taken() {
+        let (mut writer, receiver) = writer(tempfile::tempfile().unwrap());
+        // Takes every byte and does not know FIONREAD.
+        writer.output = File::options().write(true).open("/dev/null").unwrap().into();
+        writer.kind = OutputKind::Pipe;
+        writer.run();
+        let progress = receiver.borrow();
+        assert_eq!((progress.begun, progress.taken), (1, 0));
+        assert!(matches!(progress.failure, Some(SinkError::Failed(Errno::NOTTY))), "{progress:?}");
     }
 }

@@ -107,11 +107,11 @@ const ALARM_AHEAD = 10 * 365 * 24 * 60 * 60 * 1000;
 
 /** What one object keeps. Owners are in hexadecimal. */
 interface Entry {
-  /** Who has the use. */
+  /** The owner that has the use. */
   holder: string | undefined;
-  /** Who has or had it, or was released before. */
+  /** Owners that have or had the use, or were released before it. */
   owners: readonly string[];
-  /** The number of each owner's try, 0 once it was taken back. */
+  /** The number of each owner's attempt, 0 if it was withdrawn. */
   tries: ReadonlyMap<string, number>;
   /** Seconds since the Unix epoch. */
   rememberUntil: number;
@@ -210,7 +210,7 @@ export class UsedToken {
     entry.rememberUntil = Math.max(entry.rememberUntil, rememberUntil);
     const answer = OPERATIONS[what](entry, owner);
     await this.#storage.put("entry", entry);
-    // It looks at the entry when it rings, so one that rings too early is set again.
+    // The alarm checks the entry, so one that comes too early is set again.
     if ((await this.#storage.getAlarm()) === null) await this.#setAlarm(entry);
     return new Response(answer, { status: answer === FULL ? 507 : 200 });
   }

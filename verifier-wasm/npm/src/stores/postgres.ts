@@ -54,7 +54,7 @@ export const TABLE: string = tableDefinition;
 /**
  * Remembers used tokens in the table that {@link TABLE} makes, each in one row, by one statement for each operation, and
  * by the server's clock: while that reads the future, links that are still valid are refused. A statement that runs again,
- * or late, changes nothing by that. Rows that mean nothing any more are deleted in passing.
+ * or late, changes nothing by that. Rows whose time is over are deleted by later operations.
  *
  * A replica that is promoted before it has caught up forgets the last entries. The database of the accounts still decides.
  *
@@ -125,7 +125,7 @@ const UNAVAILABLE = new Map([
 /** What PostgreSQL says of a disk that is full; this and the keys above are codes of its appendix A. */
 const DISK_FULL = "53100";
 
-/** Says what to do about errors of which that is known. */
+/** Adds a hint to known errors. */
 function explained(query: Query): Query {
   return async (text, values) => {
     try {

@@ -56,7 +56,7 @@ export interface RedisStoreOptions {
   readonly clock?: (() => number) | undefined;
 }
 
-/** For how many milliseconds it is believed that the server still evicts nothing. */
+/** For how many milliseconds a check of the eviction policy is valid. */
 const POLICY_HOLDS = 60_000;
 
 /**
@@ -116,7 +116,7 @@ export function createRedisStore(options: RedisStoreOptions): Required<TokenStor
     return run(script, id, milliseconds, owner);
   }
 
-  /** What ends something ends it also when its time is over. */
+  /** `release` and `withdraw` work also when the time of the entry is over. */
   async function end(script: string, id: Uint8Array, rememberUntil: number, owner: Uint8Array) {
     await run(script, id, Math.max(left(rememberUntil), 1), owner);
   }
@@ -181,7 +181,7 @@ function ofNode(node: Node): ReadClient {
   return { send: (_, words) => node(words), nodes: () => [node] };
 }
 
-/** Makes what fails unless no server evicts anything; many who ask at once ask the servers once. */
+/** Makes a check that fails if a server evicts entries; simultaneous calls share one check. */
 function watchPolicy(nodes: ReadClient["nodes"]): () => Promise<void> {
   let holdsUntil = Number.NEGATIVE_INFINITY;
   let asking: Promise<unknown> | undefined;

@@ -1,0 +1,36 @@
+//! Connects to PostgreSQL as users of libpq expect.
+//!
+//! [`ConnectionSettings::resolve`] reads a URL or a keyword string and fills in libpq's defaults: `PG*`
+//! variables, service file, password file, socket folders. [`connect`] tries the servers in turn, encrypted
+//! as `sslmode` requires, and returns a [`Session`].
+//!
+//! `docs/CONNECTING.md` lists every parameter and variable and what is done with it. Parameters that are not
+//! supported are refused where ignoring them would weaken security or change what is read; unknown ones too.
+//! No password and no whole connection string is ever part of an error, a log line or debugging output.
+
+mod connect;
+mod environment;
+mod error;
+#[cfg(test)]
+mod fixture;
+mod keywords;
+mod parameters;
+mod passfile;
+mod pooler;
+#[cfg(test)]
+mod secrecy;
+mod servers;
+mod service;
+mod session;
+mod settings;
+mod timeouts;
+mod tls;
+mod tls_settings;
+mod url;
+mod verifier;
+
+pub use connect::connect;
+pub use environment::Environment;
+pub use error::{ConnectError, SettingsError, explain};
+pub use session::{Connection, Session, SessionOptions};
+pub use settings::ConnectionSettings;

@@ -1,0 +1,174 @@
+//! The command line: the commands, how their arguments and settings are read, and what is reported if that fails.
+//!
+//! Some arguments are tokens and codes, and some that should not be there are secrets. So nothing of what was written is
+//! repeated, except for what can only be a misspelt name, and for values of settings that look like no key.
+
+use std::env;
+use std::error::Error as _;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, CommandFactory, Error, FromArgMatches, Parser, Subcommand};
+
+use crate::commands::{collect, keygen, migrate, prune, retry, sign, status, verify};
+
+/// The longest text that can be a misspelt flag or command. Tokens, secrets and keys are longer.
+const LONGEST_NAME: usize = 24;
+
+/// Collects tokens from PostgreSQL and hands them, signed, to whatever sends the mail.
+///
+/// Ends with 0 after success, 1 after a failure, 2 if a setting or an argument is wrong.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What the program is to do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Sign the tokens of new accounts and recoveries and write them to standard output, batch by batch
+    ///
+    /// Standard output carries lines `action,email,username,token,code`, repeated for every token of a batch; log lines
+    /// go to standard error. The database is that of `MAILROOM_DATABASE_URL`, the key that of `MAILROOM_SECRET_KEY` (v1,
+    /// v2), of `MAILROOM_SIGNING_KEY` (v3) or of a key file: none has a flag, because arguments are visible to everybody
+    /// on the machine. Times are in milliseconds, or carry a unit: 500ms, 5s, 2m, 1h.
+    ///
+    /// Collects until SIGTERM or SIGINT, and waits for a database that is down. SIGHUP reads the key file again.
+    Collect(Box<collect::CollectArguments>),
+    /// Bring the database to the schema that this version works with, or back
+    Migrate(migrate::MigrateArguments),
+    /// Show how many tokens wait, are being sent, were given up or expired
+    ///
+    /// Of the queue of deliveries in the database of `MAILROOM_DATABASE_URL`. Ends with 1 if anything of it is an alarm,
+    /// and names it.
+    Status(status::StatusArguments),
+    /// Put tokens that were given up back into the queue
+    ///
+    /// Ids are those of the rows of the table tokens, which log lines name. A token goes out once, however many put it
+    /// back at the same time. Ends with 1 if one that is named is not dead.
+    Retry(retry::RetryArguments),
+    /// Delete old delivery attempts from the log
+    ///
+    /// In steps of a few milliseconds, beside collectors and everybody else.
+    Prune(prune::PruneArguments),
+    /// Check whether a token is genuine
+    ///
+    /// That is, whether one of the keys signed it for this action and code and, in v2 and v3, whether it is still valid. It
+    /// does not prove that the link is unused, and of v1 not that it is still valid: only the database knows. The code of a
+    /// v3 recovery is for the database too. Ends with 0 if every token is genuine, 1 if one is not, 2 if the command was
+    /// called in the wrong way. The keys are those of `MAILROOM_SECRET_KEY` (v1, v2) and of `MAILROOM_PUBLIC_KEY` or
+    /// `MAILROOM_SIGNING_KEY` (v3), or those of a key file.
+    Verify(verify::VerifyArguments),
+    /// Make a token, for tests and for mails sent by hand
+    ///
+    /// The key is that of `MAILROOM_SECRET_KEY` (v1, v2) or of `MAILROOM_SIGNING_KEY` (v3), or the first one of a key file.
+    Sign(sign::SignArguments),
+    /// Make a key: 64 hexadecimal characters for v1 and v2, `mrsk_…` for v3; or print the public key of a private one
+    Keygen(keygen::KeygenArguments),
+}
+
+/// Reads the arguments of this process, and its environment where an argument has a variable.
+///
+/// # Errors
+/// Arguments that are not understood, settings that cannot be used, and help that was asked for.
+pub fn parse() -> Result<Command, Error> {
+    let command = Cli::command().mut_subcommands(|command| command.mut_args(|arg| arg.hide_env_values(true)));
+    let without_unset = command.clone().mut_subcommands(|command| command.mut_args(unset_variable));
+    let matches = match without_unset.try_get_matches() {
+        // The help names every variable, also those that are empty.
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => command.try_get_matches(),
+        matches => matches,
+    }?;
+    let mut command = Cli::from_arg_matches(&matches)?.command;
+    if let Some((_, matches)) = matches.subcommand() {
+        match &mut command {
+            Command::Collect(arguments) => arguments.settings.check(matches)?,
+            Command::Keygen(arguments) => arguments.check(matches)?,
+            _ => {}
+        }
+    }
+    Ok(command)
+}
+
+/// An empty variable counts as unset. So does that of a global flag that is given: where the flag stands before a subcommand,
+/// clap reads the variable for the subcommand all the same, and fails if it is invalid.
+fn unset_variable(arg: Arg) -> Arg {
+    let is_empty = arg.get_env().and_then(env::var_os).is_some_and(|value| value.is_empty());
+    let flag = arg.get_long().map(|name| format!("--{name}")).filter(|_| arg.is_global_set());
+    let is_given = flag.is_some_and(|flag| {
+        env::args_os().any(|given| given.to_string_lossy().split('=').next() == Some(&flag))
+    });
+    // `keygen --public` signs nothing.
+    let is_unused = arg.get_id() == "token_format" && env::args_os().any(|given| given == "--public");
+    if is_empty || is_given || is_unused { arg.env(None::<&str>) } else { arg }
+}
+
+/// Prints the help that was asked for, or what is wrong; returns the status to end with.
+pub fn report(error: &Error) -> ExitCode {
+    // A closed standard error does not change the status.
+    match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            error.print().ok();
+        }
+        _ => {
+            let is_setting = error.get(ContextKind::Custom).is_some();
+            let usage = match error.get(ContextKind::Usage) {
+                Some(ContextValue::StyledStr(usage)) => format!("\n{usage}").trim_end().to_owned(),
+                _ => String::new(),
+            };
+            let advice = if is_setting { "" } else { "\nFor more information, try `--help`." };
+            writeln!(io::stderr(), "mailroom: {}{usage}{advice}", sentence(error)).ok();
+        }
+    }
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// What is wrong.
+pub(crate) fn sentence(error: &Error) -> String {
+    let named = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) if !texts.is_empty() => Some(texts.join(" ")),
+        _ => None,
+    };
+    // For these kinds of errors it is the name from our own definition, otherwise what was written.
+    let argument = || named(ContextKind::InvalidArg).unwrap_or_else(|| "an argument".to_owned());
+    let written = |kind| named(kind).filter(|text| is_name(text));
+    let sentence = match error.kind() {
+        ErrorKind::MissingRequiredArgument => format!("the command needs {}", argument()),
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
+            if let Some(sentence) = named(ContextKind::Custom) {
+                return sentence;
+            }
+            let reason = error.source().map(|reason| format!(": {reason}")).unwrap_or_default();
+            format!("the value of {} is missing or cannot be used{reason}", argument())
+        }
+        ErrorKind::ArgumentConflict => match (argument(), named(ContextKind::PriorArg)) {
+            (argument, Some(other)) if other != argument => {
+                format!("{argument} cannot be given together with {other}")
+            }
+            (argument, _) => format!("{argument} can be given only once"),
+        },
+        ErrorKind::UnknownArgument => match written(ContextKind::InvalidArg) {
+            Some(name) => format!("`{name}` is not known to this command"),
+            None => "an argument is not known to this command, or there is one too many".to_owned(),
+        },
+        ErrorKind::InvalidSubcommand => match written(ContextKind::InvalidSubcommand) {
+            Some(name) => format!("there is no command `{name}`"),
+            None => "there is no such command".to_owned(),
+        },
+        kind => kind.as_str().unwrap_or("the arguments cannot be used").to_owned(),
+    };
+    match named(ContextKind::SuggestedArg).or_else(|| named(ContextKind::SuggestedSubcommand)) {
+        Some(name) => format!("{sentence}; did you mean `{name}`?"),
+        None => sentence,
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    text.len() <= LONGEST_NAME && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+}

@@ -1,0 +1,331 @@
+//! When to poll the queue, when the collector is idle, and when a partial batch goes out.
+//!
+//! Pure policy: the caller passes the time in.
+
+use std::time::{Duration, Instant};
+
+use crate::queue::Peek;
+
+/// Notifications within this time are one poll: they often come several at a time.
+const GATHERING: Duration = Duration::from_millis(20);
+
+/// The longest pause between polls of a busy database, which leaves the processor to the writers. Pauses begin with
+/// [`GATHERING`] and double while the database stays busy.
+const BUSY_PAUSE: Duration = Duration::from_millis(200);
+
+/// Empty polls in a row that are tolerated before backing off.
+const EMPTY_POLLS: u32 = 3;
+
+/// The first pause after a poll that only deferred tokens, which doubles up to the longest: their account is locked, which is
+/// soon over, or row-level security hides it, which is not.
+const DEFERRED_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_DEFERRED_PAUSE: Duration = Duration::from_secs(8);
+
+/// Decides when to poll and when a partial batch is due.
+#[derive(Debug, Default)]
+pub(super) struct Batcher {
+    limit: usize,
+    timeout: Duration,
+    /// Whether writers notify only while the collector is idle.
+    is_idle_lock_enabled: bool,
+    /// Eligible tokens that the last poll left because they do not fill a batch, and when the first was noticed.
+    waiting: usize,
+    noticed: Option<Instant>,
+    /// Wake-ups since the last poll, and when the first came.
+    wakeups: usize,
+    woken: Option<Instant>,
+    last_poll: Option<Instant>,
+    /// When to poll because writers do not notify, or because there is something to claim.
+    poll_again: Option<Instant>,
+    /// When the next token falls due, as the last peek has found.
+    next_due: Option<Instant>,
+    /// How often in a row the database was found to be busy.
+    busy: u32,
+    /// How often in a row a poll claimed nothing.
+    empty: u32,
+    /// How often in a row a poll only deferred tokens.
+    deferred: u32,
+}
+
+impl Batcher {
+    /// Batches of at most `limit` tokens, none of which waits longer than `timeout` for the others.
+    pub(super) fn new(limit: usize, timeout: Duration, is_idle_lock_enabled: bool) -> Self {
+        Self { limit, timeout, is_idle_lock_enabled, ..Self::default() }
+    }
+
+    /// `count` wake-ups came.
+    ///
+    /// The count is never taken for a number of tokens, because the server merges notifications; it only decides
+    /// whether to pause.
+    pub(super) fn woken(&mut self, count: usize, now: Instant) {
+        self.wakeups = self.wakeups.saturating_add(count);
+        self.woken.get_or_insert(now);
+    }
+
+    /// A poll claimed `batches`, left `waiting` tokens and deferred `deferred`.
+    pub(super) fn polled(&mut self, waiting: usize, batches: usize, deferred: usize, now: Instant) {
+        // Batches are cut from the oldest tokens, so those that are left were noticed after the ones that went.
+        if batches > 0 {
+            self.noticed = None;
+        }
+        self.note_waiting(waiting, now);
+        (self.wakeups, self.woken, self.last_poll) = (0, None, Some(now));
+        (self.poll_again, self.next_due) = (None, None);
+        self.empty = if batches == 0 { self.empty.saturating_add(1) } else { 0 };
+        if batches + waiting > 0 {
+            self.deferred = 0;
+        } else if deferred > 0 {
+            self.deferred = self.deferred.saturating_add(1);
+        }
+        let is_busy = batches > 1 || self.empty >= EMPTY_POLLS;
+        self.busy = if is_busy { self.busy.saturating_add(1) } else { 0 };
+        if batches > 1 && self.is_idle_lock_enabled {
+            // There will be more, and an idle collector would only make the writers notify.
+            self.poll_again = Some(now + self.pause());
+        }
+    }
+
+    /// Writers do not notify.
+    pub(super) fn refused(&mut self, now: Instant) {
+        self.busy = self.busy.saturating_add(1);
+        self.next_due = None;
+        self.poll_again = Some(now + self.pause());
+    }
+
+    /// Writers notify of all that becomes due from now on, and this is what there was before.
+    pub(super) fn peeked(&mut self, peek: Peek, now: Instant) {
+        // What was deferred is due again within the first pause.
+        if peek.due == 0 && peek.next.is_none_or(|next| next > DEFERRED_PAUSE) {
+            self.deferred = 0;
+        }
+        let last = self.last_poll.unwrap_or(now);
+        let deferred_until = last + doubled(DEFERRED_PAUSE, self.deferred, LONGEST_DEFERRED_PAUSE);
+        self.next_due = peek.next.map(|next| (now + next).max(deferred_until));
+        if peek.due >= self.limit || peek.due > 0 && self.timeout.is_zero() {
+            self.poll_again = Some(now.max(last + self.pause()).max(deferred_until));
+        } else {
+            self.note_waiting(peek.due, now);
+        }
+    }
+
+    /// Whether nothing is to be done before a notification comes or some time has passed.
+    pub(super) fn is_idle(&self) -> bool {
+        self.woken.is_none() && self.poll_again.is_none()
+    }
+
+    /// Whether the tokens that wait go out although they do not fill a batch.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.timeout.is_zero() || self.partial_due().is_some_and(|due| due <= now)
+    }
+
+    /// When to poll next; `None` if only a wake-up or the fallback poll gives a reason.
+    pub(super) fn next_poll(&self) -> Option<Instant> {
+        [self.partial_due(), self.woken_poll(), self.poll_again, self.next_due].into_iter().flatten().min()
+    }
+
+    fn note_waiting(&mut self, waiting: usize, now: Instant) {
+        self.noticed = (waiting > 0).then(|| self.noticed.unwrap_or(now));
+        self.waiting = waiting;
+    }
+
+    fn partial_due(&self) -> Option<Instant> {
+        self.noticed.map(|noticed| noticed + self.timeout)
+    }
+
+    fn woken_poll(&self) -> Option<Instant> {
+        let woken = self.woken?;
+        let full_batch_expected = self.waiting.saturating_add(self.wakeups) >= self.limit;
+        let (gathering, pause) = match (full_batch_expected, self.limit, self.busy) {
+            // There is nothing to gather: a token is a batch.
+            (true, 1, 0) => (Duration::ZERO, Duration::ZERO),
+            (true, ..) => (GATHERING, self.pause()),
+            (false, ..) => (GATHERING, BUSY_PAUSE),
+        };
+        let soon = woken + gathering;
+        Some(self.last_poll.map_or(soon, |last| soon.max(last + pause)))
+    }
+
+    fn pause(&self) -> Duration {
+        doubled(GATHERING, self.busy, BUSY_PAUSE)
+    }
+}
+
+/// The pause after so many events in a row: none, `first`, twice that, and so on up to `longest`.
+fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
+    // No shift of a small number by so little overflows.
+    times.checked_sub(1).map_or(Duration::ZERO, |doublings| (first * (1 << doublings.min(8))).min(longest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
+    fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    fn batcher(limit: usize) -> (Batcher, Instant) {
+        (Batcher::new(limit, TIMEOUT, true), Instant::now())
+    }
+
+    fn peek(due: usize, next: Option<u64>) -> Peek {
+        Peek { due, next: next.map(ms) }
+    }
+
+    #[test]
+    fn what_can_only_be_deferred_is_polled_ever_more_rarely() {
+        let start = Instant::now();
+        let mut batcher = Batcher::new(10, ms(0), true);
+        let (mut now, mut polls) = (start, 0);
+        while now < start + Duration::from_secs(60) {
+            batcher.polled(0, 0, 3, now);
+            batcher.peeked(peek(0, Some(250)), now + ms(1));
+            // Peeked again in between.
+            batcher.peeked(peek(0, Some(250)), now + ms(2));
+            now = batcher.next_poll().unwrap();
+            polls += 1;
+        }
+        assert!(polls < 15, "{polls}");
+        // Another collector has claimed it; another token's pause is kept.
+        batcher.polled(0, 0, 0, now);
+        batcher.peeked(peek(0, Some(600)), now);
+        assert_eq!(batcher.next_poll(), Some(now + ms(600)));
+        batcher.polled(0, 0, 1, now);
+        batcher.peeked(peek(0, Some(250)), now);
+        assert_eq!(batcher.next_poll(), Some(now + ms(250)));
+    }
+
+    #[test]
+    fn nothing_is_due_while_nothing_waits() {
+        let (mut batcher, now) = batcher(10);
+        assert_eq!(batcher.next_poll(), None);
+        batcher.polled(0, 0, 0, now);
+        assert_eq!(batcher.next_poll(), None);
+        assert!(!batcher.is_due(now + ms(3_600_000)));
+        batcher.polled(2, 0, 0, now);
+        batcher.peeked(peek(0, None), now);
+        assert_eq!(batcher.next_poll(), None, "another collector has claimed them");
+        batcher.polled(1, 0, 0, now);
+        batcher.polled(0, 0, 0, now + ms(100));
+        assert_eq!(batcher.next_poll(), None, "they are no longer eligible");
+    }
+
+    #[test]
+    fn tokens_wait_no_longer_than_the_timeout_since_the_first_was_noticed() {
+        let (mut batcher, start) = batcher(10);
+        batcher.polled(1, 0, 0, start);
+        batcher.polled(3, 0, 0, start + ms(4_000));
+        assert_eq!(batcher.next_poll(), Some(start + TIMEOUT));
+        assert!(!batcher.is_due(start + ms(4_999)));
+        assert!(batcher.is_due(start + TIMEOUT));
+        // What a claimed batch leaves was noticed with it.
+        batcher.polled(2, 1, 0, start + ms(4_500));
+        assert!(!batcher.is_due(start + ms(9_499)));
+        assert!(batcher.is_due(start + ms(9_500)));
+    }
+
+    #[test]
+    fn a_timeout_of_zero_sends_what_there_is() {
+        let now = Instant::now();
+        let mut batcher = Batcher::new(10, Duration::ZERO, true);
+        assert!(batcher.is_due(now));
+        batcher.polled(0, 1, 0, now);
+        assert_eq!(batcher.next_poll(), None);
+        batcher.peeked(peek(1, None), now);
+        assert_eq!(batcher.next_poll(), Some(now));
+    }
+
+    #[test]
+    fn wakeups_within_a_moment_are_one_poll_and_polls_of_a_busy_database_a_pause_apart() {
+        let (mut batcher, start) = batcher(10);
+        batcher.woken(1, start);
+        batcher.woken(1, start + ms(15));
+        assert_eq!(batcher.next_poll(), Some(start + GATHERING));
+        batcher.polled(2, 0, 0, start);
+        batcher.woken(1, start + ms(1));
+        assert_eq!(batcher.next_poll(), Some(start + BUSY_PAUSE));
+        batcher.woken(7, start + ms(30));
+        assert_eq!(batcher.next_poll(), Some(start + ms(1) + GATHERING));
+        // There is nothing to gather where a token is a batch.
+        let (mut batcher, start) = self::batcher(1);
+        batcher.polled(0, 1, 0, start);
+        batcher.woken(1, start + ms(1));
+        assert_eq!(batcher.next_poll(), Some(start + ms(1)));
+    }
+
+    #[test]
+    fn backlogs_make_polls_rarer_until_one_batch_or_less_is_found() {
+        let (mut batcher, mut now) = batcher(1);
+        for pause in [20, 40, 80, 160, 200, 200] {
+            batcher.polled(0, 7, 0, now);
+            assert!(!batcher.is_idle());
+            assert_eq!(batcher.next_poll(), Some(now + ms(pause)));
+            now += ms(pause);
+        }
+        batcher.polled(0, 1, 0, now);
+        assert!(batcher.is_idle());
+        batcher.polled(0, 2, 0, now);
+        assert_eq!(batcher.next_poll(), Some(now + GATHERING));
+        // Where writers always notify, or never.
+        let mut batcher = Batcher::new(10, TIMEOUT, false);
+        batcher.polled(0, 7, 0, now);
+        assert_eq!(batcher.next_poll(), None);
+    }
+
+    #[test]
+    fn a_collector_that_was_refused_polls_after_pauses() {
+        let (mut batcher, now) = batcher(10);
+        for pause in [20, 40, 80, 160, 200] {
+            batcher.refused(now);
+            assert_eq!(batcher.next_poll(), Some(now + ms(pause)));
+        }
+        batcher.polled(0, 0, 0, now);
+        assert!(batcher.is_idle());
+        assert_eq!(batcher.next_poll(), None);
+    }
+
+    #[test]
+    fn a_storm_of_wakeups_about_nothing_makes_polls_rarer() {
+        let (mut batcher, mut now) = batcher(1);
+        let (end, mut polls) = (now + ms(10_000), 0);
+        while now < end {
+            batcher.woken(1, now);
+            now = batcher.next_poll().unwrap().max(now + ms(1));
+            batcher.polled(0, 0, 0, now);
+            polls += 1;
+        }
+        assert!(polls < 60, "{polls}");
+    }
+
+    #[test]
+    fn an_idle_collector_polls_when_something_falls_due_or_a_batch_is_full() {
+        let (mut batcher, now) = batcher(10);
+        batcher.peeked(peek(0, Some(700)), now);
+        assert!(batcher.is_idle());
+        assert_eq!(batcher.next_poll(), Some(now + ms(700)));
+        let start = now + ms(700);
+        batcher.polled(0, 0, 0, start);
+        assert_eq!(batcher.next_poll(), None);
+        // It waits for a batch to fill unless it is full.
+        batcher.polled(2, 0, 0, start);
+        batcher.peeked(peek(9, Some(9_000)), start + ms(100));
+        assert!(batcher.is_idle());
+        assert_eq!(batcher.next_poll(), Some(start + TIMEOUT));
+        batcher.peeked(peek(10, None), start + ms(200));
+        assert!(!batcher.is_idle());
+        assert_eq!(batcher.next_poll(), Some(start + ms(200)));
+    }
+
+    #[test]
+    fn tokens_that_another_collector_is_claiming_are_polled_after_pauses() {
+        let (mut batcher, mut now) = batcher(1);
+        for pause in [0, 0, 20, 40, 80, 160, 200, 200] {
+            batcher.polled(0, 0, 0, now);
+            batcher.peeked(peek(1, None), now);
+            assert_eq!(batcher.next_poll(), Some(now + ms(pause)));
+            now += ms(pause);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Collecting: claim, sign, send, and settle what the reader has acknowledged.
+//!
+//! # Where a kill leaves tokens
+//! - Claimed, not sent: the claim lapses, or was never recorded; claimed again.
+//! - Sent, no ack: the same. What is still in the pipe may reach the reader, and goes out again.
+//! - Ack, not settled: goes out again. With standard output this is the only duplicate that is not the reader's fault: at
+//!   most what was acknowledged within `SETTLE_PAUSE` and the time of a commit.
+//! - Sent to a sender that has not answered: goes out again, with a higher attempt. The sender notices the kill by the end
+//!   of its standard input; it can finish what it has, and its answers are lost.
+//! - Answered in part: the answers were in memory; the whole batch goes out again.
+//! - Answered, not settled: goes out again. With a sender this is the only duplicate that is not its fault.
+//! - Settled: the database has recorded it, and the reader had it before.
+//! - Cancelled, returned by a sender that ended, or lost by the sink, and not released yet: the claim lapses.
+//!
+//! The end of a sender loses nothing either: what it has not answered comes back by [`Sink::acks`] as abandoned or by
+//! [`Sink::unsent`], and a kill between the two is one of the above.
+
+mod batcher;
+mod drain;
+mod in_flight;
+mod prefetch;
+mod reconnect;
+mod run_loop;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use mailroom_verifier_core::Signer;
+use tokio::sync::watch;
+
+use self::batcher::Batcher;
+use self::in_flight::InFlight;
+use self::prefetch::Prefetch;
+use self::reconnect::ConnectionState;
+use crate::config::CollectSettings;
+use crate::queue::Queue;
+use crate::signals::Stop;
+use crate::sink::{Sink, SinkError};
+use crate::wake::idle_lock::IdleLock;
+
+/// Why the collector ended without a request to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    /// The reader has closed the output, or the output cannot be written.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// The queue cannot be used until the operator intervenes.
+    #[error("{0}")]
+    Queue(String),
+}
+
+/// Why the loop ended.
+#[derive(Debug)]
+enum Ended {
+    Stopped,
+    Failed(CollectError),
+}
+
+impl From<SinkError> for Ended {
+    fn from(error: SinkError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// What a collector follows while it runs.
+#[derive(Debug)]
+pub struct Inputs {
+    /// The key that signs, replaced when the keys are read again.
+    pub signer: watch::Receiver<Arc<Signer>>,
+    /// Counts reasons to poll.
+    pub wakeups: watch::Receiver<u64>,
+    /// Requests notifications while the collector is idle.
+    pub idle_lock: IdleLock,
+    /// Requests the collector to stop.
+    pub stop: Stop,
+}
+
+/// A collector of one queue to one sink.
+#[derive(Debug)]
+pub struct Collector<Q, S> {
+    queue: Q,
+    in_flight: InFlight<S>,
+    inputs: Inputs,
+    settings: CollectSettings,
+    batcher: Batcher,
+    connection: ConnectionState,
+    /// Whether the last claim brought all that was wanted, or none could be made because the reader was down.
+    more: bool,
+    wakeups_seen: u64,
+    rescanned: Instant,
+    /// No claim before this time.
+    paused_until: Option<Instant>,
+    /// Whether the reader took nothing at all in the last iteration.
+    was_down: bool,
+    /// Whether a stop was requested, and it finishes what is in flight.
+    is_ending: bool,
+}
+
+impl<Q: Queue, S: Sink> Collector<Q, S> {
+    /// A collector that is not connected yet.
+    pub fn new(queue: Q, sink: S, settings: &CollectSettings, inputs: Inputs) -> Self {
+        let now = Instant::now();
+        let is_idle_lock_enabled = inputs.idle_lock.is_enabled();
+        Self {
+            queue,
+            in_flight: InFlight::new(sink, Prefetch::new(settings.prefetch, settings.batch_limit)),
+            inputs,
+            settings: settings.clone(),
+            batcher: Batcher::new(
+                settings.batch_limit,
+                settings.timeouts.batch_timeout,
+                is_idle_lock_enabled,
+            ),
+            connection: ConnectionState::new(now),
+            more: false,
+            wakeups_seen: 0,
+            rescanned: now,
+            paused_until: None,
+            was_down: true,
+            is_ending: false,
+        }
+    }
+
+    /// Collects until a stop is requested. A database that is down is waited for.
+    ///
+    /// # Errors
+    /// The reader has closed the output, another queue has taken the place of this one or, if the settings say so, the
+    /// database lacks what it needs when it is opened for the first time.
+    pub async fn run(mut self) -> Result<(), CollectError> {
+        let Err(ended) = self.collect().await;
+        let outcome = match ended {
+            Ended::Stopped => Ok(()),
+            Ended::Failed(error) => Err(error),
+        };
+        self.finish(outcome.is_ok()).await;
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! How many batches are in flight at once.
+//!
+//! Few keep the tokens of a slow reader fresh: what is claimed early is mailed late, and may have expired or been used by
+//! then. Many spread the cost of a round trip to the database. So their number follows the speed of the reader.
+//!
+//! Pure policy: the caller passes the times in.
+
+use std::time::Duration;
+
+use crate::config::PrefetchLimit;
+
+/// A batch that is acknowledged within this time lets the number grow.
+const FAST: Duration = Duration::from_millis(250);
+
+/// A batch that is acknowledged after this time lets it shrink.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// What is kept in memory at most, in tokens: about 3 MB if the number follows the reader, 50 MB if it is set.
+/// `cargo xtask bench memory` measures it.
+const MOST_TOKENS: usize = 4_096;
+const MOST_TOKENS_SET: usize = 100_000;
+
+/// Where the number starts.
+const FIRST: usize = 4;
+
+/// The number of batches that may be in flight.
+#[derive(Debug)]
+pub(super) struct Prefetch {
+    batches: usize,
+    /// The bounds of `batches`.
+    least: usize,
+    most: usize,
+    /// How many there may be until the reader goes on: what is sent beyond that would be cancelled again.
+    held_back_to: Option<usize>,
+    /// How many batches must be acknowledged since the last change before the number may shrink again: those sent before a
+    /// change do not show its effect.
+    unaffected: usize,
+}
+
+impl Prefetch {
+    /// As configured, for batches of `limit` tokens.
+    pub(super) fn new(setting: PrefetchLimit, limit: usize) -> Self {
+        let (first, least, most) = match setting {
+            PrefetchLimit::Auto => (FIRST, 1, (MOST_TOKENS / limit).max(2)),
+            PrefetchLimit::Batches(count) => {
+                let count = count.min(MOST_TOKENS_SET / limit).max(1);
+                (count, count, count)
+            }
+        };
+        Self { batches: first.min(most), least, most, held_back_to: None, unaffected: 0 }
+    }
+
+    /// How many batches to claim while `in_flight` are in flight.
+    ///
+    /// None until half of them are acknowledged, so that a fast reader does not cost a round trip a batch.
+    pub(super) fn wanted(&self, in_flight: usize) -> usize {
+        let batches = self.held_back_to.map_or(self.batches, |most| most.min(self.batches));
+        let free = batches.saturating_sub(in_flight);
+        if free >= batches.div_ceil(2) { free } else { 0 }
+    }
+
+    /// A batch was acknowledged this long after it was sent.
+    pub(super) fn acked(&mut self, after: Duration) {
+        // Not all at once: a reader that goes on slowly would have most of it cancelled.
+        self.held_back_to = self.held_back_to.map(|most| most + 1).filter(|most| *most < self.batches);
+        self.unaffected = self.unaffected.saturating_sub(1);
+        if after <= FAST {
+            self.batches = (self.batches + 1).min(self.most);
+        } else if after > SLOW {
+            self.shrink();
+        }
+    }
+
+    /// Stale batches were cancelled; `in_flight` were not.
+    pub(super) fn cancelled(&mut self, in_flight: usize) {
+        self.held_back_to = Some(in_flight.max(1));
+        self.unaffected = in_flight;
+        self.batches = in_flight.clamp(self.least, self.most);
+    }
+
+    fn shrink(&mut self) {
+        if self.unaffected == 0 {
+            self.unaffected = self.batches;
+            self.batches = (self.batches / 2).max(self.least);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AFTER_SLOW: Duration = Duration::from_secs(2);
+
+    /// After a thousand batches of a fast reader.
+    fn grown(limit: usize) -> Prefetch {
+        let mut prefetch = Prefetch::new(PrefetchLimit::Auto, limit);
+        (0..1_000).for_each(|_| prefetch.acked(FAST));
+        prefetch
+    }
+
+    #[test]
+    fn a_fast_reader_gets_thousands_of_tokens_a_round_trip() {
+        let mut prefetch = Prefetch::new(PrefetchLimit::Auto, 10);
+        let mut acked = 0;
+        for _ in 0..8 {
+            let wanted = prefetch.wanted(0);
+            (0..wanted).for_each(|_| prefetch.acked(FAST));
+            acked += wanted;
+        }
+        assert_eq!(prefetch.wanted(0), MOST_TOKENS / 10);
+        assert!(acked < 2_000, "it took {acked} batches");
+        // The memory stays bounded.
+        assert_eq!(grown(10_000).wanted(0), 2);
+    }
+
+    #[test]
+    fn one_stall_shrinks_the_number_once_and_a_slow_reader_gets_single_batches() {
+        let mut prefetch = grown(10);
+        let before = prefetch.wanted(0);
+        (0..before).for_each(|_| prefetch.acked(AFTER_SLOW));
+        assert_eq!(prefetch.wanted(0), before / 2);
+        (0..2_000).for_each(|_| prefetch.acked(AFTER_SLOW));
+        assert_eq!((prefetch.wanted(0), prefetch.wanted(1)), (1, 0));
+    }
+
+    #[test]
+    fn claims_wait_until_half_of_the_batches_are_acknowledged() {
+        let prefetch = Prefetch::new(PrefetchLimit::Auto, 10);
+        assert_eq!([0, 2, 3, 9].map(|in_flight| prefetch.wanted(in_flight)), [4, 2, 0, 0]);
+    }
+
+    #[test]
+    fn after_a_cancellation_nothing_is_claimed_until_the_reader_goes_on() {
+        let mut prefetch = grown(10);
+        prefetch.cancelled(40);
+        assert_eq!((prefetch.wanted(40), prefetch.wanted(20)), (0, 20));
+        prefetch.cancelled(0);
+        assert_eq!(prefetch.wanted(0), 1);
+    }
+
+    #[test]
+    fn a_configured_number_stays_and_comes_back_as_the_reader_goes_on() {
+        let mut prefetch = Prefetch::new(PrefetchLimit::Batches(50), 10);
+        prefetch.cancelled(20);
+        // Nothing that would only have to be cancelled again.
+        assert_eq!(prefetch.wanted(20), 0);
+        (0..20).for_each(|_| prefetch.acked(FAST));
+        assert_eq!(prefetch.wanted(0), 40);
+        (0..40).for_each(|_| prefetch.acked(AFTER_SLOW));
+        assert_eq!(prefetch.wanted(0), 50);
+        // A reader that has begun nothing yet is offered a line, or it could never go on.
+        prefetch.cancelled(0);
+        assert_eq!(prefetch.wanted(0), 1);
+        assert_eq!(Prefetch::new(PrefetchLimit::Batches(20), 10_000).wanted(0), 10);
+    }
+
+    #[test]
+    fn a_reader_slower_than_the_configured_number_has_few_batches_cancelled() {
+        let mut prefetch = Prefetch::new(PrefetchLimit::Batches(200), 10);
+        let (mut in_flight, mut cancelled) = (200, 0);
+        // It holds 28 and takes one in a tenth of a second; what is unsent for a second is cancelled.
+        for tenth in 0..1_000 {
+            in_flight -= 1;
+            prefetch.acked(AFTER_SLOW);
+            in_flight += prefetch.wanted(in_flight);
+            if tenth % 10 == 9 && in_flight > 28 {
+                cancelled += in_flight - 28;
+                in_flight = 28;
+                prefetch.cancelled(in_flight);
+            }
+        }
+        assert!(
+            cancelled < 172 + 1_000,
+            "{cancelled} batches were cancelled for 1000 that were acknowledged"
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! Whether the queue is open, and when it is opened again. The caller passes the times in.
+
+use std::time::{Duration, Instant};
+
+use crate::backoff::Backoff;
+use crate::log::outage::OutageLog;
+use crate::queue::QueueError;
+
+/// How often a queue that another collector has locked is tried again.
+const LOCKED_PAUSE: Duration = Duration::from_secs(1);
+
+/// A connection that lasted this long was a success. One through a pooler may work for a few statements each time.
+const LASTED: Duration = Duration::from_secs(5);
+
+/// The state of the queue's connection, and the attempts to open it.
+#[derive(Debug)]
+pub(super) struct ConnectionState {
+    /// Whether the queue can be claimed from.
+    pub(super) is_open: bool,
+    /// When to open the queue if it is not open.
+    pub(super) next_attempt: Instant,
+    /// When the queue was opened the last time.
+    opened: Option<Instant>,
+    /// Whether the connection before this one did not last.
+    is_failing: bool,
+    backoff: Backoff,
+    outage: OutageLog,
+}
+
+impl ConnectionState {
+    /// Never opened, to be opened now.
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            is_open: false,
+            next_attempt: now,
+            opened: None,
+            is_failing: false,
+            backoff: Backoff::default(),
+            outage: OutageLog::of("collecting"),
+        }
+    }
+
+    /// Whether the queue was open at any time.
+    pub(super) fn was_open(&self) -> bool {
+        self.opened.is_some()
+    }
+
+    /// The queue was opened. That alone does not end an outage; a successful claim does.
+    pub(super) fn opened(&mut self, now: Instant) {
+        (self.is_open, self.opened) = (true, Some(now));
+    }
+
+    /// A claim succeeded. Returns whether that ends an outage: at once, unless the connection before this one did not last.
+    pub(super) fn worked(&mut self, now: Instant) -> bool {
+        (!self.is_failing || self.has_lasted(now)) && self.outage.over(now)
+    }
+
+    /// Opening or using the queue failed.
+    pub(super) fn lost(&mut self, error: &QueueError, now: Instant) {
+        if std::mem::replace(&mut self.is_open, false) {
+            self.is_failing = !self.has_lasted(now);
+            if !self.is_failing {
+                self.backoff.reset();
+            }
+        }
+        let pause = match error {
+            QueueError::Locked(_) => LOCKED_PAUSE,
+            QueueError::Unavailable(_) | QueueError::Unusable(_) | QueueError::Superseded(_) => {
+                self.backoff.pause()
+            }
+        };
+        self.next_attempt = now + pause;
+        self.outage.failed(&error.to_string(), now);
+    }
+
+    fn has_lasted(&self, now: Instant) -> bool {
+        self.opened.is_some_and(|opened| now - opened >= LASTED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error() -> QueueError {
+        QueueError::Unavailable("out of memory".to_owned())
+    }
+
+    #[test]
+    fn pauses_grow_while_opening_works_and_claiming_does_not() {
+        let start = Instant::now();
+        let mut connection = ConnectionState::new(start);
+        for _ in 0..6 {
+            connection.opened(start);
+            connection.lost(&error(), start);
+        }
+        assert!(connection.next_attempt >= start + Duration::from_millis(2_500));
+        assert!(!connection.is_open && connection.was_open());
+    }
+
+    #[test]
+    fn a_claim_ends_the_outage_and_the_pauses_begin_anew() {
+        let start = Instant::now();
+        let mut connection = ConnectionState::new(start);
+        for _ in 0..6 {
+            connection.lost(&error(), start);
+        }
+        connection.opened(start);
+        assert!(connection.worked(start));
+        assert!(!connection.worked(start));
+        connection.lost(&error(), start + LASTED);
+        assert!(connection.next_attempt <= start + LASTED + Duration::from_millis(200));
+    }
+
+    #[test]
+    fn connections_that_work_for_a_moment_each_are_one_outage_with_growing_pauses() {
+        let start = Instant::now();
+        let (mut connection, mut now, mut over, mut attempts) = (ConnectionState::new(start), start, 0, 0);
+        while now - start < Duration::from_secs(50) {
+            connection.opened(now);
+            over += usize::from(connection.worked(now));
+            now += Duration::from_millis(50);
+            connection.lost(&error(), now);
+            now = connection.next_attempt;
+            attempts += 1;
+        }
+        assert!(attempts < 25 && over == 0, "{attempts} attempts, {over} times over");
+        connection.opened(now);
+        assert!(connection.worked(now + LASTED));
+    }
+
+    #[test]
+    fn a_locked_queue_is_tried_once_a_second() {
+        let start = Instant::now();
+        let mut connection = ConnectionState::new(start);
+        for _ in 0..6 {
+            connection.lost(&QueueError::Locked("another has it".to_owned()), start);
+            assert_eq!(connection.next_attempt, start + Duration::from_secs(1));
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The loop: waits for the next event or deadline, and does what is due.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep_until;
+
+use super::in_flight::{Capacity, STALE};
+use super::{CollectError, Collector, Ended};
+use crate::config::MissingSchema;
+use crate::line::Line;
+use crate::line::sign::InvalidRow;
+use crate::log::display::{ids, listed};
+use crate::queue::{BatchId, Claim, ClaimRequest, Queue, QueueError};
+use crate::signals::stopped;
+use crate::sink::{Readiness, Sink};
+use crate::wake::idle_lock::IdleReply;
+
+/// How long a settlement or heartbeat may go on after a stop. A database that does not respond must not hold up the end;
+/// one that is at work should not be sent the same twice.
+const STOP_GRACE: Duration = Duration::from_secs(1);
+
+impl<Q: Queue, S: Sink> Collector<Q, S> {
+    pub(super) async fn collect(&mut self) -> Result<Infallible, Ended> {
+        loop {
+            let unsent = self.in_flight.take_unsent();
+            self.release(&unsent);
+            // What has come due while the reader was down was not polled for.
+            let is_down = self.in_flight.sink.readiness() == Readiness::Down;
+            self.more |= self.was_down && !is_down;
+            self.was_down = is_down;
+            let now = Instant::now();
+            let next = self.next_action(now);
+            let is_idle = self.is_idle(now);
+            self.inputs.idle_lock.set_idle(is_idle);
+            tokio::select! {
+                biased;
+                () = stopped(&mut self.inputs.stop) => return Err(Ended::Stopped),
+                // Before the sink, which a fast reader keeps changing: acks must be settled meanwhile.
+                () = wait_until(next) => self.act(Instant::now()).await?,
+                acked = self.in_flight.changed() => if acked? {
+                    self.paused_until = None;
+                },
+                Ok(()) = self.inputs.wakeups.changed() => self.note_wakeups(),
+                reply = self.inputs.idle_lock.reply() => self.answer_idle_reply(reply).await?,
+            }
+        }
+    }
+
+    /// When there is something to do next without a wake-up.
+    fn next_action(&self, now: Instant) -> Instant {
+        if !self.connection.is_open {
+            return self.connection.next_attempt;
+        }
+        let next = [
+            self.in_flight.settle_at(now),
+            self.poll_at(now),
+            self.in_flight.stale_at(),
+            self.queue.heartbeat_at(),
+        ];
+        next.into_iter().flatten().min().unwrap_or(now + self.settings.poll_interval)
+    }
+
+    fn capacity(&self) -> Option<Capacity> {
+        self.in_flight.capacity(self.settings.batch_limit)
+    }
+
+    fn poll_at(&self, now: Instant) -> Option<Instant> {
+        self.capacity()?;
+        let rescan = self.rescanned + self.settings.poll_interval;
+        let poll =
+            if self.more { now } else { self.batcher.next_poll().map_or(rescan, |poll| poll.min(rescan)) };
+        Some(self.paused_until.map_or(poll, |until| poll.max(until)))
+    }
+
+    /// Whether only a notification, or time, gives a reason to poll.
+    fn is_idle(&self, now: Instant) -> bool {
+        self.connection.is_open
+            && self.capacity().is_some()
+            && !self.more
+            && self.batcher.is_idle()
+            && self.paused_until.is_none_or(|until| until <= now)
+    }
+
+    /// Peeks at the queue once notifications are granted.
+    async fn answer_idle_reply(&mut self, reply: IdleReply) -> Result<(), Ended> {
+        if reply == IdleReply::Refused {
+            self.batcher.refused(Instant::now());
+            return Ok(());
+        }
+        let peek = self.queue.peek(self.settings.batch_limit);
+        match self.in_flight.attend(Some(&mut self.inputs.stop), Duration::ZERO, peek).await? {
+            Ok(peek) => self.batcher.peeked(peek, Instant::now()),
+            Err(error) => self.lost(&error),
+        }
+        Ok(())
+    }
+
+    /// Does what is due.
+    async fn act(&mut self, now: Instant) -> Result<(), Ended> {
+        if !self.connection.is_open {
+            return self.open().await;
+        }
+        let cancels = is_due(self.in_flight.stale_at(), now);
+        if cancels {
+            let batches = self.in_flight.cancel_stale();
+            self.release(&batches);
+            self.paused_until = Some(now + STALE);
+        }
+        if is_due(self.queue.heartbeat_at(), now) {
+            self.heartbeat().await?;
+        }
+        let settles = is_due(self.in_flight.settle_at(now), now);
+        if self.connection.is_open && is_due(self.poll_at(now), now) {
+            return self.poll(settles).await;
+        }
+        // What was cancelled goes to another collector at once, also if there is no capacity for a poll here.
+        if (settles || cancels) && self.connection.is_open {
+            self.settle().await?;
+        }
+        Ok(())
+    }
+
+    async fn open(&mut self) -> Result<(), Ended> {
+        let open = self.queue.open();
+        match self.in_flight.attend(Some(&mut self.inputs.stop), Duration::ZERO, open).await? {
+            Ok(()) => {
+                self.connection.opened(Instant::now());
+                self.more = true;
+                self.paused_until = None;
+            }
+            Err(QueueError::Unusable(reason))
+                if self.settings.missing_schema == MissingSchema::Exit && !self.connection.was_open() =>
+            {
+                return Err(Ended::Failed(CollectError::Queue(reason)));
+            }
+            Err(QueueError::Superseded(reason)) => return Err(Ended::Failed(CollectError::Queue(reason))),
+            Err(error) => self.lost(&error),
+        }
+        Ok(())
+    }
+
+    pub(super) async fn settle(&mut self) -> Result<(), Ended> {
+        let settlements = self.in_flight.take_settlements(Instant::now());
+        // Not cancelled by a stop unless it takes long: what it records need not go out again. If it fails, the queue keeps
+        // the settlements.
+        let stop = (!self.is_ending).then_some(&mut self.inputs.stop);
+        let settle = self.queue.settle_and_claim(settlements, None);
+        if let Err(error) = self.in_flight.attend(stop, STOP_GRACE, settle).await? {
+            self.lost(&error);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn heartbeat(&mut self) -> Result<(), Ended> {
+        let stop = (!self.is_ending).then_some(&mut self.inputs.stop);
+        match self.in_flight.attend(stop, STOP_GRACE, self.queue.heartbeat()).await? {
+            Err(error) => self.lost(&error),
+            Ok(lost) if !lost.is_empty() => {
+                tracing::warn!(
+                    event = "batches_lost",
+                    count = lost.len(),
+                    "leases ended before their batches were acknowledged; another collector sends them now, and acks \
+                     of them are ignored"
+                );
+                self.in_flight.drop_lost(&lost);
+                // Unsent lines are as old, and their tokens are better checked again.
+                self.cancel_unsent();
+            }
+            Ok(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Claims what there is capacity for, and sends it. Settles in the same round trip if that is due as well.
+    async fn poll(&mut self, settles: bool) -> Result<(), Ended> {
+        let now = Instant::now();
+        let Some(capacity) = self.capacity() else { return Ok(()) };
+        let rescan = now >= self.rescanned + self.settings.poll_interval;
+        let request = ClaimRequest {
+            batches: capacity.batches,
+            limit: capacity.limit,
+            partial: capacity.is_probe || self.batcher.is_due(now),
+            rescan,
+        };
+        // What this poll leaves gives writers no reason to notify.
+        self.inputs.idle_lock.set_idle(false);
+        // Wake-ups from here on may concern tokens that this poll does not see.
+        self.wakeups_seen = *self.inputs.wakeups.borrow_and_update();
+        let settlements = if settles { self.in_flight.take_settlements(now) } else { Vec::new() };
+        let claim = self.queue.settle_and_claim(settlements, Some(request));
+        match self.in_flight.attend(Some(&mut self.inputs.stop), Duration::ZERO, claim).await? {
+            Ok(claim) => {
+                self.connection.worked(Instant::now());
+                self.more = claim.batches.len() == request.batches;
+                self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, Instant::now());
+                if rescan {
+                    self.rescanned = now;
+                }
+                self.send(claim);
+            }
+            Err(QueueError::Superseded(reason)) => return Err(Ended::Failed(CollectError::Queue(reason))),
+            Err(error) => self.lost(&error),
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, claim: Claim) {
+        let signer = Arc::clone(&self.inputs.signer.borrow());
+        for batch in claim.batches {
+            let line = Line::of(&batch, &signer, self.settings.line_format);
+            self.log_rejected(&line.rejected);
+            self.in_flight.send(batch.id, line);
+        }
+    }
+
+    /// Unless the queue does so itself, where it records them as dead letters.
+    fn log_rejected(&mut self, rejected: &[(i64, InvalidRow)]) {
+        if rejected.is_empty() || self.queue.records_dead_letters() {
+            return;
+        }
+        tracing::warn!(
+            event = "tokens_rejected",
+            reason = %listed(rejected, usize::MAX),
+            count = rejected.len(),
+            ids = ?ids(rejected, usize::MAX),
+            attempts = 0,
+            put_back = "repair the rows and request new mails",
+            "tokens are rejected and get no mail"
+        );
+    }
+
+    /// Cancels unsent lines, so that their tokens are checked again or left to another collector.
+    pub(super) fn cancel_unsent(&mut self) {
+        let batches = self.in_flight.cancel_unsent();
+        self.release(&batches);
+    }
+
+    fn release(&mut self, batches: &[BatchId]) {
+        if !batches.is_empty() {
+            let count = batches.len();
+            tracing::debug!(
+                event = "lines_cancelled",
+                count,
+                "lines were cancelled before the reader read them"
+            );
+            self.queue.release(batches);
+            self.more = true;
+        }
+    }
+
+    fn lost(&mut self, error: &QueueError) {
+        self.cancel_unsent();
+        self.connection.lost(error, Instant::now());
+    }
+
+    fn note_wakeups(&mut self) {
+        let wakeups = *self.inputs.wakeups.borrow_and_update();
+        let new = usize::try_from(wakeups - self.wakeups_seen).unwrap_or(usize::MAX);
+        self.wakeups_seen = wakeups;
+        self.batcher.woken(new, Instant::now());
+    }
+}
+
+pub(super) fn is_due(time: Option<Instant>, now: Instant) -> bool {
+    time.is_some_and(|time| time <= now)
+}
+
+/// Without the millisecond by which a timer is late.
+async fn wait_until(time: Instant) {
+    if time > Instant::now() {
+        sleep_until(time.into()).await;
+    }
+}

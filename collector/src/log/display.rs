@@ -1,0 +1,92 @@
+//! Counts, lists of tokens and durations in messages and log fields.
+
+use std::fmt::{self, Display};
+use std::time::Duration;
+
+/// How many tokens a line names that the database records as well.
+pub const NAMED: usize = 10;
+
+/// How many of what: `1 token`, `2 tokens`.
+pub struct Counted<N>(pub N, pub &'static str, pub &'static str);
+
+impl<N: Display + PartialEq + From<u8>> Display for Counted<N> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(count, one, many) = self;
+        write!(formatter, "{count} {}", if *count == N::from(1) { one } else { many })
+    }
+}
+
+/// The field that counts the lines that were not written; left out if there are none.
+pub fn withheld(lines: usize) -> Option<usize> {
+    (lines > 0).then_some(lines)
+}
+
+/// The ids of at most `most` tokens.
+pub fn ids<R>(tokens: &[(i64, R)], most: usize) -> Vec<i64> {
+    tokens.iter().take(most).map(|(id, _)| *id).collect()
+}
+
+/// At most `most` tokens, each with its reason, and how many others there are.
+pub fn listed<R: Display>(tokens: &[(i64, R)], most: usize) -> String {
+    let mut list: Vec<_> =
+        tokens.iter().take(most).map(|(id, reason)| format!("token {id}: {reason}")).collect();
+    if let others @ 1.. = tokens.len().saturating_sub(most) {
+        list.push(format!("and {}", Counted(others as u64, "other", "others")));
+    }
+    list.join("; ")
+}
+
+/// Shown in the largest unit in which it is whole: `270s`, `1500ms`, `24h`, `30d`.
+#[derive(Clone, Copy, Debug)]
+pub struct HumanDuration(pub Duration);
+
+impl HumanDuration {
+    /// So many milliseconds.
+    pub const fn of_millis(milliseconds: u64) -> Self {
+        Self(Duration::from_millis(milliseconds))
+    }
+}
+
+impl Display for HumanDuration {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let milliseconds = self.0.as_millis();
+        // A day is 24h, as where it is a limit.
+        let units =
+            [(86_400_000, 2, "d"), (3_600_000, 1, "h"), (60_000, 1, "m"), (1_000, 1, "s"), (1, 1, "ms")];
+        let fits = |&&(unit, least, _): &&(u128, u128, &str)| {
+            milliseconds.is_multiple_of(unit) && milliseconds / unit >= least
+        };
+        match units.iter().find(fits) {
+            Some((unit, _, name)) => write!(formatter, "{}{name}", milliseconds / unit),
+            None => formatter.write_str("0"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_listed_with_their_reasons_and_the_others_counted() {
+        let tokens = [(4, "no"), (7, "never"), (9, "no")];
+        assert_eq!(listed(&tokens, 3), "token 4: no; token 7: never; token 9: no");
+        assert_eq!(listed(&tokens, 1), "token 4: no; and 2 others");
+        assert_eq!(listed(&tokens, 2), "token 4: no; token 7: never; and 1 other");
+    }
+
+    #[test]
+    fn a_duration_is_shown_in_its_largest_whole_unit() {
+        for (milliseconds, text) in [
+            (0, "0"),
+            (1, "1ms"),
+            (1_500, "1500ms"),
+            (270_000, "270s"),
+            (120_000, "2m"),
+            (86_400_000, "24h"),
+            (172_800_000, "2d"),
+        ] {
+            assert_eq!(HumanDuration::of_millis(milliseconds).to_string(), text);
+        }
+    }
+}

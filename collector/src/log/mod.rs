@@ -1,0 +1,177 @@
+//! Log lines on standard error.
+//!
+//! They carry ids, counts and the database's messages. Tokens, secrets, codes, keys, connection strings, email
+//! addresses and logins never appear in one: logs are kept longer, and read by more people, than any of these may be.
+//!
+//! Each call has a fixed `event` and message; what varies is in fields: `count`, `ids`, `reason`, `lasted_ms` and the like.
+
+pub mod display;
+pub mod outage;
+pub mod rate_limit;
+
+use std::fmt::{self, Debug};
+use std::io;
+
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
+use tracing_subscriber::registry::LookupSpan;
+
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// One line of text: time, level, message, reason, the other fields.
+    Text,
+    /// One JSON object a line: `timestamp`, `level`, `message`, `event` and the other fields.
+    Json,
+}
+
+/// Starts writing log lines. A second call changes nothing.
+pub fn start(format: LogFormat, level: LevelFilter) {
+    // Only a second call fails, and then lines are being written already.
+    tracing::subscriber::set_global_default(subscriber(format, level, io::stderr)).ok();
+}
+
+fn subscriber<W>(format: LogFormat, level: LevelFilter, writer: W) -> Box<dyn Subscriber + Send + Sync>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let lines = tracing_subscriber::fmt()
+        .with_writer(writer)
+        // To report on standard error that standard error cannot be written would panic.
+        .log_internal_errors(false)
+        .with_max_level(level)
+        .with_target(false);
+    match format {
+        LogFormat::Text => Box::new(lines.with_ansi(false).fmt_fields(debug_fn(write_text)).finish()),
+        LogFormat::Json => Box::new(lines.event_format(JsonLines).finish()),
+    }
+}
+
+/// A field of a line of text. What the message contains already is left out.
+fn write_text(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
+    match field.name() {
+        "event" | "activity" => return Ok(()),
+        "message" => {}
+        "reason" => writer.write_str(": ")?,
+        name => write!(writer, " {name}=")?,
+    }
+    // Text of a server or a sender stays one line and moves no cursor.
+    for character in format!("{value:?}").chars() {
+        if character.is_control() {
+            write!(writer, "{}", character.escape_default())?;
+        } else {
+            writer.write_char(character)?;
+        }
+    }
+    Ok(())
+}
+
+/// A JSON object a line, without levels in between.
+struct JsonLines;
+
+impl<S, N> FormatEvent<S, N> for JsonLines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        writer.write_str("{\"timestamp\":\"")?;
+        SystemTime.format_time(&mut writer)?;
+        write!(writer, "\",\"level\":\"{}\"", event.metadata().level())?;
+        let mut members = Members { writer: writer.by_ref(), outcome: Ok(()) };
+        event.record(&mut members);
+        members.outcome?;
+        writer.write_str("}\n")
+    }
+}
+
+struct Members<'a> {
+    writer: Writer<'a>,
+    outcome: fmt::Result,
+}
+
+impl Members<'_> {
+    fn write(&mut self, field: &Field, value: impl fmt::Display) {
+        if self.outcome.is_ok() {
+            self.outcome = write!(self.writer, ",\"{}\":{value}", field.name());
+        }
+    }
+}
+
+impl Visit for Members<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let text = format!("{value:?}");
+        // A list of numbers is written in JSON as in Rust.
+        if field.name() == "ids" { self.write(field, text) } else { self.record_str(field, &text) }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.write(field, serde_json::Value::from(value));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.write(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.write(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.write(field, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::sync::Arc;
+
+    fn written(format: LogFormat, log: impl FnOnce()) -> String {
+        let (mut reader, writer) = io::pipe().unwrap();
+        tracing::subscriber::with_default(subscriber(format, LevelFilter::INFO, Arc::new(writer)), log);
+        let mut lines = String::new();
+        reader.read_to_string(&mut lines).unwrap();
+        lines
+    }
+
+    fn log() {
+        let reason = "no\nINFO \u{1b}[2J \"forged\"";
+        tracing::warn!(event = "test", count = 2, ids = ?[4, 7], reason = %reason, left = None::<u64>, "it failed");
+    }
+
+    #[test]
+    fn a_line_of_text_is_one_line_with_its_message_and_its_reason_first() {
+        let line = written(LogFormat::Text, || {
+            tracing::warn!(event = "test", reason = %"no\nmore", count = 2, ids = ?[4, 7], "it failed");
+        });
+        assert!(line.ends_with(" WARN it failed: no\\nmore count=2 ids=[4, 7]\n"), "{line}");
+        assert_eq!(written(LogFormat::Text, log).lines().count(), 1);
+    }
+
+    #[test]
+    fn a_line_of_json_has_a_member_for_each_field_in_its_type() {
+        let line = written(LogFormat::Json, log);
+        assert_eq!(line.lines().count(), 1);
+        let mut line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let timestamp = line.as_object_mut().unwrap().remove("timestamp").unwrap();
+        assert!(timestamp.as_str().is_some_and(|time| time.ends_with('Z')), "{timestamp}");
+        assert_eq!(
+            line,
+            serde_json::json!({
+                "level": "WARN", "message": "it failed", "event": "test", "count": 2, "ids": [4, 7],
+                "reason": "no\nINFO \u{1b}[2J \"forged\"",
+            })
+        );
+    }
+}

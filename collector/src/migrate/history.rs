@@ -1,0 +1,220 @@
+//! The schema's history: the table that records which version a schema has, in golang-migrate's shape.
+
+use std::str::FromStr;
+
+use tokio_postgres::{Client, GenericClient};
+
+use super::error::MigrateError;
+use super::migration::Migration;
+
+/// The table that records which migrations are applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryTable {
+    /// The schema; that of Mailroom's tables if it is not given.
+    schema: Option<String>,
+    name: String,
+}
+
+/// golang-migrate's `DefaultMigrationsTable`.
+impl Default for HistoryTable {
+    fn default() -> Self {
+        Self { schema: None, name: "schema_migrations".to_owned() }
+    }
+}
+
+impl FromStr for HistoryTable {
+    type Err = &'static str;
+
+    /// Reads `table` or `schema.table`, of names that need no quotes.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (schema, name) = text.split_once('.').map_or((None, text), |(schema, name)| (Some(schema), name));
+        let is_name = |name: &str| {
+            (1..=63).contains(&name.len())
+                && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+                && !name.starts_with(|first: char| first.is_ascii_digit())
+        };
+        if !schema.into_iter().chain([name]).all(is_name) {
+            return Err("the name of a table, or schema.table, of small letters, digits and underscores");
+        }
+        Ok(Self { schema: schema.map(str::to_owned), name: name.to_owned() })
+    }
+}
+
+/// Tables of Mailroom's in every version, by which a schema without a history is recognised.
+pub(super) const OWN_TABLES: [&str; 3] = ["accounts", "jobs", "tokens"];
+
+/// The one row of the history's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedVersion {
+    /// The newest migration that was applied; golang-migrate writes -1 when it fails below the oldest.
+    pub version: i64,
+    /// Set while golang-migrate executes a migration, or Mailroom one outside a transaction, and left behind by one that
+    /// failed or was killed.
+    pub dirty: bool,
+}
+
+/// How many migrations a schema has.
+#[derive(Clone, Copy)]
+pub(super) struct Applied {
+    pub(super) count: usize,
+    /// Whether the last of them was interrupted on its way up or down and is to be executed again.
+    pub(super) is_unfinished: bool,
+}
+
+/// The history of one schema.
+pub(super) struct History {
+    /// The schema of Mailroom's tables.
+    pub(super) schema: String,
+    pub(super) table_schema: String,
+    pub(super) table: String,
+    /// Schema and table, quoted.
+    quoted: String,
+}
+
+impl History {
+    /// The history of the schema in which a session creates tables.
+    pub(super) async fn of_session(client: &Client, table: &HistoryTable) -> Result<Self, MigrateError> {
+        let query = "SELECT home::text, table_home, format('%I.%I', coalesce(table_home, ''), $2::text)
+            FROM current_schema() AS home, coalesce($1::text, home::text) AS table_home";
+        let row = client.query_one(query, &[&table.schema, &table.name]).await?;
+        let schema = row.get::<_, Option<String>>(0).ok_or(MigrateError::NoSchema)?;
+        Ok(Self { schema, table_schema: row.get(1), table: table.name.clone(), quoted: row.get(2) })
+    }
+
+    /// What is recorded, if anything is.
+    pub(super) async fn read(&self, client: &Client) -> Result<Option<RecordedVersion>, MigrateError> {
+        let Self { schema: home, table_schema: schema, table, .. } = self;
+        let refused = |reason: &str| {
+            Err(MigrateError::History(format!("the table {table} in schema {schema} {reason}")))
+        };
+        let row = client.query_one(include_str!("history_columns.sql"), &[schema, table]).await?;
+        match row.get(0) {
+            None => return Ok(None),
+            Some(true) => {}
+            Some(false) => {
+                return refused(
+                    "is another tool's, without the columns `version bigint` and `dirty boolean`; give Mailroom a table of its \
+                     own by --migrations-table or MAILROOM_MIGRATIONS_TABLE, such as mailroom_migrations",
+                );
+            }
+        }
+        let rows = client.query(&format!("SELECT version, dirty FROM {} LIMIT 2", self.quoted), &[]).await?;
+        let recorded = match &rows[..] {
+            [] => return Ok(None),
+            [row] => RecordedVersion { version: row.get(0), dirty: row.get(1) },
+            _ => {
+                return refused(
+                    "has several rows instead of one; delete all but that of the newest applied migration",
+                );
+            }
+        };
+        if self.fits(client, recorded).await? {
+            return Ok(Some(recorded));
+        }
+        refused(&format!(
+            "records version {}, but schema {home} does not have what Mailroom's migrations up to that one make; most likely \
+             it is another program's: give Mailroom a table of its own by --migrations-table or MAILROOM_MIGRATIONS_TABLE, such \
+             as mailroom_migrations (together with --baseline, if its schema was loaded by hand)",
+            recorded.version
+        ))
+    }
+
+    /// Whether the schema looks like what is recorded. Programs of all sorts record their own migrations in a table of this name.
+    async fn fits(&self, client: &Client, recorded: RecordedVersion) -> Result<bool, MigrateError> {
+        if recorded.dirty && recorded.version <= 0 {
+            // The base schema itself may have failed.
+            return Ok(true);
+        }
+        let misfit = client.query_opt(include_str!("base_columns.sql"), &[&self.schema]).await?;
+        if misfit.is_some() || recorded.dirty {
+            return Ok(misfit.is_none());
+        }
+        let row = client.query_one(include_str!("traces.sql"), &[&self.schema]).await?;
+        // Either is enough: an object that is not Mailroom's can look like a trace, and a trace can have been changed.
+        let expected = recorded.version.min(row.get("known"));
+        Ok([row.get::<_, i64>("version"), row.get("newest")].contains(&expected))
+    }
+
+    /// How many of the migrations are applied according to the table, if it records anything.
+    pub(super) async fn recorded(
+        &self,
+        client: &Client,
+        migrations: &[Migration],
+    ) -> Result<Option<Applied>, MigrateError> {
+        let Some(RecordedVersion { version, dirty }) = self.read(client).await? else { return Ok(None) };
+        let index = migrations.iter().position(|migration| migration.version == version);
+        if let Some(index) = index {
+            let applied = Applied { count: index + 1, is_unfinished: dirty };
+            if !dirty || self.resumes(client, &migrations[index]).await? {
+                return Ok(Some(applied));
+            }
+        }
+        let table = &self.table;
+        Err(MigrateError::History(if dirty {
+            format!(
+                "golang-migrate or a newer mailroom left version {version} marked as dirty, because that migration failed or was \
+                 stopped; find out by `mailroom migrate status` and the files which version the schema really has, and record \
+                 it: UPDATE {table} SET version = …, dirty = false"
+            )
+        } else {
+            let newest = migrations.last().map_or(0, |migration| migration.version);
+            format!(
+                "the database is at version {version}, which this mailroom does not know; its newest is {newest}. Either a newer \
+                 mailroom migrated it: use that one. Or the table {table} is another product's: give Mailroom a schema of its own, \
+                 first on the search path"
+            )
+        }))
+    }
+
+    /// Whether a migration that is recorded as dirty can be executed again.
+    pub(super) async fn resumes(&self, client: &Client, migration: &Migration) -> Result<bool, MigrateError> {
+        // golang-migrate records this version, too, when it fails to take back the next one.
+        let traces = client.query_one(include_str!("traces.sql"), &[&self.schema]).await?;
+        Ok(!migration.is_transactional() && traces.get::<_, i64>("newest") <= migration.version)
+    }
+
+    /// How many of the migrations are applied. Tables that nothing records are refused.
+    pub(super) async fn applied(
+        &self,
+        client: &Client,
+        migrations: &[Migration],
+    ) -> Result<Applied, MigrateError> {
+        if let Some(applied) = self.recorded(client, migrations).await? {
+            return Ok(applied);
+        }
+        let Some(tables) = self.tables(client).await? else {
+            return Ok(Applied { count: 0, is_unfinished: false });
+        };
+        Err(MigrateError::History(format!(
+            "schema {} already has {tables}, but nothing records which migrations made them; if an installation was loaded by \
+             hand, run `mailroom migrate up --baseline 0`, otherwise give Mailroom a schema of its own",
+            self.schema
+        )))
+    }
+
+    /// Records a version, or that no migration is applied any more.
+    pub(super) async fn record(
+        &self,
+        client: &impl GenericClient,
+        version: Option<i64>,
+        dirty: bool,
+    ) -> Result<(), tokio_postgres::Error> {
+        let table = &self.quoted;
+        let insert = version
+            .map_or_else(String::new, |version| format!("INSERT INTO {table} VALUES ({version}, {dirty})"));
+        // Statements that are sent together are one transaction.
+        client
+            .batch_execute(&format!(
+                "CREATE TABLE IF NOT EXISTS {table} (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
+                DELETE FROM {table};
+                {insert}"
+            ))
+            .await
+    }
+
+    /// Which of Mailroom's tables are in the schema, recorded or not.
+    pub(super) async fn tables(&self, client: &Client) -> Result<Option<String>, MigrateError> {
+        let tables = &&OWN_TABLES[..];
+        Ok(client.query_one(include_str!("own_tables.sql"), &[&self.schema, tables]).await?.get(0))
+    }
+}

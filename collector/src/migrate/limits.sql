@@ -1,0 +1,18 @@
+-- The limits that are set for the role or the database do not apply to a migration, but for lock_timeout: $1 is the one where none is set.
+-- With $2 until the end of the transaction, otherwise for the rest of the session. PostgreSQL 17 brought transaction_timeout.
+SELECT set_config(
+    name,
+    CASE name
+        WHEN 'lock_timeout' THEN $1::text
+        WHEN 'default_transaction_isolation' THEN 'read committed'
+        WHEN 'default_transaction_read_only' THEN 'off'
+        ELSE '0'
+    END,
+    $2
+)
+FROM pg_settings
+WHERE (name = 'lock_timeout' AND setting = '0')
+    OR name IN (
+        'statement_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout',
+        'default_transaction_isolation', 'default_transaction_read_only'
+    )

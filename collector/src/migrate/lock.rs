@@ -1,0 +1,94 @@
+//! The lock that keeps migrations apart, shared with golang-migrate.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tokio_postgres::Client;
+
+use super::Report;
+use super::error::MigrateError;
+use super::history::{History, HistoryTable};
+
+/// `advisoryLockIDSalt` of golang-migrate, database/util.go.
+const SALT: u32 = 1_486_364_155;
+
+/// How often the lock is requested while another session has it.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The ids of the advisory locks under which golang-migrate changes a schema.
+///
+/// As computed by `GenerateAdvisoryLockId` in golang-migrate's database/util.go from schema, table and database, each
+/// but the last followed by a zero byte. There are two, because its drivers take the path of a URL for the name of the
+/// database, slash included (`Open` in database/postgres/postgres.go), and only programs that hand it an open
+/// connection lock the name as it is (`WithInstance`).
+pub fn lock_ids(database: &str, schema: &str, table: &str) -> [i64; 2] {
+    [format!("/{database}"), database.to_owned()].map(|database| {
+        let names = [schema, table, &database].join("\0");
+        i64::from(crc32(names.as_bytes()).wrapping_mul(SALT))
+    })
+}
+
+/// Runs `work` while no other session migrates what is recorded in this table.
+pub(super) async fn with_lock<T>(
+    client: &mut Client,
+    table: &HistoryTable,
+    report: Report<'_>,
+    work: impl AsyncFnOnce(&mut Client, &History, Report<'_>) -> Result<T, MigrateError>,
+) -> Result<T, MigrateError> {
+    let history = History::of_session(client, table).await?;
+    let row = client.query_one("SELECT current_database()::text", &[]).await?;
+    let ids = lock_ids(row.get(0), &history.table_schema, &history.table);
+    for id in ids {
+        wait_for(client, id, report).await?;
+    }
+    let outcome = work(client, &history, report).await;
+    for id in ids {
+        let released = client.execute("SELECT pg_advisory_unlock($1)", &[&id]).await;
+        // A connection that was lost has released them already.
+        if outcome.is_ok() {
+            released?;
+        }
+    }
+    outcome
+}
+
+/// Polls instead of waiting in one statement, which a `statement_timeout` could end, and for which CREATE INDEX CONCURRENTLY
+/// of the session that has the lock would wait.
+async fn wait_for(client: &Client, id: i64, report: Report<'_>) -> Result<(), MigrateError> {
+    let mut is_reported = false;
+    while !client.query_one("SELECT pg_try_advisory_lock($1)", &[&id]).await?.get::<_, bool>(0) {
+        if !is_reported {
+            let holder = client.query_opt(include_str!("lock_holder.sql"), &[&id]).await?;
+            report(&match holder.map(|row| row.get::<_, i32>(0)) {
+                Some(process) => format!("waiting for the migration that server process {process} runs"),
+                None => "waiting for another migration".to_owned(),
+            });
+            is_reported = true;
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+    Ok(())
+}
+
+/// CRC-32 of IEEE 802.3, which Go calls `crc32.ChecksumIEEE`.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, byte| {
+        (0..8).fold(
+            crc ^ u32::from(*byte),
+            |crc, _| {
+                if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 }
+            },
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Computed by Python: `zlib.crc32(b"public\0schema_migrations\0/mailroom") * 1486364155 & 0xffffffff`.
+    #[test]
+    fn the_ids_are_those_of_golang_migrate() {
+        assert_eq!(lock_ids("mailroom", "public", "schema_migrations"), [11_723_333, 1_922_301_032]);
+    }
+}

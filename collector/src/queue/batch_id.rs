@@ -1,0 +1,67 @@
+//! The id of a batch.
+
+use std::fmt;
+
+use uuid::{Builder, Uuid};
+
+/// Identifies a batch from its claim to its settlement, in the database and towards the reader: a random UUID (RFC 9562,
+/// version 4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BatchId(pub Uuid);
+
+impl BatchId {
+    /// A new one.
+    ///
+    /// # Errors
+    /// The operating system has no random bytes.
+    pub fn random() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(Builder::from_random_bytes(bytes).into_uuid()))
+    }
+
+    /// Reads exactly what [`Display`](fmt::Display) writes; `None` for any other text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let id = Self(Uuid::try_parse(text).ok()?);
+        (id.to_string() == text).then_some(id)
+    }
+}
+
+/// 32 hexadecimal digits in lower case, grouped 8-4-4-4-12.
+impl fmt::Display for BatchId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(formatter)
+    }
+}
+
+impl From<u128> for BatchId {
+    fn from(number: u128) -> Self {
+        Self(Uuid::from_u128(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_random_and_differ() {
+        let (one, two) = (BatchId::random().unwrap(), BatchId::random().unwrap());
+        assert_ne!(one, two);
+        assert_eq!((one.0.get_version_num(), one.0.get_variant()), (4, uuid::Variant::RFC4122));
+    }
+
+    #[test]
+    fn an_id_has_one_spelling() {
+        const ID: &str = "01234567-89ab-cdef-0011-223344556677";
+        assert_eq!(BatchId::parse(ID), Some(BatchId::from(0x0123_4567_89ab_cdef_0011_2233_4455_6677)));
+        assert_eq!(BatchId::parse(ID).unwrap().to_string(), ID);
+        assert_eq!(BatchId::from(0).to_string(), "00000000-0000-0000-0000-000000000000");
+        let others = [ID.replace('-', ""), format!("{{{ID}}}"), format!("urn:uuid:{ID}"), ID.to_uppercase()];
+        let wrong = [ID[1..].to_owned(), format!("{ID}0"), format!(" {ID}"), ID.replacen('0', "+", 1)];
+        let moved = [String::new(), ID.replace("7-8", "-78"), ID.replace("77", "é")];
+        for text in others.into_iter().chain(wrong).chain(moved) {
+            assert_eq!(BatchId::parse(&text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The queue itself: what to read before a claim, and when the cursor moves.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use mailroom_connect::ConnectionSettings;
+
+use super::read_ahead::ReadAhead;
+use super::session::{Backend, CursorSession, Page};
+use super::state::{CursorMove, CursorState};
+use crate::queue::activity::Activity;
+use crate::queue::session::not_open;
+use crate::queue::{Batch, BatchId, Claim, ClaimRequest, Nack, Peek, Queue, QueueError, Settlement};
+
+/// The bounds of the rows read by one statement. More rows would not make a row cheaper; a server that
+/// cannot read as many in time is asked for fewer.
+const LARGEST_PAGE: usize = 4_096;
+const SMALLEST_PAGE: usize = 64;
+
+/// How often the queue is asked to read again.
+#[derive(Clone, Copy, Debug)]
+pub struct Intervals {
+    /// The longest time between two claims with [`ClaimRequest::rescan`]; the same in every collector of the queue.
+    pub poll: Duration,
+    /// How often all tokens beyond the cursor are read again.
+    pub reread: Duration,
+}
+
+/// The cursor queue.
+#[derive(Debug)]
+pub struct CursorQueue {
+    connection: ConnectionSettings,
+    name: String,
+    pub(super) intervals: Intervals,
+    session: Option<CursorSession>,
+    /// A session that waits for the lock, which another collector has.
+    waiting_session: Option<CursorSession>,
+    past_backend: Option<Backend>,
+    /// `None` until the cursor was read for the first time.
+    state: Option<CursorState>,
+    pub(super) ahead: ReadAhead,
+    /// How many tokens the batches have that are neither settled nor released.
+    claimed: HashMap<BatchId, usize>,
+    last_reread: Instant,
+    /// Where the cursor was found, if another process may have skipped tokens before it.
+    pub(super) recover_from: Option<i64>,
+    /// The rows read by one statement.
+    pub(super) page: usize,
+    /// Whether the log says that this collector has the queue, and no call has succeeded since.
+    is_announced: bool,
+    activity: Activity,
+}
+
+impl CursorQueue {
+    /// The queue `name`, a label of `jobs.job_type`.
+    pub fn new(connection: ConnectionSettings, name: &str, intervals: Intervals) -> Self {
+        Self {
+            connection,
+            name: name.to_owned(),
+            intervals,
+            session: None,
+            waiting_session: None,
+            past_backend: None,
+            state: None,
+            ahead: ReadAhead::default(),
+            claimed: HashMap::new(),
+            last_reread: Instant::now(),
+            recover_from: None,
+            page: LARGEST_PAGE,
+            is_announced: false,
+            activity: Activity::since(Instant::now()),
+        }
+    }
+
+    /// Ends the session. The server frees the lock when it notices.
+    fn close(&mut self) {
+        if let Some(session) = self.session.take() {
+            self.past_backend = Some(session.backend.clone());
+        }
+    }
+
+    /// Runs `work` on the session, which is lost on an error: whatever state it is in, a new one is in a known state.
+    pub(super) async fn on_session<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&CursorSession) -> Result<T, QueueError>,
+    ) -> Result<T, QueueError> {
+        let outcome = work(self.session.as_ref().ok_or_else(not_open)?).await;
+        if outcome.is_err() {
+            self.close();
+        }
+        outcome
+    }
+
+    fn resume(&mut self, found: i64) {
+        let Some(state) = &mut self.state else {
+            self.state = Some(CursorState::at(found));
+            self.ahead.start_at(found);
+            self.recover_from = Some(found);
+            tracing::info!(event = "cursor_read", "collecting the tokens after id {found}");
+            return;
+        };
+        let moved = state.resume(found);
+        self.ahead.start_at(state.claimed_through());
+        match moved {
+            CursorMove::None => return,
+            CursorMove::Forward { from } => tracing::warn!(
+                event = "cursor_moved",
+                from,
+                to = found,
+                "another collector moved the cursor; going on from there"
+            ),
+            CursorMove::Back { from } => tracing::warn!(
+                event = "cursor_set_back",
+                from,
+                to = found,
+                "the cursor was set back; the tokens after it go out again"
+            ),
+        }
+        // What this process has deferred of them may have been sent since.
+        self.ahead.drop_deferred_through(found);
+        self.recover_from = Some(found);
+    }
+
+    /// Reads until `count` tokens are there or no more can be, at least `first_page` rows.
+    async fn read(&mut self, count: usize, first_page: usize) -> Result<(), QueueError> {
+        let mut least = first_page;
+        while self.ahead.len() < count {
+            let rows = (count - self.ahead.len()).max(least).min(self.page);
+            let Some(page) = self.read_page(self.ahead.read_through(), rows, &[]).await? else { continue };
+            let is_last = page.rows < rows;
+            self.ahead.add(page, Instant::now());
+            if is_last {
+                break;
+            }
+            // Where many rows cannot be sent, the next page is a larger one.
+            least = rows.saturating_mul(4);
+        }
+        Ok(())
+    }
+
+    /// Reads a page; `None` if it is to be read in smaller ones, because of a text that has no UTF-8 form.
+    async fn read_page(
+        &mut self,
+        after: i64,
+        rows: usize,
+        again: &[i64],
+    ) -> Result<Option<Page>, QueueError> {
+        let page = self.on_session(async |session| session.read(after, rows, again).await).await;
+        let page = self.resize(page)?;
+        if page.is_none() {
+            self.page = usize::midpoint(rows, again.len());
+        }
+        Ok(page)
+    }
+
+    /// Asks for smaller pages if the server could not read one in time, and for larger ones if it could.
+    pub(super) fn resize<T>(&mut self, page: Result<T, QueueError>) -> Result<T, QueueError> {
+        self.page = match page {
+            Ok(_) => (self.page * 2).min(LARGEST_PAGE),
+            Err(_) => (self.page / 2).max(SMALLEST_PAGE),
+        };
+        page
+    }
+
+    /// Reads again what was passed, until `enough` tokens are there: deferred tokens, and those that were committed late.
+    async fn rescan(&mut self, claimed_through: i64, enough: usize) -> Result<(), QueueError> {
+        self.ahead.drop_tokens();
+        let everything = self.last_reread.elapsed() >= self.intervals.reread;
+        let page = i64::try_from(LARGEST_PAGE).expect("a page is small");
+        let restart =
+            if everything { claimed_through } else { claimed_through.max(self.ahead.passed() - page) };
+        self.ahead.start_at(restart);
+        let mut read_through = i64::MIN;
+        loop {
+            let part = self.ahead.deferred_after(read_through, self.page);
+            if part.is_empty() || self.ahead.len() >= enough {
+                self.ahead.deferred_read(part.is_empty());
+                break;
+            }
+            let Some(page) = self.read_page(restart, 0, &part).await? else { continue };
+            self.ahead.add_deferred(page, &part, Instant::now());
+            read_through = part.last().copied().unwrap_or(read_through);
+        }
+        if everything {
+            self.last_reread = Instant::now();
+        }
+        Ok(())
+    }
+
+    async fn record(&mut self) -> Result<(), QueueError> {
+        let state = self.state.as_mut().ok_or_else(not_open)?;
+        // Whether the answer comes or not, the next session compares what it finds with both.
+        let Some((from, to)) = state.begin_advance() else { return Ok(()) };
+        self.on_session(async |session| session.advance(from, to).await).await?;
+        self.state.as_mut().ok_or_else(not_open)?.advanced(to);
+        tracing::debug!(event = "cursor_recorded", to, "the cursor is recorded");
+        Ok(())
+    }
+
+    async fn claim(&mut self, want: ClaimRequest) -> Result<Claim, QueueError> {
+        if let Some(cursor) = self.recover_from {
+            self.recover_skipped(cursor).await?;
+        }
+        let claimed_through = self.state.as_ref().ok_or_else(not_open)?.claimed_through();
+        let count = want.batches * want.limit;
+        let is_stale = self.ahead.is_stale(Instant::now());
+        let late = self.ahead.late_len();
+        let rescans = want.rescan || late < count && self.ahead.is_deferred_due() || late > 0 && is_stale;
+        if rescans {
+            self.rescan(claimed_through, count).await?;
+        } else if is_stale {
+            self.ahead.drop_tokens();
+        }
+        self.read(count, if rescans { LARGEST_PAGE } else { SMALLEST_PAGE }).await?;
+
+        let ids = (0..want.batches).map(|_| BatchId::random()).collect::<Result<Vec<_>, _>>()?;
+        let state = self.state.as_mut().ok_or_else(not_open)?;
+        // Nothing below waits or fails, so a call that was dropped or that failed has claimed nothing.
+        let mut claim = Claim::default();
+        for id in ids {
+            let Some(tokens) = self.ahead.cut(want.limit, want.partial) else { break };
+            state.claim(id, tokens.iter().map(|token| token.id));
+            self.claimed.insert(id, tokens.len());
+            claim.batches.push(Batch { id, tokens });
+        }
+        claim.waiting = self.ahead.len();
+        Ok(claim)
+    }
+}
+
+impl Queue for CursorQueue {
+    async fn open(&mut self) -> Result<(), QueueError> {
+        self.close();
+        let session = match self.waiting_session.take() {
+            Some(session) => session,
+            None => CursorSession::open(&self.connection, &self.name).await?,
+        };
+        match session.take_lock(self.past_backend.as_ref()).await {
+            Err(error @ QueueError::Locked(_)) => {
+                self.waiting_session = Some(session);
+                return Err(error);
+            }
+            taken => taken?,
+        }
+        // From here on no other collector moves the cursor.
+        let found = session.begin().await?;
+        if !std::mem::replace(&mut self.is_announced, true) {
+            let server = session.server();
+            tracing::info!(event = "queue_opened", server, "this collector has the queue `{}`", self.name);
+        }
+        self.session = Some(session);
+        self.past_backend = None;
+        self.resume(found);
+        self.record().await
+    }
+
+    async fn settle_and_claim(
+        &mut self,
+        settlements: Vec<Settlement>,
+        want: Option<ClaimRequest>,
+    ) -> Result<Claim, QueueError> {
+        // The cursor knows no single token: what can never be sent has been logged, and is passed. A batch of which anything may
+        // still be sent goes out again whole.
+        let (mut sent, mut unsent) = (Vec::new(), Vec::new());
+        for Settlement { batch, nacks } in settlements {
+            let dead = nacks.iter().filter(|(_, nack)| matches!(nack, Nack::Dead { .. })).count();
+            self.activity.dead(dead, 0);
+            if let Some(tokens) = self.claimed.remove(&batch) {
+                self.activity.settled(tokens, &nacks);
+            }
+            if dead == nacks.len() { sent.push(batch) } else { unsent.push(batch) }
+        }
+        self.activity.log(Instant::now());
+        self.state.as_mut().ok_or_else(not_open)?.settle(&sent);
+        if !unsent.is_empty() {
+            // Only then: what was released is read again, with all that lies behind it.
+            self.release(&unsent);
+        }
+        self.record().await?;
+        let claim = match want {
+            Some(want) => self.claim(want).await?,
+            None => Claim::default(),
+        };
+        self.is_announced = false;
+        Ok(claim)
+    }
+
+    fn records_dead_letters(&self) -> bool {
+        false
+    }
+
+    fn release(&mut self, batches: &[BatchId]) {
+        for batch in batches {
+            self.claimed.remove(batch);
+        }
+        if let Some(state) = &mut self.state {
+            let late = state.release(batches);
+            self.ahead.start_at(state.claimed_through());
+            self.ahead.put_back(late);
+        }
+    }
+
+    /// Claims are in memory, and the session's lock keeps them.
+    fn heartbeat_at(&self) -> Option<Instant> {
+        None
+    }
+
+    async fn heartbeat(&mut self) -> Result<Vec<BatchId>, QueueError> {
+        Ok(Vec::new())
+    }
+
+    /// Every token of the base schema is announced, whichever session holds the idle lock.
+    async fn peek(&mut self, _enough: usize) -> Result<Peek, QueueError> {
+        Ok(Peek::default())
+    }
+}

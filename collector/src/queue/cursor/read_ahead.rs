@@ -1,0 +1,296 @@
+//! What was read of the queue and not claimed yet.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use super::session::Page;
+use crate::queue::Token;
+
+/// Tokens that were read longer ago are read again before they go out: they may be consumed or expired by now.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The most deferred tokens that are kept; some megabytes.
+pub(super) const MAX_DEFERRED: usize = 100_000;
+
+/// Tokens that were read and not claimed yet, and how far reading came.
+#[derive(Debug, Default)]
+pub(super) struct ReadAhead {
+    /// Eligible tokens: first those that became so late, then those beyond `passed` in id order.
+    tokens: VecDeque<Token>,
+    /// Everything up to here was claimed, is deferred, or can never be sent.
+    passed: i64,
+    /// Everything up to here was read.
+    read: i64,
+    /// When the oldest of `tokens` was read.
+    since: Option<Instant>,
+    /// Unexpired, unconsumed tokens up to `read` whose account had the wrong status.
+    deferred: BTreeSet<i64>,
+    /// Whether some of them may be eligible by now, so that none with a higher id may be claimed before they were read again.
+    is_deferred_due: bool,
+    /// Whether the log says that there are too many, and there still are about as many.
+    is_full: bool,
+}
+
+impl ReadAhead {
+    /// The number of tokens that were read and not claimed.
+    pub(super) fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Where reading goes on.
+    pub(super) fn read_through(&self) -> i64 {
+        self.read
+    }
+
+    /// Nothing up to here needs to be read again, but for deferred tokens.
+    pub(super) fn passed(&self) -> i64 {
+        self.passed
+    }
+
+    /// The next deferred tokens after `id`, at most `count`.
+    pub(super) fn deferred_after(&self, id: i64, count: usize) -> Vec<i64> {
+        self.deferred.range(id.saturating_add(1)..).take(count).copied().collect()
+    }
+
+    /// Whether deferred tokens must be read again before anything is claimed.
+    pub(super) fn is_deferred_due(&self) -> bool {
+        self.is_deferred_due
+    }
+
+    /// Whether some of the tokens were read too long ago to be sent.
+    pub(super) fn is_stale(&self, now: Instant) -> bool {
+        self.since.is_some_and(|since| now.duration_since(since) > FRESH)
+    }
+
+    /// The number of tokens that reading on from [`passed`](Self::passed) would not meet.
+    pub(super) fn late_len(&self) -> usize {
+        self.tokens.partition_point(|token| token.id <= self.passed)
+    }
+
+    /// Reads on after `id`.
+    pub(super) fn start_at(&mut self, id: i64) {
+        self.drop_tokens();
+        self.passed = id;
+        self.read_back_to(id);
+    }
+
+    /// Defers tokens that may be eligible: they are read again before anything is claimed.
+    pub(super) fn put_back(&mut self, ids: impl IntoIterator<Item = i64>) {
+        let mut ids = ids.into_iter().peekable();
+        self.is_deferred_due |= ids.peek().is_some();
+        self.defer(ids);
+    }
+
+    /// Drops the deferred tokens up to `id`.
+    pub(super) fn drop_deferred_through(&mut self, id: i64) {
+        self.deferred = self.deferred.split_off(&id.saturating_add(1));
+    }
+
+    /// Takes a page.
+    pub(super) fn add(&mut self, page: Page, now: Instant) {
+        self.read = page.through;
+        self.extend(page, now);
+        self.pass();
+    }
+
+    /// Takes a page of the deferred tokens `ids`.
+    pub(super) fn add_deferred(&mut self, page: Page, ids: &[i64], now: Instant) {
+        for id in ids {
+            self.deferred.remove(id);
+        }
+        let beyond = self.tokens.split_off(self.late_len());
+        self.extend(page, now);
+        self.tokens.extend(beyond);
+    }
+
+    /// Some deferred tokens were read again, or all.
+    pub(super) fn deferred_read(&mut self, all: bool) {
+        self.is_deferred_due = !all;
+    }
+
+    /// Takes out `limit` tokens, or fewer if a partial batch is wanted.
+    pub(super) fn cut(&mut self, limit: usize, partial: bool) -> Option<Vec<Token>> {
+        let count = self.tokens.len().min(limit);
+        if count == 0 || (count < limit && !partial) {
+            return None;
+        }
+        let tokens: Vec<_> = self.tokens.drain(..count).collect();
+        self.passed = tokens.iter().map(|token| token.id).fold(self.passed, i64::max);
+        if self.tokens.is_empty() {
+            self.since = None;
+        }
+        self.pass();
+        Some(tokens)
+    }
+
+    /// Drops the tokens that were read and not claimed; they are read again.
+    pub(super) fn drop_tokens(&mut self) {
+        let (passed, tokens) = (self.passed, std::mem::take(&mut self.tokens));
+        self.put_back(tokens.into_iter().map(|token| token.id).filter(|id| *id <= passed));
+        self.since = None;
+        self.read_back_to(passed);
+    }
+
+    fn extend(&mut self, page: Page, now: Instant) {
+        self.defer(page.ineligible);
+        if !page.tokens.is_empty() {
+            self.since.get_or_insert(now);
+        }
+        self.tokens.extend(page.tokens);
+    }
+
+    fn defer(&mut self, ids: impl IntoIterator<Item = i64>) {
+        self.deferred.extend(ids);
+        if self.deferred.len() > MAX_DEFERRED && !self.is_full {
+            self.is_full = true;
+            tracing::warn!(
+                event = "deferred_dropped",
+                most = MAX_DEFERRED,
+                "too many tokens wait for their account to get the status they need; only the newest are read again"
+            );
+        } else if self.deferred.len() < MAX_DEFERRED / 2 {
+            self.is_full = false;
+        }
+        while self.deferred.len() > MAX_DEFERRED {
+            // The oldest expires first.
+            self.deferred.pop_first();
+        }
+    }
+
+    fn read_back_to(&mut self, id: i64) {
+        self.read = id;
+        // What lies beyond is read anyhow.
+        self.deferred.split_off(&id.saturating_add(1));
+    }
+
+    /// Once every token that was read is claimed, nothing up to there needs to be read again.
+    fn pass(&mut self) {
+        if self.tokens.back().is_none_or(|token| token.id <= self.passed) {
+            self.passed = self.read;
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use mailroom_verifier_core::Action;
+
+    /// A page that was read through an id.
+    pub(in super::super) fn page(through: i64, tokens: &[i64], ineligible: &[i64]) -> Page {
+        let token = |id: &i64| Token {
+            id: *id,
+            attempt: 1,
+            action: Action::Activate,
+            email: Vec::new(),
+            login: Vec::new(),
+            secret: Vec::new(),
+            code: None,
+            expires_at: 0,
+        };
+        Page { tokens: tokens.iter().map(token).collect(), ineligible: ineligible.to_vec(), through, rows: 0 }
+    }
+
+    /// After these pages.
+    fn ahead(pages: &[(i64, &[i64], &[i64])]) -> ReadAhead {
+        let mut ahead = ReadAhead::default();
+        for (through, tokens, ineligible) in pages {
+            ahead.add(page(*through, tokens, ineligible), Instant::now());
+        }
+        ahead
+    }
+
+    fn deferred(ahead: &ReadAhead) -> Vec<i64> {
+        ahead.deferred_after(i64::MIN, usize::MAX)
+    }
+
+    fn cut(ahead: &mut ReadAhead, limit: usize) -> Vec<i64> {
+        ahead.cut(limit, true).unwrap_or_default().iter().map(|token| token.id).collect()
+    }
+
+    #[test]
+    fn rows_that_cannot_be_sent_are_passed_for_good() {
+        let mut ahead = ahead(&[(50, &[], &[])]);
+        ahead.drop_tokens();
+        assert_eq!((ahead.passed(), ahead.read_through()), (50, 50));
+    }
+
+    #[test]
+    fn what_is_claimed_is_passed_and_what_is_not_is_read_again() {
+        let mut ahead = ahead(&[(50, &[20, 30, 40], &[])]);
+        assert_eq!(cut(&mut ahead, 1), [20]);
+        assert_eq!((ahead.passed(), ahead.read_through()), (20, 50));
+        ahead.drop_tokens();
+        assert_eq!((ahead.len(), ahead.read_through()), (0, 20));
+        ahead.add(page(50, &[30, 40], &[]), Instant::now());
+        assert_eq!(cut(&mut ahead, 2), [30, 40]);
+        assert_eq!(ahead.passed(), 50);
+    }
+
+    #[test]
+    fn a_batch_is_cut_only_if_it_is_full_or_may_be_partial() {
+        let mut ahead = ahead(&[(50, &[20, 30], &[])]);
+        assert_eq!(ahead.cut(3, false), None);
+        assert_eq!(ahead.cut(3, true).map(|tokens| tokens.len()), Some(2));
+        assert_eq!(ahead.cut(3, true), None);
+    }
+
+    #[test]
+    fn deferred_tokens_go_first_and_in_order_once_they_are_eligible() {
+        let mut ahead = ahead(&[(50, &[], &[20, 30, 40]), (60, &[55], &[])]);
+        assert_eq!(deferred(&ahead), [20, 30, 40]);
+        ahead.add_deferred(page(50, &[20], &[30]), &[20, 30], Instant::now());
+        ahead.add_deferred(page(50, &[40], &[]), &[40], Instant::now());
+        assert_eq!((ahead.late_len(), deferred(&ahead)), (2, vec![30]));
+        assert_eq!(cut(&mut ahead, 4), [20, 40, 55]);
+        assert_eq!(ahead.late_len(), 0);
+    }
+
+    #[test]
+    fn a_late_token_that_was_not_claimed_is_deferred_until_the_next_claim() {
+        let mut ahead = ahead(&[(50, &[], &[20])]);
+        ahead.add_deferred(page(50, &[20], &[]), &[20], Instant::now());
+        assert_eq!((deferred(&ahead), ahead.is_deferred_due()), (Vec::new(), false));
+        ahead.drop_tokens();
+        assert_eq!((deferred(&ahead), ahead.is_deferred_due()), (vec![20], true));
+        for all in [false, true] {
+            ahead.deferred_read(all);
+            ahead.put_back([]);
+            assert_eq!(ahead.is_deferred_due(), !all);
+        }
+    }
+
+    #[test]
+    fn what_is_read_again_need_not_be_deferred() {
+        let mut ahead = ahead(&[(50, &[], &[20, 40])]);
+        ahead.start_at(30);
+        assert_eq!(deferred(&ahead), [20]);
+        ahead.add(page(50, &[], &[40]), Instant::now());
+        assert_eq!(deferred(&ahead), [20, 40]);
+        ahead.drop_deferred_through(20);
+        assert_eq!(deferred(&ahead), [40]);
+        ahead.drop_deferred_through(i64::MAX);
+        assert_eq!(deferred(&ahead), [0_i64; 0]);
+    }
+
+    #[test]
+    fn the_number_of_deferred_tokens_is_bounded_and_the_oldest_go_first() {
+        let mut ahead = ReadAhead::default();
+        let most = i64::try_from(MAX_DEFERRED).unwrap();
+        ahead.put_back(1..=most + 5);
+        assert_eq!((ahead.deferred.len(), ahead.deferred.first()), (MAX_DEFERRED, Some(&6)));
+    }
+
+    #[test]
+    fn tokens_are_stale_a_second_after_the_first_was_read() {
+        let start = Instant::now();
+        let mut ahead = ReadAhead::default();
+        assert!(!ahead.is_stale(start + 2 * FRESH));
+        ahead.add(page(50, &[20], &[]), start);
+        ahead.add(page(60, &[55], &[]), start + FRESH);
+        assert!(!ahead.is_stale(start + FRESH));
+        assert!(ahead.is_stale(start + FRESH + Duration::from_millis(1)));
+        cut(&mut ahead, 2);
+        assert!(!ahead.is_stale(start + 2 * FRESH));
+    }
+}

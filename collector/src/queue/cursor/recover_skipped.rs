@@ -1,0 +1,62 @@
+//! Finds tokens before the cursor that an earlier process may have skipped unsent; the module's documentation says how.
+
+use std::time::Duration;
+
+use super::queue::CursorQueue;
+use super::read_ahead;
+use crate::queue::QueueError;
+
+/// The longest that a transaction which changes a status, or makes a token, is believed to take.
+pub(super) const SLOWEST_TRANSACTION: Duration = Duration::from_secs(60);
+
+/// So many expired rows in succession end the search: tokens live equally long unless an application makes them otherwise, so what
+/// lies before has expired, too. There is no index on the expiry.
+const EXPIRED_ENOUGH: usize = 50_000;
+
+/// The most rows that are read, in some seconds: more than two thousand tokens a second for as long as they live.
+const MAX_ROWS: usize = 2_000_000;
+
+impl CursorQueue {
+    /// Defers what an earlier process may have skipped before the cursor.
+    pub(super) async fn recover_skipped(&mut self, cursor: i64) -> Result<(), QueueError> {
+        let slack = self.intervals.poll + SLOWEST_TRANSACTION;
+        let (mut through, mut read, mut expired, mut skipped) = (cursor, 0, 0, Vec::new());
+        loop {
+            let rows = self.page;
+            let page = self.on_session(async |session| {
+                session.skipped(through, rows, cursor, slack, SLOWEST_TRANSACTION).await
+            });
+            let page = page.await;
+            let page = self.resize(page)?;
+            through = page.before;
+            skipped.extend(page.skipped);
+            read += page.rows;
+            expired = if page.is_unexpired { 0 } else { expired + page.rows };
+            // More could not be deferred, and these are the newest.
+            let is_full = skipped.len() > read_ahead::MAX_DEFERRED;
+            if page.rows < rows || expired >= EXPIRED_ENOUGH || is_full {
+                break;
+            }
+            if read >= MAX_ROWS {
+                tracing::warn!(
+                    event = "recovery_ended",
+                    through,
+                    count = read,
+                    "older tokens are not read again, because so many newer ones lie before the cursor; of those whose \
+                     account had the wrong status, some may get no mail"
+                );
+                break;
+            }
+        }
+        if !skipped.is_empty() {
+            tracing::info!(
+                event = "tokens_recovered",
+                count = skipped.len(),
+                "tokens before the cursor go out when their account's status allows it; some may have been sent"
+            );
+        }
+        self.ahead.put_back(skipped);
+        self.recover_from = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! The batches of this process, and what the database may not know of them yet.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crate::queue::{Batch, BatchId, Nack, Settlement};
+
+/// How long a statement without an answer may still reach the server: longer than the operating system retransmits it.
+const LATEST: Duration = Duration::from_secs(30);
+
+/// Where a batch is between claim and settlement.
+///
+/// `queue` calls the methods of [`Batches`] between two awaits, so a call that is dropped leaves one of these states; the next
+/// statement deals with it.
+#[derive(Debug)]
+enum State {
+    /// Named in a statement without an answer. If that call fails or is dropped, the next statement puts it in doubt.
+    Claiming,
+    /// Claimed by an earlier statement without an answer, which may still be on its way to the server.
+    InDoubt { since: Instant },
+    /// Claimed by an unfinished call; not yet returned to the caller. If that call fails or is dropped, the next one releases
+    /// it.
+    Undelivered { tokens: usize },
+    /// Returned to the caller.
+    Held { tokens: usize },
+    /// Settled by the caller; part of every statement until one is answered.
+    Settling { nacks: Vec<(i64, Nack)> },
+    /// To be released; part of every statement until one is answered.
+    Releasing,
+}
+
+/// One state a batch. The caller passes the times in.
+#[derive(Debug, Default)]
+pub(super) struct Batches(BTreeMap<BatchId, State>);
+
+impl Batches {
+    /// A call begins: releases what an earlier one had claimed when it failed or was dropped.
+    pub(super) fn begin_call(&mut self) {
+        for state in self.0.values_mut().filter(|state| matches!(state, State::Undelivered { .. })) {
+            *state = State::Releasing;
+        }
+    }
+
+    /// A statement is about to be sent that settles and releases all that is to be, and claims `ids`.
+    pub(super) fn begin_statement(&mut self, ids: &[BatchId], now: Instant) {
+        for state in self.0.values_mut().filter(|state| matches!(state, State::Claiming)) {
+            *state = State::InDoubt { since: now };
+        }
+        self.0.extend(ids.iter().map(|id| (*id, State::Claiming)));
+    }
+
+    /// The statement was answered, with these batches.
+    pub(super) fn answered(&mut self, claimed: &[Batch], now: Instant) {
+        self.0.retain(|_, state| match state {
+            State::Undelivered { .. } | State::Held { .. } => true,
+            State::InDoubt { since } => now - *since < LATEST,
+            State::Claiming | State::Settling { .. } | State::Releasing => false,
+        });
+        let undelivered = |batch: &Batch| (batch.id, State::Undelivered { tokens: batch.tokens.len() });
+        self.0.extend(claimed.iter().map(undelivered));
+    }
+
+    /// The call returns the batches that it has claimed.
+    pub(super) fn deliver(&mut self) {
+        for state in self.0.values_mut() {
+            if let State::Undelivered { tokens } = *state {
+                *state = State::Held { tokens };
+            }
+        }
+    }
+
+    /// The number of tokens of a held batch.
+    pub(super) fn tokens(&self, batch: BatchId) -> Option<usize> {
+        match self.0.get(&batch)? {
+            State::Held { tokens } => Some(*tokens),
+            _ => None,
+        }
+    }
+
+    /// Changes nothing if the batch is settled, released or lost already.
+    pub(super) fn settle(&mut self, Settlement { batch, nacks }: Settlement) {
+        if let Some(state @ State::Held { .. }) = self.0.get_mut(&batch) {
+            *state = State::Settling { nacks };
+        }
+    }
+
+    /// Nothing of these batches was sent.
+    pub(super) fn release(&mut self, ids: &[BatchId]) {
+        for id in ids {
+            if let Some(state @ State::Held { .. }) = self.0.get_mut(id) {
+                *state = State::Releasing;
+            }
+        }
+    }
+
+    /// Drops the held batches that are not among `kept`, and returns them.
+    pub(super) fn drop_lost(&mut self, kept: &BTreeSet<BatchId>) -> Vec<BatchId> {
+        let mut lost = Vec::new();
+        self.0.retain(|id, state| {
+            let is_lost = matches!(state, State::Held { .. }) && !kept.contains(id);
+            lost.extend(is_lost.then_some(*id));
+            !is_lost
+        });
+        lost
+    }
+
+    /// The batches whose leases are renewed.
+    pub(super) fn leased(&self) -> impl Iterator<Item = BatchId> {
+        self.with(|state| matches!(state, State::Held { .. } | State::Settling { .. }))
+    }
+
+    /// The batches that every statement releases.
+    pub(super) fn releasing(&self) -> impl Iterator<Item = BatchId> {
+        self.with(|state| matches!(state, State::Releasing | State::InDoubt { .. }))
+    }
+
+    /// The batches that every statement settles.
+    pub(super) fn settling(&self) -> impl Iterator<Item = (BatchId, &[(i64, Nack)])> {
+        self.0.iter().filter_map(|(id, state)| match state {
+            State::Settling { nacks } => Some((*id, nacks.as_slice())),
+            _ => None,
+        })
+    }
+
+    /// How a token of a batch is settled, if it was not sent.
+    pub(super) fn nack(&self, batch: BatchId, token: i64) -> Option<&Nack> {
+        match self.0.get(&batch)? {
+            State::Settling { nacks } => nacks.iter().find(|(id, _)| *id == token).map(|(_, nack)| nack),
+            _ => None,
+        }
+    }
+
+    /// Whether no statement is needed.
+    pub(super) fn is_reported(&self) -> bool {
+        self.0.values().all(|state| matches!(state, State::Held { .. }))
+    }
+
+    fn with(&self, condition: impl Fn(&State) -> bool) -> impl Iterator<Item = BatchId> {
+        self.0.iter().filter(move |(_, state)| condition(state)).map(|(id, _)| *id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u128) -> BatchId {
+        BatchId::from(number)
+    }
+
+    fn empty(id: BatchId) -> Batch {
+        Batch { id, tokens: Vec::new() }
+    }
+
+    /// Batches 1, 2, … that a call has claimed and returned.
+    fn held(count: u128, now: Instant) -> Batches {
+        let mut batches = Batches::default();
+        let ids: Vec<_> = (1..=count).map(id).collect();
+        batches.begin_statement(&ids, now);
+        batches.answered(&ids.into_iter().map(empty).collect::<Vec<_>>(), now);
+        batches.deliver();
+        batches
+    }
+
+    fn released(batches: &Batches) -> Vec<BatchId> {
+        batches.releasing().collect()
+    }
+
+    #[test]
+    fn a_claim_without_an_answer_is_released_until_it_cannot_reach_the_server_any_more() {
+        let start = Instant::now();
+        let mut batches = Batches::default();
+        batches.begin_statement(&[id(1)], start);
+        assert_eq!(released(&batches), []);
+        for seconds in [0, 1, 29] {
+            batches.begin_call();
+            batches.begin_statement(&[], start);
+            assert_eq!(released(&batches), [id(1)]);
+            batches.answered(&[], start + Duration::from_secs(seconds));
+            assert!(!batches.is_reported());
+        }
+        batches.answered(&[], start + LATEST);
+        assert!(batches.is_reported());
+    }
+
+    #[test]
+    fn what_a_dropped_call_has_claimed_is_released_by_the_next_one() {
+        let now = Instant::now();
+        let mut batches = held(1, now);
+        batches.begin_call();
+        batches.begin_statement(&[id(2), id(3)], now);
+        batches.answered(&[empty(id(2))], now);
+        // The same call claims once more.
+        batches.begin_statement(&[id(4)], now);
+        assert_eq!(released(&batches), []);
+        batches.begin_call();
+        batches.begin_statement(&[], now);
+        assert_eq!(released(&batches), [id(2), id(4)]);
+        assert_eq!(batches.leased().collect::<Vec<_>>(), [id(1)]);
+    }
+
+    #[test]
+    fn a_settlement_and_a_release_are_repeated_until_they_are_answered() {
+        let now = Instant::now();
+        let mut batches = held(3, now);
+        let nacks = vec![(5, Nack::Abandoned)];
+        batches.settle(Settlement { batch: id(1), nacks: nacks.clone() });
+        batches.settle(Settlement::sent(id(1)));
+        batches.release(&[id(1), id(2)]);
+        for _ in 0..2 {
+            batches.begin_call();
+            batches.begin_statement(&[], now);
+            assert_eq!(batches.settling().collect::<Vec<_>>(), [(id(1), nacks.as_slice())]);
+            assert_eq!((batches.nack(id(1), 5), batches.nack(id(1), 6)), (Some(&Nack::Abandoned), None));
+            assert_eq!(released(&batches), [id(2)]);
+            assert_eq!(batches.leased().collect::<Vec<_>>(), [id(1), id(3)]);
+        }
+        batches.answered(&[], now);
+        assert!(batches.is_reported());
+    }
+
+    #[test]
+    fn a_lost_batch_can_be_neither_settled_nor_released() {
+        let mut batches = held(3, Instant::now());
+        batches.settle(Settlement::sent(id(3)));
+        assert_eq!(batches.drop_lost(&BTreeSet::from([id(2)])), [id(1)]);
+        // A settlement is counted if there is a number of tokens.
+        assert_eq!((batches.tokens(id(1)), batches.tokens(id(2))), (None, Some(0)));
+        batches.settle(Settlement::sent(id(1)));
+        batches.release(&[id(1)]);
+        assert_eq!(released(&batches), []);
+        // The lease of batch 3 is lost, too, but its settlement was not answered.
+        assert_eq!(batches.settling().map(|(batch, _)| batch).collect::<Vec<_>>(), [id(3)]);
+    }
+}

@@ -1,0 +1,377 @@
+//! The queue itself: when to claim, from where, and when to renew leases.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use mailroom_connect::ConnectionSettings;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::batches::Batches;
+use super::claimed::Claimed;
+use super::nack_columns::NackColumns;
+use super::session::{Link, SqlParameter, ping};
+use super::sweep::Sweeper;
+use super::watermark::{LowWatermark, Snapshot};
+use crate::config::DeliverySettings;
+use crate::log::rate_limit::RateLimiter;
+use crate::preflight;
+use crate::queue::activity::Activity;
+use crate::queue::session::{answer, column, count, unexpected};
+use crate::queue::{BatchId, Claim, ClaimRequest, Peek, Queue, QueueError, Settlement};
+
+/// The most rows that one statement reads: some tenths of a second's work.
+const MAX_SCAN: usize = 10_000;
+
+/// A claim that finds few eligible tokens reads this many times more rows the next time.
+const WIDENING: usize = 4;
+
+/// How long one call goes on past tokens that are not eligible.
+const SCAN_TIME: Duration = Duration::from_secs(2);
+
+/// How often a claim begins at the low watermark, if that is quick, and what part of the time it may take.
+const RESCAN_PAUSE: Duration = Duration::from_millis(200);
+const RESCAN_SHARE: u32 = 50;
+
+/// How often the low watermark is updated while claims are made.
+const WATERMARK_PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest time without a statement. With the ping's timeout of five seconds, a dead connection is noticed within ten.
+const PING_PAUSE: Duration = Duration::from_secs(4);
+
+/// How often leases are renewed and expired ones searched for, at least.
+const LONGEST_HEARTBEAT_PAUSE: Duration = Duration::from_secs(10);
+
+/// Every seventh place is an activation's; the functions know it too.
+const PLACES: usize = 7;
+
+const SETTLE_AND_CLAIM: &str = include_str!("settle_and_claim.sql");
+const HEARTBEAT: &str = include_str!("heartbeat.sql");
+const PEEK: &str = include_str!("peek.sql");
+
+/// The queue of leased rows.
+#[derive(Debug)]
+pub struct DeliveriesQueue {
+    connection: ConnectionSettings,
+    settings: DeliverySettings,
+    lease: Duration,
+    /// The holder's id in the leases of this process.
+    pub(super) collector_id: i64,
+    collector_name: String,
+    pub(super) link: Link,
+    pub(super) batches: Batches,
+    /// Taken over by other collectors, and not reported yet.
+    lost: Vec<BatchId>,
+    /// How many places there were since the last that was an activation's.
+    turn: usize,
+    /// Where the next claim begins, by priority.
+    since: [Option<SystemTime>; 2],
+    /// The most rows that the next claim reads, unless it wants more tokens.
+    scan_limit: usize,
+    watermark: LowWatermark,
+    watermark_updated: Option<Instant>,
+    rescanned: Option<Instant>,
+    rescan_pause: Duration,
+    renewed: Option<Instant>,
+    pub(super) sweeper: Sweeper,
+    /// Whether the log says that this collector has the queue, and no call has succeeded since.
+    is_announced: bool,
+    pub(super) activity: Activity,
+    pub(super) dead_letter_limiter: RateLimiter,
+}
+
+impl DeliveriesQueue {
+    /// The queue of a database, with a random, unique collector id.
+    ///
+    /// # Errors
+    /// The operating system has no random bytes.
+    pub fn new(
+        connection: ConnectionSettings,
+        settings: DeliverySettings,
+        lease: Duration,
+    ) -> Result<Self, getrandom::Error> {
+        let random = getrandom::u64()?;
+        let [turn, ..] = random.to_le_bytes();
+        let host = whoami::hostname().unwrap_or_default();
+        Ok(Self {
+            connection,
+            settings,
+            lease,
+            collector_id: random.cast_signed(),
+            collector_name: format!("{host} process {}", std::process::id()),
+            link: Link::new(),
+            batches: Batches::default(),
+            lost: Vec::new(),
+            turn: usize::from(turn) % PLACES,
+            since: [None; 2],
+            scan_limit: 0,
+            watermark: LowWatermark::default(),
+            watermark_updated: None,
+            rescanned: None,
+            rescan_pause: RESCAN_PAUSE,
+            renewed: None,
+            sweeper: Sweeper::new(),
+            is_announced: false,
+            activity: Activity::since(Instant::now()),
+            dead_letter_limiter: RateLimiter::default(),
+        })
+    }
+
+    fn heartbeat_pause(&self) -> Duration {
+        (self.lease / 3).min(LONGEST_HEARTBEAT_PAUSE)
+    }
+
+    /// Renews own leases, and returns expired ones to the queue.
+    async fn renew(&mut self) -> Result<(), QueueError> {
+        let leased: Vec<Uuid> = self.batches.leased().map(|batch| batch.0).collect();
+        let parameters: [SqlParameter<'_>; 5] = [
+            (&self.collector_id, Type::INT8),
+            (&self.collector_name, Type::TEXT),
+            (&leased, Type::UUID_ARRAY),
+            (&milliseconds(self.lease), Type::INT8),
+            (&self.watermark.since(), Type::TIMESTAMPTZ),
+        ];
+        let read = |rows: &[Row]| rows.iter().map(|row| column(row, 0).map(BatchId)).collect();
+        let kept = self.link.query(HEARTBEAT, &parameters, read).await?;
+        self.lost.extend(self.batches.drop_lost(&kept));
+        self.renewed = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Counts what is due, updates the low watermark, and returns expired leases to the queue if there are any.
+    async fn update_watermark(&mut self, enough: usize) -> Result<Peek, QueueError> {
+        let parameters: [SqlParameter<'_>; 3] = [
+            (&self.watermark.peek_since(Instant::now()), Type::TIMESTAMPTZ),
+            (&integer(enough), Type::INT4),
+            (&self.watermark.assigned_xid(), Type::INT8),
+        ];
+        let read = |rows: &[Row]| {
+            let row = rows.first().ok_or_else(|| unexpected("no row"))?;
+            let snapshot = Snapshot {
+                at: column(row, 3)?,
+                oldest: column(row, 4)?,
+                xmin: column(row, 5)?,
+                xmax: column(row, 6)?,
+                assigned_xid: column(row, 7)?,
+            };
+            let next: Option<i64> = column(row, 2)?;
+            let next = next.map(|next| Duration::from_millis(u64::try_from(next).unwrap_or(0)));
+            Ok((snapshot, count(row, 1)?, Peek { due: count(row, 0)?.min(enough), next }))
+        };
+        let (snapshot, expired, peek) = self.link.query(PEEK, &parameters, read).await?;
+        self.watermark.observe(snapshot);
+        self.watermark_updated = Some(Instant::now());
+        // Due tokens in leases that have expired.
+        if expired > 0 {
+            self.renew().await?;
+        }
+        Ok(peek)
+    }
+
+    /// One statement: settles and releases whatever there is, and claims.
+    async fn send(&mut self, want: Option<ClaimRequest>) -> Result<Claimed, QueueError> {
+        let ids = (0..want.map_or(0, |want| want.batches)).map(|_| BatchId::random());
+        let ids = ids.collect::<Result<Vec<_>, _>>()?;
+        self.batches.begin_statement(&ids, Instant::now());
+        let claiming: Vec<Uuid> = ids.iter().map(|batch| batch.0).collect();
+        let settling: Vec<_> = self.batches.settling().collect();
+        let settled: Vec<Uuid> = settling.iter().map(|(batch, _)| batch.0).collect();
+        let releasing: Vec<Uuid> = self.batches.releasing().map(|batch| batch.0).collect();
+        let DeliverySettings { max_attempts, bounds_refusals, backoff, min_lifetime } = self.settings;
+        let nacks = NackColumns::of(&settling, bounds_refusals, self.link.is_unicode());
+        let parameters: [SqlParameter<'_>; 19] = [
+            (&self.collector_id, Type::INT8),
+            (&settled, Type::UUID_ARRAY),
+            (&releasing, Type::UUID_ARRAY),
+            (&nacks.batches, Type::UUID_ARRAY),
+            (&nacks.tokens, Type::INT8_ARRAY),
+            (&nacks.kinds, Type::TEXT_ARRAY),
+            (&nacks.waits, Type::INT8_ARRAY),
+            (&nacks.reasons, Type::TEXT_ARRAY),
+            (&integer(max_attempts), Type::INT4),
+            (&milliseconds(backoff), Type::INT8),
+            (&claiming, Type::UUID_ARRAY),
+            (&integer(want.map_or(1, |want| want.limit)), Type::INT4),
+            (&want.is_some_and(|want| want.partial), Type::BOOL),
+            (&integer(self.scan_limit.max(1)), Type::INT4),
+            (&integer(self.turn), Type::INT4),
+            (&self.since[0], Type::TIMESTAMPTZ),
+            (&self.since[1], Type::TIMESTAMPTZ),
+            (&milliseconds(self.lease), Type::INT8),
+            (&i64::try_from(min_lifetime.as_secs()).unwrap_or(i64::MAX), Type::INT8),
+        ];
+        let read = |rows: &[Row]| Claimed::read(rows, self.since);
+        let claimed = self.link.query(SETTLE_AND_CLAIM, &parameters, read).await?;
+        self.log_dead_letters(&claimed.dead);
+        self.batches.answered(&claimed.batches, Instant::now());
+        Ok(claimed)
+    }
+
+    async fn claim(&mut self, want: ClaimRequest, claim: &mut Claim) -> Result<(), QueueError> {
+        let began = Instant::now();
+        let rescans = want.rescan || self.rescanned.is_none_or(|at| at.elapsed() >= self.rescan_pause);
+        if rescans {
+            if self.watermark_updated.is_none_or(|updated| updated.elapsed() >= WATERMARK_PAUSE) {
+                self.update_watermark(1).await?;
+            }
+            self.since = [self.watermark.since(); 2];
+        }
+        loop {
+            let left = want.batches - claim.batches.len();
+            let tokens_wanted = left * want.limit;
+            let scan_limit = self.scan_limit.clamp(tokens_wanted, MAX_SCAN.max(tokens_wanted));
+            self.scan_limit = scan_limit;
+            let claimed = self.send(Some(ClaimRequest { batches: left, ..want })).await?;
+            let scanned = claimed.scanned;
+            let tokens = self.take(claimed, claim);
+            let is_over = scanned < scan_limit || claim.batches.len() >= want.batches;
+            // Where many rows cannot be sent, the next statement reads more.
+            self.scan_limit = if is_over || tokens > 0 { 0 } else { scan_limit * WIDENING };
+            if is_over || began.elapsed() >= SCAN_TIME {
+                break;
+            }
+        }
+        if rescans {
+            self.rescanned = Some(Instant::now());
+            self.rescan_pause = RESCAN_PAUSE.max(began.elapsed() * RESCAN_SHARE);
+        }
+        Ok(())
+    }
+
+    /// Adds what a statement has claimed to what the call returns; returns the number of tokens.
+    fn take(&mut self, claimed: Claimed, claim: &mut Claim) -> usize {
+        let tokens = claimed.batches.iter().map(|batch| batch.tokens.len()).sum();
+        claim.batches.extend(claimed.batches);
+        claim.waiting = claimed.waiting;
+        let done = tokens + claimed.waiting + claimed.expired + claimed.cancelled + claimed.parked;
+        claim.deferred += claimed.scanned.saturating_sub(done);
+        self.since = claimed.since;
+        self.turn = (self.turn + tokens) % PLACES;
+        self.activity.expired(claimed.expired);
+        if claimed.expired > 0 {
+            let count = claimed.expired;
+            tracing::warn!(event = "tokens_expired", count, "tokens expired before they could be sent");
+        }
+        for (count, event, message) in [
+            (claimed.cancelled, "tokens_cancelled", "tokens were used or deleted before they could be sent"),
+            (
+                claimed.parked,
+                "tokens_parked",
+                "tokens wait until their account has the status that they need",
+            ),
+        ] {
+            if count > 0 {
+                tracing::info!(event, count, "{message}");
+            }
+        }
+        tokens
+    }
+}
+
+impl Queue for DeliveriesQueue {
+    async fn open(&mut self) -> Result<(), QueueError> {
+        let was_open = self.renewed.is_some();
+        let server = self.link.open(&self.connection).await?;
+        self.since = [self.watermark.since(); 2];
+        (self.watermark_updated, self.rescanned) = (None, None);
+        self.renew().await?;
+        // Also if there is nothing to settle or release: a function of another version is found out before anything is claimed.
+        self.batches.begin_call();
+        self.send(None).await?;
+        let warnings =
+            self.link.run(async |session| answer(preflight::warnings(&session.client)).await).await?;
+        if !std::mem::replace(&mut self.is_announced, true) {
+            for reason in warnings {
+                tracing::warn!(event = "hindrance", reason, "tokens may never be sent");
+            }
+            let again = if was_open { " again" } else { "" };
+            let holder = self.collector_id.to_string();
+            tracing::info!(
+                event = "queue_opened",
+                server,
+                holder,
+                "this collector has the queue `deliveries`{again}"
+            );
+        }
+        Ok(())
+    }
+
+    async fn settle_and_claim(
+        &mut self,
+        settlements: Vec<Settlement>,
+        want: Option<ClaimRequest>,
+    ) -> Result<Claim, QueueError> {
+        self.batches.begin_call();
+        for settlement in settlements {
+            if let Some(tokens) = self.batches.tokens(settlement.batch) {
+                self.activity.settled(tokens, &settlement.nacks);
+                self.batches.settle(settlement);
+            }
+        }
+        let mut claim = Claim::default();
+        match want {
+            Some(want) => self.claim(want, &mut claim).await?,
+            None => self.send(None).await.map(drop)?,
+        }
+        // Nothing below waits: from here on the caller has them.
+        self.batches.deliver();
+        self.is_announced = false;
+        Ok(claim)
+    }
+
+    fn release(&mut self, batches: &[BatchId]) {
+        self.batches.release(batches);
+        // They return to their places, which the last claim has passed.
+        self.rescanned = None;
+    }
+
+    fn heartbeat_at(&self) -> Option<Instant> {
+        let renewed = self.renewed?;
+        if !self.lost.is_empty() {
+            return Some(renewed);
+        }
+        let sweep = self.sweeper.next().unwrap_or(renewed);
+        Some((renewed + self.heartbeat_pause()).min(self.link.used + PING_PAUSE).min(sweep))
+    }
+
+    async fn heartbeat(&mut self) -> Result<Vec<BatchId>, QueueError> {
+        if self.renewed.is_none_or(|renewed| renewed.elapsed() >= self.heartbeat_pause()) {
+            self.renew().await?;
+            self.batches.begin_call();
+            if !self.batches.is_reported() {
+                self.send(None).await?;
+            }
+        } else if self.link.used.elapsed() >= PING_PAUSE {
+            self.link.run(ping).await?;
+        }
+        self.activity.log(Instant::now());
+        // Last: if it fails, all else is done.
+        Box::pin(self.sweep()).await?;
+        let lost = std::mem::take(&mut self.lost);
+        if !lost.is_empty() {
+            tracing::warn!(
+                event = "leases_lost",
+                count = lost.len(),
+                "batches were taken over by another collector, because their leases expired"
+            );
+        }
+        Ok(lost)
+    }
+
+    async fn peek(&mut self, enough: usize) -> Result<Peek, QueueError> {
+        let Peek { due, next } = self.update_watermark(enough).await?;
+        if due > 0 {
+            self.rescanned = None;
+        }
+        // Leases that other collectors take from now on are not announced.
+        Ok(Peek { due, next: Some(next.unwrap_or(self.lease).min(self.lease)) })
+    }
+}
+
+fn integer(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+fn milliseconds(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,185 @@
+//! The low watermark: the time before which nothing in the queue can be due.
+//!
+//! Pure policy over what `peek.sql` returns. A row of `pending` has the time at which its transaction inserted it, by a clock
+//! that was read after the transaction had its xid, or the place of a lease, which is in view until then. An xid that is
+//! assigned after the clock was read is above those of all transactions that had one by then. Once they have all ended, nothing
+//! comes any more that is older than that time or than what is in view. Long *reading* transactions, such as backups, have no
+//! xid and do not delay the watermark.
+//!
+//! A snapshot's xmax is no such xid: it is the one after the highest transaction that has ended, and those above it that are
+//! open are as invisible as those that have not begun.
+//!
+//! A clock that is set back breaks the first premise, and so can a row that is inserted by hand. So peeks, and nothing
+//! else, begin at the very beginning now and then, and the watermark goes back to what they find. Otherwise it is never reset,
+//! also not with the connection: a scan from the beginning passes all that was ever deleted, as long as vacuum cannot remove it.
+
+use std::time::{Duration, Instant, SystemTime};
+
+/// How often a peek begins at the very beginning.
+const FULL_SCAN: Duration = Duration::from_secs(60);
+
+/// What one peek saw.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Snapshot {
+    /// The clock before the statement began.
+    pub(super) at: SystemTime,
+    /// The oldest place in the queue of all that waits or is leased.
+    pub(super) oldest: Option<SystemTime>,
+    /// All transactions with lower xids have ended, and what they did was seen.
+    pub(super) xmin: i64,
+    /// No transaction with this xid or a higher one had ended.
+    pub(super) xmax: i64,
+    /// The xid that was assigned to the statement after it had read the clock, if one was.
+    pub(super) assigned_xid: Option<i64>,
+}
+
+/// All transactions that had an xid at this time have a lower one.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    at: SystemTime,
+    xid: i64,
+}
+
+/// The time before which nothing waits.
+#[derive(Debug, Default)]
+pub(super) struct LowWatermark {
+    since: Option<SystemTime>,
+    /// The clock of the last snapshot.
+    clock: Option<SystemTime>,
+    candidate: Option<Candidate>,
+    assigned_xid: i64,
+    scanned: Option<Instant>,
+}
+
+impl LowWatermark {
+    /// Where claims begin; `None` for the very beginning.
+    pub(super) fn since(&self) -> Option<SystemTime> {
+        self.since
+    }
+
+    /// The last xid that was assigned. Unless a transaction with a higher one has ended, another would tell nothing new.
+    pub(super) fn assigned_xid(&self) -> i64 {
+        self.assigned_xid
+    }
+
+    /// Where a peek begins: now and then at the very beginning. That counts as done, whatever becomes of it, so that a scan that
+    /// takes too long is not repeated at once.
+    pub(super) fn peek_since(&mut self, now: Instant) -> Option<SystemTime> {
+        if self.scanned.is_some_and(|scanned| now - scanned < FULL_SCAN) {
+            return self.since;
+        }
+        self.scanned = Some(now);
+        None
+    }
+
+    /// A statement that began at [`since`](Self::since), or before, saw this.
+    pub(super) fn observe(&mut self, snapshot: Snapshot) {
+        if self.clock.replace(snapshot.at).is_some_and(|clock| snapshot.at < clock) {
+            // The clock was set back, and what is new lies before what is old.
+            (self.since, self.candidate) = (None, None);
+        }
+        if self.since.is_some_and(|since| snapshot.oldest.is_some_and(|oldest| oldest < since)) {
+            self.since = snapshot.oldest;
+        }
+        if snapshot.xmax <= self.assigned_xid {
+            // Another cluster with xids of its own: here, the transaction with the assigned one has ended.
+            (self.assigned_xid, self.candidate) = (0, None);
+        }
+        if let Some(candidate) = self.candidate
+            && snapshot.xmin >= candidate.xid
+        {
+            let reached = snapshot.oldest.map_or(candidate.at, |oldest| oldest.min(candidate.at));
+            self.since = self.since.max(Some(reached));
+            self.candidate = None;
+        }
+        if let Some(xid) = snapshot.assigned_xid {
+            self.assigned_xid = xid;
+            // An earlier one is reached earlier.
+            self.candidate = self.candidate.or(Some(Candidate { at: snapshot.at, xid }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    /// With an xid of its own.
+    fn with_xid(seconds: u64, oldest: Option<u64>, xmin: i64, xid: i64) -> Snapshot {
+        Snapshot { assigned_xid: Some(xid), ..idle(seconds, oldest, xmin, xid) }
+    }
+
+    fn idle(seconds: u64, oldest: Option<u64>, xmin: i64, xmax: i64) -> Snapshot {
+        Snapshot { at: at(seconds), oldest: oldest.map(at), xmin, xmax, assigned_xid: None }
+    }
+
+    #[test]
+    fn it_moves_when_all_transactions_from_before_the_assigned_xid_have_ended() {
+        // Number 7 is open, and no higher one has ended: no snapshot has it.
+        let open = Snapshot { xmax: 7, ..with_xid(10, None, 7, 8) };
+        let first = with_xid(10, None, 7, 8);
+        let cases: [(&str, &[Snapshot], Option<u64>); 13] = [
+            ("after one snapshot a transaction may be open", &[with_xid(10, None, 8, 8)], None),
+            ("an earlier one is open", &[first, with_xid(20, None, 7, 9), with_xid(30, None, 7, 12)], None),
+            ("the one with the highest xid is open", &[open, with_xid(20, None, 7, 9)], None),
+            ("it has ended", &[open, with_xid(20, None, 7, 9), with_xid(30, None, 10, 10)], Some(10)),
+            ("to the earlier snapshot", &[first, with_xid(20, None, 9, 9)], Some(10)),
+            ("and on", &[first, with_xid(20, None, 9, 9), with_xid(30, None, 10, 10)], Some(20)),
+            ("without another xid", &[first, idle(20, None, 9, 9)], Some(10)),
+            ("idle", &[with_xid(10, None, 8, 8), idle(20, None, 9, 9), idle(30, None, 9, 9)], Some(10)),
+            ("not past what waits", &[with_xid(10, Some(3), 7, 8), with_xid(20, Some(3), 9, 9)], Some(3)),
+            ("the clock was set back", &[first, with_xid(20, None, 8, 9), with_xid(19, None, 10, 10)], None),
+            ("and idle", &[with_xid(10, None, 8, 8), idle(20, None, 9, 9), idle(19, None, 9, 9)], None),
+            ("back", &[first, with_xid(20, None, 8, 9), with_xid(30, Some(4), 9, 10)], Some(4)),
+            (
+                "forth again",
+                &[first, with_xid(20, None, 8, 9), with_xid(30, Some(4), 9, 10), with_xid(40, None, 11, 11)],
+                Some(30),
+            ),
+        ];
+        for (case, snapshots, expected) in cases {
+            let mut watermark = LowWatermark::default();
+            for snapshot in snapshots {
+                watermark.observe(*snapshot);
+            }
+            assert_eq!(watermark.since(), expected.map(at), "{case}");
+        }
+    }
+
+    #[test]
+    fn no_xid_is_asked_for_where_nothing_has_happened() {
+        let mut watermark = LowWatermark::default();
+        watermark.observe(with_xid(10, None, 8, 8));
+        watermark.observe(idle(20, None, 9, 9));
+        assert_eq!(watermark.assigned_xid(), 8);
+    }
+
+    #[test]
+    fn it_is_kept_while_a_peek_begins_at_the_very_beginning_once_a_minute() {
+        let start = Instant::now();
+        let mut watermark = LowWatermark::default();
+        for seconds in 0..=200 {
+            let begins = watermark.peek_since(start + Duration::from_secs(seconds));
+            assert_eq!(begins.is_none(), seconds < 2 || seconds % 60 == 0, "after {seconds} s: {begins:?}");
+            let xid = i64::try_from(seconds + 1).unwrap();
+            watermark.observe(with_xid(1_000 + seconds, None, xid, xid));
+            let known = seconds.checked_sub(1).map(|before| at(1_000 + before));
+            assert_eq!(watermark.since(), known);
+        }
+    }
+
+    #[test]
+    fn it_goes_on_in_another_cluster_with_lower_xids() {
+        let mut watermark = LowWatermark::default();
+        watermark.observe(with_xid(10, None, 700, 800));
+        watermark.observe(with_xid(20, None, 800, 900));
+        watermark.observe(with_xid(30, None, 7, 8));
+        assert_eq!(watermark.since(), Some(at(10)));
+        watermark.observe(with_xid(40, None, 9, 9));
+        assert_eq!(watermark.since(), Some(at(30)));
+    }
+}

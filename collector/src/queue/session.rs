@@ -1,0 +1,161 @@
+//! A session on the server, and its answers.
+
+use std::future::Future;
+use std::time::Duration;
+
+use mailroom_connect::{ConnectionSettings, SessionOptions};
+use mailroom_verifier_core::Action;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::FromSql;
+use tokio_postgres::{Client, Error, Row};
+
+use super::{QueueError, Token};
+use crate::preflight::{self, Requirements};
+
+const SETTINGS: &str = include_str!("settings.sql");
+
+/// The longest that any answer is waited for.
+pub(super) const ANSWER: Duration = Duration::from_secs(10);
+
+/// An open session of a queue.
+#[derive(Debug)]
+pub(super) struct QueueSession {
+    pub(super) client: Client,
+    /// Which server answers, for log lines.
+    pub(super) server: String,
+    pub(super) is_unicode: bool,
+    driver: JoinHandle<()>,
+}
+
+impl QueueSession {
+    /// Connects to a primary, and finds out whether the database has what the queue needs.
+    pub(super) async fn open(
+        connection: &ConnectionSettings,
+        statement_timeout: Duration,
+        needs_session: bool,
+        required: Requirements<'_>,
+    ) -> Result<Self, QueueError> {
+        let options = SessionOptions {
+            application_name: "mailroom collect",
+            statement_timeout: Some(statement_timeout),
+            needs_session,
+        };
+        let connected = mailroom_connect::connect(connection, &options).await;
+        let connected = connected.map_err(|error| QueueError::Unavailable(error.to_string()))?;
+        let is_unicode = connected.connection.parameter("server_encoding") == Some("UTF8");
+        let driver = tokio::spawn(async move {
+            // The next call of the client reports why the connection ended.
+            connected.connection.run().await.ok();
+        });
+        let (client, server) = (connected.client, connected.server);
+        let session = Self { client, server, is_unicode, driver };
+        if connected.keeps_state {
+            answer(session.client.batch_execute(SETTINGS)).await?;
+        }
+        // First: a standby that lags behind may lack what the primary has.
+        let is_standby = answer(session.client.query_typed_one("SELECT pg_is_in_recovery()", &[])).await?;
+        if column(&is_standby, 0)? {
+            return Err(standby());
+        }
+        if let Some(fault) = answer(preflight::missing(&session.client, required)).await? {
+            return Err(QueueError::Unusable(fault));
+        }
+        Ok(session)
+    }
+}
+
+impl Drop for QueueSession {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// Waits for an answer until the timeout [`ANSWER`].
+pub(super) async fn answer<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, QueueError> {
+    Ok(answer_within(ANSWER, work).await??)
+}
+
+/// Waits for an answer until a timeout. The inner error may be one after which the session goes on.
+pub(super) async fn answer_within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<Result<T, Error>, QueueError> {
+    let no_answer = |_| QueueError::Unavailable(format!("no answer within {} s", limit.as_secs()));
+    timeout(limit, work).await.map_err(no_answer)
+}
+
+/// Only the message of an error is shown: its detail can quote rows.
+impl From<Error> for QueueError {
+    fn from(error: Error) -> Self {
+        const WRONG_SCHEMA: [SqlState; 5] = [
+            SqlState::UNDEFINED_TABLE,
+            SqlState::UNDEFINED_COLUMN,
+            SqlState::UNDEFINED_OBJECT,
+            SqlState::UNDEFINED_FUNCTION,
+            SqlState::DATATYPE_MISMATCH,
+        ];
+        match error.as_db_error() {
+            Some(refusal) if WRONG_SCHEMA.contains(refusal.code()) => Self::Unusable(format!(
+                "the database has no schema that this queue can use ({}); run `mailroom migrate up`, or name the right \
+                 database and schema in MAILROOM_DATABASE_URL, or set MAILROOM_QUEUE_KIND to `cursor` for a schema from \
+                 before migration 15",
+                refusal.message()
+            )),
+            Some(refusal) if *refusal.code() == SqlState::INSUFFICIENT_PRIVILEGE => Self::Unusable(format!(
+                "the database user lacks a privilege ({}); of the queue `deliveries` it needs EXECUTE on \
+                 mailroom_exchange, mailroom_tend, mailroom_tidy and mailroom_prospect, of the queue `cursor` SELECT on \
+                 accounts and tokens, and SELECT and UPDATE on jobs",
+                refusal.message()
+            )),
+            _ => Self::Unavailable(mailroom_connect::explain(&error)),
+        }
+    }
+}
+
+pub(super) fn not_open() -> QueueError {
+    QueueError::Unavailable("there is no connection to the database".to_owned())
+}
+
+/// The server is a standby.
+fn standby() -> QueueError {
+    QueueError::Unavailable(
+        "the server is a standby, where nothing can be claimed; connect to the primary, for instance with \
+         target_session_attrs=read-write"
+            .to_owned(),
+    )
+}
+
+pub(super) fn unexpected(what: &str) -> QueueError {
+    QueueError::Unavailable(format!("the server answered {what}"))
+}
+
+/// A count, which the server has as a `bigint`.
+pub(super) fn count(row: &Row, index: usize) -> Result<usize, QueueError> {
+    usize::try_from(column::<i64>(row, index)?).map_err(|_| unexpected("a negative count"))
+}
+
+pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, QueueError> {
+    row.try_get(index).map_err(|_| {
+        QueueError::Unusable(format!(
+            "the database's schema has another type in column {index} of a query than this queue expects; run `mailroom \
+             migrate up`"
+        ))
+    })
+}
+
+/// A token whose action, texts, secret, code and expiry are in the columns from `first` on.
+pub(super) fn token(row: &Row, id: i64, attempt: u32, first: usize) -> Result<Token, QueueError> {
+    let action: &str = column(row, first)?;
+    Ok(Token {
+        id,
+        attempt,
+        action: Action::from_database_value(action).map_err(|_| unexpected("an unknown action"))?,
+        email: column(row, first + 1)?,
+        login: column(row, first + 2)?,
+        secret: column(row, first + 3)?,
+        code: column(row, first + 4)?,
+        expires_at: column(row, first + 5)?,
+    })
+}

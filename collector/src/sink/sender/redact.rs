@@ -1,0 +1,90 @@
+//! Redacts text of a sender, so that it can be logged and stored.
+
+/// The longest text that is kept, in bytes.
+const LONGEST: usize = 500;
+
+/// A word with this many characters of a token's alphabet in a row is taken for a token or a part of one.
+const SHORTEST_SECRET: usize = 32;
+
+/// Replaces control and invisible characters by blanks, addresses by `[address]` and what looks like a token by `[secret]`,
+/// and cuts after 500 bytes.
+///
+/// Mail servers repeat addresses in their answers; logs are read by more people, and kept longer, than addresses may be.
+pub(super) fn redact(text: &str) -> String {
+    let mut redacted = String::with_capacity(text.len().min(LONGEST));
+    let is_blank = |character: char| character.is_whitespace() || is_invisible(character);
+    for word in text.split(is_blank).filter(|word| !word.is_empty()) {
+        if !redacted.is_empty() {
+            redacted.push(' ');
+        }
+        redacted.push_str(redact_word(word));
+        if redacted.len() > LONGEST {
+            let end = (0..=LONGEST - '…'.len_utf8()).rev().find(|end| redacted.is_char_boundary(*end));
+            redacted.truncate(end.unwrap_or_default());
+            redacted.push('…');
+            break;
+        }
+    }
+    if redacted.is_empty() { "no reason given".to_owned() } else { redacted }
+}
+
+/// Whether it is a control character, a separator, or hides or turns the text around it.
+fn is_invisible(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+                | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// Whether there is a token in it, or most of one.
+pub(crate) fn looks_like_a_token(text: &str) -> bool {
+    let is_of_token = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_');
+    text.split(|character| !is_of_token(character)).any(|part| part.len() >= SHORTEST_SECRET)
+}
+
+fn redact_word(word: &str) -> &str {
+    if word.contains('@') || word.to_ascii_lowercase().contains("%40") {
+        "[address]"
+    } else if looks_like_a_token(word) {
+        "[secret]"
+    } else {
+        word
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn invisible_characters_addresses_and_tokens_are_replaced() {
+        let link = format!("opened https://example.test/activate?token={}", "aB3_-".repeat(8));
+        for (text, expected) in [
+            ("550 5.1.1 no such user", "550 5.1.1 no such user"),
+            ("Postfach voll; später wieder", "Postfach voll; später wieder"),
+            ("  a \t b\r\n", "a b"),
+            (" \n", "no reason given"),
+            ("a\nINFO forged\u{1b}[2Jb\0c\u{202e}d\u{9b}e\u{2028}f\u{feff}", "a INFO forged [2Jb c d e f"),
+            ("550 <ada@example.test>: no such user", "550 [address] no such user"),
+            ("ada%40example.test bounced", "[address] bounced"),
+            (&link, "opened [secret]"),
+        ] {
+            assert_eq!(redact(text), expected);
+        }
+        let cut = redact(&"ü ".repeat(1_000));
+        assert!(cut.len() <= LONGEST && cut.ends_with('…') && cut.starts_with("ü ü "), "{cut}");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_kept_is_one_short_line(text in any::<String>()) {
+            let redacted = redact(&text);
+            prop_assert!(!redacted.is_empty() && redacted.len() <= LONGEST);
+            prop_assert!(!redacted.chars().any(char::is_control));
+            prop_assert!(!redacted.contains('@'));
+        }
+    }
+}

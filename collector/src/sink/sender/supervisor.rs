@@ -1,0 +1,386 @@
+//! Starts a sender, handles its events, and ends it when it does not work.
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tokio::time::timeout_at;
+
+use super::Sender;
+use super::circuit::{CircuitState, ROTATION};
+use super::process::{Process, ProcessEvent};
+use super::protocol::{Answer, AnswerError};
+use crate::backoff::random_part;
+use crate::log::display::{Counted, HumanDuration, NAMED, ids, listed, withheld};
+use crate::queue::{BatchId, Nack};
+use crate::sink::Ack;
+
+/// How long a silent sender's output is read once more before it is ended.
+const LAST_READ: Duration = Duration::from_millis(20);
+
+/// How long a sender must live before it is given a token.
+const SETTLING: Duration = Duration::from_millis(200);
+
+/// How long a sender that is ended may take until it is killed.
+const TERMINATION: Duration = Duration::from_secs(2);
+
+/// How long a sender that closes a pipe may take to end by itself.
+const END_AFTER_CLOSING: Duration = Duration::from_millis(500);
+
+/// After this time a sender that has answered, and is not hung, is started again without a growing pause.
+const SOUND: Duration = Duration::from_secs(10);
+
+/// The longest pause after which a token of a failed trial comes back. Pauses are random: one of the tokens may make the sender
+/// unavailable, and it must not always be the first.
+const SHUFFLE: Duration = Duration::from_secs(1);
+
+/// A sender from its start to its end.
+pub(super) struct RunningSender {
+    pub(super) process: Process,
+    pub(super) started_at: Instant,
+    /// Whether it has lived long enough to get a token.
+    pub(super) is_settled: bool,
+    pub(super) has_answered: bool,
+    closed: Option<ClosedPipe>,
+    pub(super) ending: Option<Termination>,
+}
+
+/// A pipe that the sender has closed, and when it is ended for that: one that ends closes its pipes first.
+#[derive(Clone, Copy)]
+struct ClosedPipe {
+    is_output: bool,
+    end_at: Instant,
+}
+
+/// Set once the sender was signalled to end.
+pub(super) struct Termination {
+    /// Why, as the end of a sentence; `None` if nothing is wrong with it.
+    cause: Option<String>,
+    is_hung: bool,
+    /// When it is killed; `None` if it was.
+    kill_at: Option<Instant>,
+}
+
+impl RunningSender {
+    pub(super) fn takes_lines(&self) -> bool {
+        self.process.takes_lines() && self.closed.is_none() && self.ending.is_none()
+    }
+}
+
+impl Sender {
+    /// Does what is due; returns whether anything changed for the caller.
+    pub(super) fn act(&mut self, now: Instant) -> bool {
+        let Some(running) = &mut self.running else {
+            if self.start_at <= now && self.closing.is_none() {
+                self.start(now);
+            }
+            return false;
+        };
+        if let Some(ending) = &mut running.ending {
+            if ending.kill_at.take_if(|time| *time <= now).is_some() {
+                running.process.signal(Signal::KILL);
+            }
+            return false;
+        }
+        let becomes_settled = !running.is_settled && running.started_at + SETTLING <= now;
+        running.is_settled |= becomes_settled;
+        let becomes_half_open = self.circuit.half_open(now);
+        self.check(now) || becomes_settled || becomes_half_open
+    }
+
+    /// When [`act`](Self::act) has something to do without an event.
+    pub(super) fn due_at(&self) -> Option<Instant> {
+        let Some(running) = &self.running else { return self.closing.is_none().then_some(self.start_at) };
+        if let Some(ending) = &running.ending {
+            return ending.kill_at;
+        }
+        let settled = (!running.is_settled).then_some(running.started_at + SETTLING);
+        let closed = self.closed_pipe().map(|closed| closed.end_at);
+        let (silent, forgotten) = (self.pending.silent_at(), self.pending.forgotten_at());
+        [settled, silent, forgotten, closed, self.closing, self.circuit.due_at()].into_iter().flatten().min()
+    }
+
+    /// Whether no verdict has been read for the timeout.
+    pub(super) fn is_silent(&self, now: Instant) -> bool {
+        let is_watched = self.running.as_ref().is_some_and(|running| running.ending.is_none());
+        is_watched && self.pending.silent_at().is_some_and(|time| time <= now)
+    }
+
+    /// Reads what a silent sender has written meanwhile: after the collector was frozen, answers are in the pipe. Returns
+    /// whether that changed anything for the caller.
+    pub(super) async fn read_before_ending(&mut self) -> bool {
+        let until = tokio::time::Instant::now() + LAST_READ;
+        while let Some(running) = &mut self.running
+            && let Ok(event) = timeout_at(until, running.process.event()).await
+        {
+            let now = Instant::now();
+            if self.handle(&event, now) {
+                return true;
+            }
+            if !self.is_silent(now) {
+                break;
+            }
+        }
+        false
+    }
+
+    /// Checks whether the sender still works.
+    fn check(&mut self, now: Instant) -> bool {
+        let is_due = |time: Option<Instant>| time.is_some_and(|time| time <= now);
+        let timeout = HumanDuration(self.timeout);
+        if is_due(self.pending.silent_at()) {
+            self.end(Some(format!("is ended: it has answered nothing for {timeout}")), true, now);
+            return true;
+        }
+        if is_due(self.pending.forgotten_at()) {
+            let reason = format!("the sender answered later batches, but not this one for {timeout}");
+            let given_up = self.pending.give_up_forgotten(now, &reason);
+            tracing::warn!(
+                event = "batches_forgotten",
+                count = given_up.len(),
+                "the sender has forgotten batches; their tokens are tried again"
+            );
+            self.acks.extend(given_up);
+            return true;
+        }
+        if let Some(closed) = self.closed_pipe()
+            && closed.end_at <= now
+        {
+            let pipe = if closed.is_output { "output" } else { "input" };
+            self.end(Some(format!("is ended: it has closed its standard {pipe}")), false, now);
+            return true;
+        }
+        if let (Some(running), Some(closing)) = (&mut self.running, self.closing) {
+            running.process.close_input();
+            if self.pending.len() == 0 {
+                // All that is left to it is to end.
+                self.closing = Some(closing.min(now + TERMINATION));
+            }
+            if closing <= now {
+                self.end(None, false, now);
+            }
+        }
+        false
+    }
+
+    /// A closed pipe for which the sender is to be ended: its output, or its input once it has answered everything.
+    fn closed_pipe(&self) -> Option<ClosedPipe> {
+        let running = self.running.as_ref().filter(|running| running.ending.is_none())?;
+        let is_fault = |closed: &ClosedPipe| closed.is_output || self.pending.len() == 0;
+        running.closed.filter(|closed| self.closing.is_none() && is_fault(closed))
+    }
+
+    fn start(&mut self, now: Instant) {
+        match Process::start(&self.command) {
+            Ok(process) => {
+                let (id, sender) = (process.id(), self.command.name());
+                tracing::debug!(event = "sender_started", process = id, sender, "the sender is started");
+                self.running = Some(Box::new(RunningSender {
+                    process,
+                    started_at: now,
+                    is_settled: false,
+                    has_answered: false,
+                    closed: None,
+                    ending: None,
+                }));
+            }
+            Err(error) => self.stopped(&self.command.why_not_started(&error), now),
+        }
+    }
+
+    /// Signals the sender to end.
+    fn end(&mut self, cause: Option<String>, is_hung: bool, now: Instant) {
+        let kill_at = Some(now + self.termination_time());
+        let Some(running) = &mut self.running else { return };
+        running.process.signal(Signal::TERM);
+        running.ending = Some(Termination { cause, is_hung, kill_at });
+        self.return_waiting();
+    }
+
+    /// The sender has ended, and its output was read to the end.
+    fn ended(&mut self, status: ExitStatus, now: Instant) {
+        let Some(running) = self.running.take() else { return };
+        let is_hung = running.ending.as_ref().is_some_and(|ending| ending.is_hung);
+        let cause = running.ending.and_then(|ending| ending.cause);
+        let cause = cause.unwrap_or_else(|| format!("has ended ({status})"));
+        let was_on_trial = !running.has_answered && self.closing.is_none();
+        // Whatever a sender hangs on, it would get again and again if that were no failed attempt.
+        let nack = if is_hung || (was_on_trial && self.pending.is_single_token()) {
+            Nack::Failed { reason: format!("the sender {cause}") }
+        } else {
+            Nack::Abandoned
+        };
+        if running.has_answered && !is_hung && now.duration_since(running.started_at) >= SOUND {
+            self.start_pauses.reset();
+        }
+        let (acks, unread) = self.pending.give_up_all(running.process.read_by_sender(), now, &nack);
+        let cause = match acks.len() {
+            0 => cause,
+            count => {
+                let batches = Counted(count, "batch, which goes", "batches, which go");
+                format!("{cause} and owed answers for {batches} out again")
+            }
+        };
+        self.acks.extend(acks);
+        self.unsent.extend(unread);
+        self.stopped(&cause, now);
+    }
+
+    fn stopped(&mut self, cause: &str, now: Instant) {
+        self.return_waiting();
+        self.start_at = now + self.start_pauses.pause();
+        if self.closing.is_none() {
+            let cause = format!("the sender `{}` {cause}", self.command.name());
+            self.outage.failed(&cause, now);
+        }
+    }
+
+    /// How much of the grace is left for a sender that does not end by itself.
+    pub(super) fn termination_time(&self) -> Duration {
+        TERMINATION.min(self.timeout / 4)
+    }
+
+    /// Handles an event; returns whether anything changed for the caller.
+    pub(super) fn handle(&mut self, event: &ProcessEvent, now: Instant) -> bool {
+        let Some(running) = &mut self.running else { return false };
+        let end_at = now + END_AFTER_CLOSING;
+        match event {
+            ProcessEvent::Wrote => return running.process.is_idle() && !self.waiting.is_empty(),
+            ProcessEvent::Read => return self.read_answers(now),
+            ProcessEvent::InputClosed => {
+                running.closed.get_or_insert(ClosedPipe { is_output: false, end_at });
+                self.unsent.extend(self.pending.give_up_unwritten(running.process.written));
+                self.return_waiting();
+            }
+            ProcessEvent::OutputClosed => {
+                running.closed = Some(ClosedPipe { is_output: true, end_at });
+                self.read_answers(now);
+                self.return_waiting();
+            }
+            ProcessEvent::Ended(status) => self.ended(*status, now),
+        }
+        true
+    }
+
+    fn read_answers(&mut self, now: Instant) -> bool {
+        let mut changed = false;
+        while let Some(running) = &mut self.running
+            && let Some(answer) = running.process.next_answer()
+        {
+            changed |= self.apply(answer, now);
+        }
+        changed
+    }
+
+    fn apply(&mut self, answer: Result<Answer, AnswerError>, now: Instant) -> bool {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.log_ignored(&error.to_string(), None, None, now);
+                return false;
+            }
+        };
+        let batch = Some(answer.batch);
+        let applied = match self.pending.apply(&answer, now) {
+            Ok(applied) => applied,
+            Err(unexpected) => {
+                self.log_ignored(&unexpected.to_string(), batch, None, now);
+                return false;
+            }
+        };
+        for (count, reason) in [
+            (applied.foreign, "it is for tokens that are not in the batch"),
+            (
+                applied.repeated,
+                "it repeats verdicts; the first one counts, and within an answer the most careful one",
+            ),
+        ] {
+            if count > 0 {
+                self.log_ignored(reason, batch, Some(count), now);
+            }
+        }
+        let was_on_trial = matches!(self.circuit.state(), CircuitState::HalfOpen { .. });
+        if applied.verdicts > 0 {
+            self.update_circuit(&answer, now);
+        }
+        if let Some(mut ack) = applied.ack {
+            self.excuse_tokens(&mut ack, was_on_trial);
+            self.log_refused(&ack, now);
+            self.acks.push(ack);
+        }
+        applied.verdicts > 0
+    }
+
+    fn update_circuit(&mut self, answer: &Answer, now: Instant) {
+        if let Some(running) = &mut self.running {
+            running.has_answered = true;
+        }
+        self.circuit.apply(answer, now);
+        match self.circuit.state() {
+            CircuitState::Closed => _ = self.outage.over(now),
+            CircuitState::Open { .. } => {
+                self.return_waiting();
+                self.outage.failed(&unavailability(answer), now);
+            }
+            CircuitState::HalfOpen { .. } => {}
+        }
+    }
+
+    /// Makes what is a failure of the whole sender none of its tokens.
+    fn excuse_tokens(&self, ack: &mut Ack, was_on_trial: bool) {
+        for (_, nack) in &mut ack.nacks {
+            match nack {
+                Nack::Retry { after, reason } if self.circuit.is_guess() => {
+                    let after = Some(after.unwrap_or_default().max(ROTATION));
+                    *nack = Nack::Unavailable { after, reason: std::mem::take(reason) };
+                }
+                // The next trial is of others, or begins with another one.
+                Nack::Unavailable { after, .. } if was_on_trial => *after = Some(random_part(SHUFFLE)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Logs what is ignored: the whole line, or its verdicts on `count` tokens.
+    fn log_ignored(&mut self, reason: &str, batch: Option<BatchId>, count: Option<usize>, now: Instant) {
+        if let Some(others) = self.ignored_answers.admit(now) {
+            tracing::warn!(
+                event = "answer_ignored",
+                reason = %reason,
+                batch = batch.map(tracing::field::display),
+                count,
+                withheld = withheld(others),
+                "what the sender answers is ignored"
+            );
+        }
+    }
+
+    /// Logs the tokens that the sender refused for now. Dead letters are logged by the queue, which decides on them.
+    fn log_refused(&mut self, ack: &Ack, now: Instant) {
+        let refused = ack.nacks.iter().filter(|(_, nack)| matches!(nack, Nack::Retry { .. }));
+        let refused: Vec<_> = refused.filter_map(|(id, nack)| Some((*id, nack.reason()?))).collect();
+        if !refused.is_empty()
+            && let Some(others) = self.refused_tokens.admit(now)
+        {
+            tracing::info!(
+                event = "tokens_refused",
+                reason = %listed(&refused, NAMED),
+                count = refused.len(),
+                ids = ?ids(&refused, NAMED),
+                withheld = withheld(others),
+                "the sender wants to try tokens again"
+            );
+        }
+    }
+}
+
+/// Why the sender is unavailable, if it is after this answer.
+fn unavailability(answer: &Answer) -> String {
+    match (&answer.unavailable, answer.retry.first()) {
+        (Some(unavailable), _) => format!("the sender is unavailable: {}", unavailable.reason),
+        (None, Some(token)) => {
+            format!("the sender refuses everything, as if it were unavailable: {}", token.reason)
+        }
+        (None, None) => "the sender is unavailable".to_owned(),
+    }
+}

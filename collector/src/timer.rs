@@ -1,0 +1,14 @@
+//! An optional timer.
+
+use std::future::pending;
+use std::time::Instant;
+
+use tokio::time::sleep_until;
+
+/// Waits until `time`; without end if there is none. Can be dropped at any point.
+pub async fn sleep_until_opt(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time.into()).await,
+        None => pending().await,
+    }
+}

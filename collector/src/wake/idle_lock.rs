@@ -1,0 +1,240 @@
+//! The advisory lock by which writers know whether a collector is idle: only then do they notify.
+//!
+//! All commits that carry a NOTIFY queue for one lock of the whole cluster, so a busy collector should cost the writers none.
+//! - A transaction that makes a token due tries the lock in shared mode, until its end. If that fails, it notifies.
+//! - An idle collector tries it in exclusive mode. Once it has it, every later writer notifies, and every earlier one has
+//!   ended: a statement that begins now ([`Queue::peek`]) sees their rows.
+//!
+//! # Why no session waits for the lock
+//! A statement that waits keeps its snapshot, which holds vacuum back, and only an error ends it early, which the server
+//! logs. Where writers overlap all the time, the database is busy, and polls after pauses ([`crate::collect`])
+//! cost the writers nothing. So the lock is tried within [`PATIENCE`]; then the request is refused. While a transaction
+//! stays open for an hour, collectors poll five times a second.
+//!
+//! The session that listens holds the lock: no statement of it delays a notification, and both are lost together.
+//!
+//! # Several collectors
+//! One holds the lock. Another, whose exclusive attempt fails, tries the shared mode as a writer would. If that fails too,
+//! writers notify every listening session, and this collector is a follower. It tries again every [`RECHECK`]: if the
+//! lock is free it becomes the holder and peeks, if a writer has it the request is refused and the collector polls.
+//!
+//! # Why no row is missed
+//! Let a transaction T make a row due.
+//! - T found the lock held: every session is notified after the commit of T, and its collector polls.
+//! - T got the lock in shared mode: no session holds it exclusively before T has committed. The next holder peeks after
+//!   that, and sees the row. A follower tries again within [`RECHECK`]: it becomes the holder and peeks, is refused
+//!   and polls, or finds a holder that came after T, has seen the row and polls. In case that holder freezes, followers
+//!   peek every [`PEEK_RECHECKS`] rechecks.
+//! - A transaction keeps the lock in shared mode: all requests are refused, and the collectors poll after pauses.
+//!
+//! A notification releases the lock at once, without waiting for the collector: writers are to announce the first token
+//! after an idle time, and not the next hundred.
+//!
+//! [`Queue::peek`]: crate::queue::Queue::peek
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_postgres::Client;
+
+use super::response;
+
+const TRY_IDLE_LOCK: &str = include_str!("try_idle_lock.sql");
+
+/// For how long the lock is tried before the database counts as busy, in pauses that double.
+const PATIENCE: Duration = Duration::from_millis(20);
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+
+/// How often a follower tries the lock again, and after how many times it has the queue peeked again.
+const RECHECK: Duration = Duration::from_millis(200);
+const PEEK_RECHECKS: u32 = 20;
+
+/// The collector's side: requests to be notified while it is idle.
+#[derive(Debug)]
+pub struct IdleLock {
+    is_enabled: bool,
+    request: IdleRequest,
+    requests: watch::Sender<IdleRequest>,
+    replies: watch::Receiver<(IdleRequest, IdleReply)>,
+}
+
+/// The side of the session that listens, which holds the lock.
+#[derive(Debug)]
+pub struct IdleLockHolder {
+    requests: watch::Receiver<IdleRequest>,
+    replies: watch::Sender<(IdleRequest, IdleReply)>,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleReply {
+    /// Writers notify from now on; the queue is to be peeked for what was due before. Comes again when that has to be
+    /// repeated.
+    Granted,
+    /// Writers do not notify; the queue is to be polled.
+    Refused,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct IdleRequest {
+    number: u64,
+    is_idle: bool,
+}
+
+/// Both sides. Without `is_enabled` nothing is ever requested: writers notify always, or never.
+pub fn pair(is_enabled: bool) -> (IdleLock, IdleLockHolder) {
+    let request = IdleRequest::default();
+    let (requests, requested) = watch::channel(request);
+    let (sender, replies) = watch::channel((request, IdleReply::Refused));
+    let lock = IdleLock { is_enabled, request, requests, replies };
+    (lock, IdleLockHolder { requests: requested, replies: sender })
+}
+
+impl IdleLock {
+    /// Whether writers notify only while a request is granted.
+    pub fn is_enabled(&self) -> bool {
+        self.is_enabled
+    }
+
+    /// Begins a request when the collector becomes idle, and ends it when it no longer is.
+    pub fn set_idle(&mut self, is_idle: bool) {
+        if self.is_enabled && self.request.is_idle != is_idle {
+            self.request = IdleRequest { number: self.request.number + u64::from(is_idle), is_idle };
+            self.requests.send_replace(self.request);
+        }
+    }
+
+    /// Waits for a reply to the present request. Can be dropped at any point.
+    pub async fn reply(&mut self) -> IdleReply {
+        // It fails when no session listens any more, which is reported elsewhere.
+        while self.replies.changed().await.is_ok() {
+            let (request, reply) = *self.replies.borrow_and_update();
+            if request == self.request {
+                return reply;
+            }
+        }
+        pending().await
+    }
+}
+
+impl IdleLockHolder {
+    /// Refuses all requests, while there is no session that listens.
+    pub(super) async fn refuse(&mut self) -> Infallible {
+        loop {
+            let request = *self.requests.borrow_and_update();
+            if request.is_idle {
+                self.replies.send_replace((request, IdleReply::Refused));
+            }
+            self.next_request().await;
+        }
+    }
+
+    /// Serves requests on a session that listens and counts notifications in `wakeups`. Returns why the session, and the
+    /// lock with it, is lost.
+    pub(super) async fn serve(&mut self, client: &Client, mut wakeups: watch::Receiver<u64>) -> String {
+        // A request that the last session could not serve any more was refused.
+        let mut served = self.replies.borrow().0.number;
+        loop {
+            let request = *self.requests.borrow_and_update();
+            if !request.is_idle || request.number <= served {
+                self.next_request().await;
+                continue;
+            }
+            served = request.number;
+            if let Err(cause) = self.grant(request, client, &mut wakeups).await {
+                return cause;
+            }
+        }
+    }
+
+    /// Holds the lock, or follows its holder, until the request or the need ends, or writers no longer notify.
+    async fn grant(
+        &mut self,
+        request: IdleRequest,
+        client: &Client,
+        wakeups: &mut watch::Receiver<u64>,
+    ) -> Result<(), String> {
+        // Before the lock is tried: any notification from here on releases it.
+        wakeups.mark_unchanged();
+        let mut role = self.acquire(request, client).await?;
+        let mut rechecks = 0;
+        while role != Role::Refused {
+            self.replies.send_replace((request, IdleReply::Granted));
+            // As a follower, until the collector has to peek again.
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = wakeups.changed() => return role.release(client).await,
+                    () = self.ended(request) => return role.release(client).await,
+                    () = sleep(RECHECK), if role == Role::Follower => {}
+                }
+                let before = role;
+                role = Role::try_acquire(client).await?;
+                rechecks += 1;
+                if role != before || rechecks % PEEK_RECHECKS == 0 {
+                    break;
+                }
+            }
+        }
+        self.replies.send_replace((request, IdleReply::Refused));
+        Ok(())
+    }
+
+    async fn acquire(&mut self, request: IdleRequest, client: &Client) -> Result<Role, String> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let role = Role::try_acquire(client).await?;
+            if role != Role::Refused || pause > PATIENCE {
+                return Ok(role);
+            }
+            tokio::select! {
+                () = sleep(pause) => pause *= 2,
+                () = self.ended(request) => return Ok(Role::Refused),
+            }
+        }
+    }
+
+    async fn next_request(&mut self) {
+        if self.requests.changed().await.is_err() {
+            // The collector has ended, and this task with it soon.
+            pending::<()>().await;
+        }
+    }
+
+    async fn ended(&mut self, request: IdleRequest) {
+        while *self.requests.borrow_and_update() == request {
+            self.next_request().await;
+        }
+    }
+}
+
+/// What a session is to the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// It holds the lock.
+    Holder,
+    /// Another collector holds it.
+    Follower,
+    /// Writers have it.
+    Refused,
+}
+
+impl Role {
+    async fn try_acquire(client: &Client) -> Result<Self, String> {
+        let acquired = response(async { client.query_one(TRY_IDLE_LOCK, &[]).await?.try_get(0) }).await?;
+        Ok(match acquired {
+            Some(true) => Self::Holder,
+            Some(false) => Self::Follower,
+            None => Self::Refused,
+        })
+    }
+
+    async fn release(self, client: &Client) -> Result<(), String> {
+        // The session holds no other lock.
+        let release = client.batch_execute("SELECT pg_advisory_unlock_all()");
+        if self == Self::Holder { response(release).await } else { Ok(()) }
+    }
+}

@@ -1,0 +1,157 @@
+//! Listens for notifications of tokens, on a connection of its own.
+//!
+//! The connection is read at all times, whatever the output does: the server keeps notifications that a listener does not
+//! read, and vacuum waits. A notification wakes the collector and is never taken for a count of tokens, because the
+//! server merges those of one transaction. Each new connection counts as a wake-up once it listens, so that tokens
+//! announced before are found.
+//!
+//! The same session holds the idle lock ([`crate::wake::idle_lock`]).
+
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use mailroom_connect::{ConnectionSettings, Session, SessionOptions, explain};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::idle_lock::IdleLockHolder;
+use super::{RESPONSE_TIMEOUT, response};
+use crate::backoff::Backoff;
+use crate::log::outage::OutageLog;
+
+const SETTINGS: &str = include_str!("listener_settings.sql");
+
+/// The longest interval of the ping that, with the timeout of its response, detects half-open connections.
+const PING_INTERVAL: Duration = Duration::from_secs(4);
+
+/// A connection that lasted this long was a success.
+const LASTED: Duration = Duration::from_secs(1);
+
+/// The task that listens, ended when this is dropped.
+#[derive(Debug)]
+pub struct Listener {
+    wakeups: watch::Receiver<u64>,
+    task: JoinSet<Infallible>,
+}
+
+impl Listener {
+    /// Starts listening on `channel`, until it is dropped. The connection is pinged at least every `healthcheck_interval`.
+    pub fn start(
+        connection: ConnectionSettings,
+        channel: &str,
+        healthcheck_interval: Duration,
+        idle_lock: IdleLockHolder,
+    ) -> Self {
+        let (sender, wakeups) = watch::channel(0);
+        let listening = Listening {
+            connection,
+            channel: channel.to_owned(),
+            ping_interval: PING_INTERVAL.min(healthcheck_interval),
+            wakeups: sender,
+        };
+        Self { wakeups, task: JoinSet::from_iter([listening.run(idle_lock)]) }
+    }
+
+    /// The number of wake-ups so far, to be watched.
+    pub fn wakeups(&self) -> watch::Receiver<u64> {
+        self.wakeups.clone()
+    }
+
+    /// Waits until the task ends. That is a fault of this program: an outage does not end it.
+    pub async fn ended(&mut self) {
+        self.task.join_next().await;
+    }
+}
+
+struct Listening {
+    connection: ConnectionSettings,
+    channel: String,
+    ping_interval: Duration,
+    wakeups: watch::Sender<u64>,
+}
+
+impl Listening {
+    async fn run(self, mut idle_lock: IdleLockHolder) -> Infallible {
+        let mut backoff = Backoff::default();
+        let mut outage = OutageLog::of("listening");
+        loop {
+            let cause = match while_refusing(&mut idle_lock, Box::pin(self.connect())).await {
+                Ok(session) => {
+                    let connected = Instant::now();
+                    let cause = self.listen(session, &mut idle_lock, &mut outage).await;
+                    if connected.elapsed() >= LASTED {
+                        backoff.reset();
+                    }
+                    cause
+                }
+                Err(cause) => cause,
+            };
+            outage.failed(&cause, Instant::now());
+            while_refusing(&mut idle_lock, sleep(backoff.pause())).await;
+        }
+    }
+
+    async fn connect(&self) -> Result<Session, String> {
+        let options = SessionOptions {
+            application_name: "mailroom collect (listener)",
+            statement_timeout: Some(RESPONSE_TIMEOUT),
+            needs_session: true,
+        };
+        mailroom_connect::connect(&self.connection, &options).await.map_err(|error| error.to_string())
+    }
+
+    /// Listens until the connection is lost; returns why it is.
+    async fn listen(
+        &self,
+        session: Session,
+        idle_lock: &mut IdleLockHolder,
+        outage: &mut OutageLog,
+    ) -> String {
+        let Session { client, mut connection, .. } = session;
+        let wakeups = self.wakeups.clone();
+        // In a task of its own, so that it is read also while a statement waits for its response.
+        let mut reading = JoinSet::from_iter([async move {
+            loop {
+                match connection.notification().await {
+                    Some(Ok(_)) => wakeups.send_modify(|count| *count += 1),
+                    Some(Err(error)) => return explain(&error),
+                    None => return "the connection is closed".to_owned(),
+                }
+            }
+        }]);
+        // Quoted, so that any name is one, and none is more than that.
+        let listen = format!("LISTEN \"{}\"", self.channel.replace('"', "\"\""));
+        for statement in [SETTINGS, &listen] {
+            if let Err(cause) = response(client.batch_execute(statement)).await {
+                return cause;
+            }
+        }
+        // Only from here on nothing is missed.
+        self.wakeups.send_modify(|count| *count += 1);
+        if !outage.over(Instant::now()) {
+            tracing::info!(event = "listening", "listening on `{}`", self.channel);
+        }
+        let pinging = async {
+            loop {
+                sleep(self.ping_interval).await;
+                if let Err(cause) = response(client.batch_execute("SELECT 1")).await {
+                    return cause;
+                }
+            }
+        };
+        tokio::select! {
+            cause = pinging => cause,
+            cause = idle_lock.serve(&client, self.wakeups.subscribe()) => cause,
+            Some(ended) = reading.join_next() => ended.unwrap_or_else(|error| error.to_string()),
+        }
+    }
+}
+
+/// Does `work` while no request to be notified can be granted.
+async fn while_refusing<T>(idle_lock: &mut IdleLockHolder, work: impl Future<Output = T>) -> T {
+    tokio::select! {
+        never = idle_lock.refuse() => match never {},
+        done = work => done,
+    }
+}

@@ -1,0 +1,105 @@
+//! A database with waiting tokens.
+
+use anyhow::{Context, Result, ensure};
+use mailroom_tests::postgres::{Cluster, Database};
+use tokio_postgres::Client;
+
+use crate::check::check;
+
+/// Which queue of Mailroom the tokens wait in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Deliveries,
+    /// On the base schema, as an existing collector would drain it.
+    Cursor,
+}
+
+impl Kind {
+    /// The value of `--queue-kind`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Deliveries => "deliveries",
+            Self::Cursor => "cursor",
+        }
+    }
+}
+
+pub(crate) struct Queue {
+    pub(crate) kind: Kind,
+    client: Client,
+    database: Database,
+    /// In the order of the tokens' ids.
+    secrets: Vec<[u8; 32]>,
+}
+
+impl Queue {
+    /// Makes a database with so many tokens.
+    pub(crate) async fn create(server: &Cluster, kind: Kind, tokens: u32) -> Result<Self> {
+        let database = Database::create_on(&server.url("postgres"))?;
+        let database = match kind {
+            Kind::Deliveries => database.migrate()?,
+            Kind::Cursor => database.load_base_schema()?,
+        };
+        let client = database.connect().await?;
+        // Without the triggers, which would make the tokens one by one. They outlive the longest run.
+        client
+            .batch_execute(&format!(
+                "SET session_replication_role = replica;
+                INSERT INTO accounts (email, login)
+                    SELECT 'user' || n || '@example.test', 'user' || n FROM generate_series(1, {tokens}) AS n;
+                INSERT INTO tokens (action, account, expires_at)
+                    SELECT 'activation', n, extract(epoch FROM now() + interval '1 day')
+                    FROM generate_series(1, {tokens}) AS n"
+            ))
+            .await?;
+        client.batch_execute("VACUUM ANALYZE accounts, tokens").await?;
+        let rows = client.query("SELECT secret FROM tokens ORDER BY id", &[]).await?;
+        let secrets =
+            rows.iter().map(|row| row.get::<_, &[u8]>(0).try_into().context("a secret has 32 bytes"));
+        Ok(Self { kind, secrets: secrets.collect::<Result<_>>()?, client, database })
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        self.database.url()
+    }
+
+    /// Lets all tokens wait again, with nothing left for the server to write.
+    pub(crate) async fn refill(&self) -> Result<()> {
+        let statements: &[&str] = match self.kind {
+            Kind::Cursor => &["UPDATE jobs SET last_seq = 0", "VACUUM jobs"],
+            Kind::Deliveries => &[
+                "TRUNCATE pending, parked, leases, dead, handovers",
+                "INSERT INTO pending (token, due_at, priority)
+                    SELECT id, clock_timestamp(), delivery_priority(action) FROM tokens ORDER BY id",
+                "VACUUM ANALYZE pending, leases, handovers",
+            ],
+        };
+        for statement in statements.iter().chain(&["CHECKPOINT"]) {
+            self.client.batch_execute(statement).await?;
+        }
+        Ok(())
+    }
+
+    /// Checks that every token was printed once and is recorded as sent.
+    pub(crate) async fn check(&self, output: &[u8]) -> Result<()> {
+        check(output, &self.secrets, self.kind == Kind::Cursor)?;
+        let query = match self.kind {
+            Kind::Cursor => "SELECT last_seq = (SELECT max(id) FROM tokens) FROM jobs",
+            Kind::Deliveries => {
+                "SELECT NOT EXISTS (SELECT FROM pending) AND NOT EXISTS (SELECT FROM leases)
+                    AND (SELECT count(*) FROM handovers WHERE outcome::text = 'sent') = (SELECT count(*) FROM tokens)"
+            }
+        };
+        let is_drained: bool = self.client.query_one(query, &[]).await?.get(0);
+        ensure!(is_drained, "something is left in the queue, or not recorded");
+        Ok(())
+    }
+
+    /// Holds a snapshot open, as a backup or a report does, until the connection that is returned is dropped.
+    pub(crate) async fn hold_snapshot(&self) -> Result<Client> {
+        let client = self.database.connect().await?;
+        client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await?;
+        client.query_one("SELECT count(*) FROM pending", &[]).await?;
+        Ok(client)
+    }
+}

@@ -1,0 +1,362 @@
+//! Each wrong setting, database and row is one clear sentence.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+use mailroom_tests::collector::{self, Collector, KEY};
+use mailroom_tests::postgres::Database;
+use mailroom_tests::program;
+use mailroom_tests::rows::cursor;
+
+/// The exit status and standard error of a collector that does not start.
+fn failure(command: &mut Command) -> Result<(Option<i32>, String)> {
+    let output = command.stdin(Stdio::null()).output()?;
+    assert_eq!(String::from_utf8(output.stdout)?, "");
+    Ok((output.status.code(), String::from_utf8(output.stderr)?))
+}
+
+/// A command whose settings are sound; no server need be there for a wrong setting to be found.
+fn collect() -> Result<Command> {
+    collector::on_base_schema("postgresql://postgres:topsecret@localhost:1/nowhere")
+}
+
+fn assert_refused(command: &mut Command, sentence: &str) -> Result<()> {
+    assert_eq!(failure(command)?, (Some(2), format!("mailroom: {sentence}\n")));
+    Ok(())
+}
+
+#[test]
+fn a_missing_database_url_is_named() -> Result<()> {
+    let sentence = "MAILROOM_DATABASE_URL is not set; set it to a URL (postgresql://user@host/database) or a keyword \
+        string (host=… dbname=…)";
+    assert_refused(collect()?.env_remove("MAILROOM_DATABASE_URL"), sentence)?;
+    assert_refused(collect()?.env("MAILROOM_DATABASE_URL", ""), sentence)
+}
+
+#[test]
+fn a_malformed_database_url_is_named_and_not_shown() -> Result<()> {
+    for url in [
+        "mysql://root:topsecret@localhost/db",
+        "postgresql://me:topsecret@localhost:port/db",
+        "host=localhost password=topsecret sslmode",
+        "postgresql://me:topsecret@localhost/db?sslmod=require",
+    ] {
+        let (code, text) = failure(collect()?.env("MAILROOM_DATABASE_URL", url))?;
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.starts_with("mailroom: MAILROOM_DATABASE_URL cannot be used: "), "{text}");
+        assert!(!text.contains("topsecret"), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_missing_or_wrong_key_is_named_and_not_shown() -> Result<()> {
+    assert_refused(
+        collect()?.env_remove("MAILROOM_SECRET_KEY"),
+        "MAILROOM_SECRET_KEY is not set; set it to a key of 64 hexadecimal characters, or MAILROOM_KEY_FILE to a file \
+         that holds one; `mailroom keygen` makes one",
+    )?;
+    assert_refused(
+        collect()?.env("MAILROOM_SECRET_KEY", &KEY[1..]),
+        "MAILROOM_SECRET_KEY is no shared key: a shared key is 64 hexadecimal characters, not 63",
+    )?;
+    assert_refused(
+        collect()?.env("MAILROOM_SECRET_KEY", format!("{}x", &KEY[1..])),
+        "MAILROOM_SECRET_KEY is no shared key: a shared key consists of hexadecimal characters only",
+    )?;
+    assert_refused(
+        collect()?.env("MAILROOM_KEY_FILE", "/nowhere/keys"),
+        "MAILROOM_SECRET_KEY and MAILROOM_KEY_FILE are both set; unset one, so that it is clear which keys are meant",
+    )?;
+    assert_refused(
+        collect()?.args(["--key-file", "/nowhere/keys"]),
+        "the key file /nowhere/keys cannot be read: No such file or directory (os error 2)",
+    )
+}
+
+#[test]
+fn a_key_in_the_place_of_something_else_is_not_shown() -> Result<()> {
+    let sentence = "what MAILROOM_KEY_FILE or --key-file says looks like a key and is no file; it must be the path of a file \
+        that holds the key";
+    let mut command = collect()?;
+    assert_refused(command.env_remove("MAILROOM_SECRET_KEY").env("MAILROOM_KEY_FILE", KEY), sentence)?;
+    assert_refused(
+        collect()?.env("MAILROOM_QUEUE_NAME", KEY),
+        "MAILROOM_QUEUE_NAME is a text that looks like a key, but must be a name of 1 to 63 bytes without a NUL character",
+    )
+}
+
+#[test]
+fn a_key_file_that_everybody_can_read_is_warned_of() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("keys");
+    fs::write(&path, KEY)?;
+    for (mode, warned) in [(0o600, false), (0o640, false), (0o644, true)] {
+        fs::set_permissions(&path, Permissions::from_mode(mode))?;
+        let mut command = program::mailroom()?;
+        let output = command.args(["sign", "--action", "activate"]).arg("--key-file").arg(&path).output()?;
+        assert!(output.status.success());
+        let text = String::from_utf8(output.stderr)?;
+        assert_eq!(text.contains("can be read by every user"), warned, "{mode:o}: {text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_wrong_number_or_time_is_named_with_what_is_allowed() -> Result<()> {
+    const LIMIT: &str = "but must be a whole number from 1 to 10000";
+    for value in ["0", "-1", "10001", "99999999999999999999", "ten", "1.5", " 1"] {
+        let command = &mut collect()?;
+        assert_refused(
+            command.env("MAILROOM_BATCH_LIMIT", value),
+            &format!("MAILROOM_BATCH_LIMIT is `{value}`, {LIMIT}"),
+        )?;
+        let command = &mut collect()?;
+        assert_refused(
+            command.args(["--batch-limit", value]),
+            &format!("--batch-limit is `{value}`, {LIMIT}"),
+        )?;
+    }
+    assert_refused(
+        collect()?.env("MAILROOM_HEALTHCHECK_INTERVAL", "2000").args(["--batch-timeout", "2001"]),
+        "MAILROOM_HEALTHCHECK_INTERVAL is 2s, which is below the batch timeout of 2001ms; raise it, or lower \
+         MAILROOM_BATCH_TIMEOUT",
+    )?;
+    assert_refused(
+        collect()?.env("MAILROOM_QUEUE_KIND", "leases"),
+        "MAILROOM_QUEUE_KIND is `leases`, but must be `deliveries` or `cursor`",
+    )?;
+    assert_refused(
+        collect()?.env("MAILROOM_LEASE", OsStr::from_bytes(b"\xff")),
+        "MAILROOM_LEASE is not valid UTF-8; write it in UTF-8",
+    )?;
+    // A flag beats its variable, and an empty variable is unset.
+    assert_refused(
+        collect()?.env("MAILROOM_BATCH_LIMIT", "ten").args(["--batch-limit", "0"]),
+        &format!("--batch-limit is `0`, {LIMIT}"),
+    )?;
+    assert_refused(
+        collect()?.env("MAILROOM_LEASE", "").env("MAILROOM_SENDER_TIMEOUT", "46s"),
+        "the default of MAILROOM_LEASE is 90s, which is below twice the sender's timeout of 46s; raise it, or lower \
+         MAILROOM_SENDER_TIMEOUT",
+    )?;
+    let (code, text) = failure(collect()?.args(["--prefetch", "0"]))?;
+    assert_eq!((code, text.lines().count()), (Some(2), 1), "{text}");
+    assert!(
+        text.contains("--prefetch is `0`, but must be `auto` or a whole number from 1 to 1000"),
+        "{text}"
+    );
+    let output = program::mailroom()?.args(["migrate", "up", "--baseline", "x"]).output()?;
+    let text = String::from_utf8(output.stderr)?;
+    assert!(text.contains("it must be the number of a migration, such as 0 for the base schema"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_sender_that_cannot_be_one_is_refused_before_anything_is_claimed() -> Result<()> {
+    for sender in ["", "  ", "send 'hunter2", "''"] {
+        assert_refused(
+            collect()?.args(["--sender", sender]),
+            "--sender is no command; it must be a program with its arguments, separated by blanks, and quoted as in a \
+             shell",
+        )?;
+    }
+    assert_refused(
+        collect()?.args(["--sender", "send", "--queue-kind", "cursor"]),
+        "--queue-kind is `cursor`, but with a sender it must be `deliveries`: the cursor is one number and cannot record \
+         which tokens are to be tried again",
+    )?;
+    assert_refused(
+        collect()?.args(["--sender", "send", "--lease", "1m", "--sender-timeout", "31s"]),
+        "--lease is 1m, which is below twice the sender's timeout of 31s; raise it, or lower MAILROOM_SENDER_TIMEOUT",
+    )?;
+    for (name, value) in [
+        ("MAILROOM_LEASE", "-1"),
+        ("MAILROOM_LEASE", "long"),
+        ("MAILROOM_SENDER_TIMEOUT", "0"),
+        ("MAILROOM_SENDER_TIMEOUT", "1.5s"),
+        ("MAILROOM_LINE_FORMAT", "xml"),
+    ] {
+        let (code, text) = failure(collect()?.env(name, value))?;
+        assert_eq!((code, text.lines().count()), (Some(2), 1), "{text}");
+        assert!(text.starts_with(&format!("mailroom: {name} is `{value}`, but must be ")), "{text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_key_is_never_taken_from_the_arguments() -> Result<()> {
+    for flag in ["--secret-key", "--key", "--database-url"] {
+        let (code, text) = failure(collect()?.args([flag, KEY]))?;
+        assert_eq!(code, Some(2));
+        assert!(text.contains("is not known to this command"), "{text}");
+        assert!(!text.contains(KEY), "{text}");
+    }
+    Ok(())
+}
+
+/// The last message in the log of a collector that is told not to wait, and ends because of its database.
+fn database_failure(command: &mut Command) -> Result<String> {
+    let (code, text) = failure(command.env("MAILROOM_MISSING_SCHEMA", "exit"))?;
+    assert_eq!(code, Some(1), "{text}");
+    let line = text.lines().last().unwrap_or_default();
+    Ok(line.split_once(" ERROR ending: ").map_or(line, |(_, sentence)| sentence).to_owned())
+}
+
+#[tokio::test]
+async fn an_unknown_queue_is_named_with_those_there_are() -> Result<()> {
+    let database = Database::with_base_schema()?;
+    let sentence = "there is no queue `letters`: MAILROOM_QUEUE_NAME or --queue-name must name a row of the table jobs, which has \
+        mailroom";
+    let mut command = collector::on_base_schema(database.url())?;
+    assert_eq!(database_failure(command.env("MAILROOM_QUEUE_NAME", "letters"))?, sentence);
+
+    database.connect().await?.batch_execute("DELETE FROM jobs").await?;
+    assert_eq!(
+        database_failure(&mut collector::on_base_schema(database.url())?)?,
+        "there is no queue `mailroom`: MAILROOM_QUEUE_NAME or --queue-name must name a row of the table jobs, which has no \
+         row at all"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_schema_that_is_absent_or_too_old_names_the_command_that_mends_it() -> Result<()> {
+    let database = Database::create()?;
+    let text = database_failure(&mut collector::on_base_schema(database.url())?)?;
+    let sentence = "no schema of the database has the tables accounts, jobs, tokens; run `mailroom migrate up`, or name the right \
+        database in MAILROOM_DATABASE_URL";
+    assert!(text.ends_with(sentence), "{text}");
+
+    let database = Database::with_base_schema()?;
+    database.connect().await?.batch_execute("ALTER TABLE tokens DROP COLUMN code").await?;
+    let text = database_failure(&mut collector::on_base_schema(database.url())?)?;
+    let ending = "set MAILROOM_QUEUE_KIND to `cursor` for a schema from before migration 15";
+    assert!(text.contains("column \"code\" does not exist") && text.ends_with(ending), "{text}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_missing_privilege_is_named_before_anything_is_sent() -> Result<()> {
+    let database = Database::with_base_schema()?;
+    let client = database.connect().await?;
+    let role = database.name();
+    let grant = format!("CREATE ROLE {role} LOGIN; GRANT SELECT ON accounts, tokens, jobs TO {role}");
+    client.batch_execute(&grant).await?;
+    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@b.test', 'a')").await?;
+    let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
+    let text = database_failure(&mut collector::on_base_schema(&url)?)?;
+    let sentence = format!("GRANT SELECT ON jobs and GRANT UPDATE ON jobs TO \"{role}\", as their owner");
+    assert!(text.ends_with(&sentence), "{text}");
+
+    // With just these privileges it works.
+    client.batch_execute(&format!("GRANT UPDATE ON jobs TO {role}")).await?;
+    let mut collector = Collector::start(collector::on_base_schema(&url)?.args(["--batch-timeout", "0"]))?;
+    assert_eq!(collector.lines()?.next_items(1)?[0].login, "a");
+    collector.stop()?;
+    client.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_bad_row_is_passed_with_its_id_and_reason_and_the_others_go_out() -> Result<()> {
+    let database = Database::with_base_schema()?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(
+            "INSERT INTO accounts (email, login, status)
+                SELECT 'user' || number || '@example.test', 'user' || number, 'active'
+                FROM generate_series(1, 14) AS number;
+             INSERT INTO tokens (account, action, code) SELECT id, 'password_recovery', '12345' FROM accounts ORDER BY id;
+             UPDATE tokens SET secret = decode(repeat('ab', 31), 'hex') WHERE id = 1;
+             UPDATE tokens SET secret = decode(repeat('ab', 33), 'hex') WHERE id = 2;
+             UPDATE tokens SET code = '#####' WHERE id = 3;
+             UPDATE tokens SET code = '1234' WHERE id = 4;
+             UPDATE tokens SET code = NULL WHERE id = 5;
+             UPDATE accounts SET login = 'a,b' WHERE id = 6;
+             UPDATE accounts SET email = 'a\"b@example.test' WHERE id = 7;
+             UPDATE accounts SET login = E'a\\nb' WHERE id = 8;
+             UPDATE accounts SET email = E'a\\r@example.test' WHERE id = 9;
+             UPDATE accounts SET login = E'a\\tb' WHERE id = 10;
+             UPDATE accounts SET login = E'1\\n1,victim@example.test,victim' WHERE id = 11;",
+        )
+        .await?;
+    let mut collector =
+        Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]))?;
+    let sent: Vec<_> = collector.lines()?.next_items(3)?.into_iter().map(|item| item.login).collect();
+    assert_eq!(sent, ["user12", "user13", "user14"]);
+    let log = collector.stop()?;
+    for (id, reason) in [
+        (1, "its secret has 31 bytes instead of 32"),
+        (2, "its secret has 33 bytes instead of 32"),
+        (3, "it is a recovery and its code is not five digits"),
+        (4, "it is a recovery and its code is not five digits"),
+        (5, "it is a recovery and its code is not five digits"),
+        (6, "its login contains a comma"),
+        (7, "its email contains a quote"),
+        (8, "its login contains a line feed"),
+        (9, "its email contains a carriage return"),
+        (10, "its login contains a control character"),
+        (11, "its login contains a line feed"),
+    ] {
+        let named = format!("token {id}: {reason}");
+        let lines = log.lines().filter(|line| line.contains(" no mail: "));
+        assert_eq!(lines.filter(|line| line.contains(&named)).count(), 1, "{named}\n{log}");
+    }
+    assert!(!log.contains("victim"), "{log}");
+    assert_eq!(cursor(&client).await?, 14);
+    Ok(())
+}
+
+#[tokio::test]
+async fn many_bad_rows_are_few_lines_of_the_log_where_the_database_has_the_reasons() -> Result<()> {
+    const ROWS: i64 = 1_000;
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let insert = "INSERT INTO accounts (email, login) SELECT 'user' || n || '@example.test', 'a,' || n
+        FROM generate_series(1, $1::bigint) AS n";
+    client.execute(insert, &[&ROWS]).await?;
+    let mut command = collector::command(database.url())?;
+    let collector = Collector::start(command.args(["--batch-timeout", "0", "--batch-limit", "20"]))?;
+    let dead = "SELECT count(*) FROM dead WHERE reason = 'its login contains a comma'";
+    while client.query_one(dead, &[]).await?.get::<_, i64>(0) < ROWS {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let log = collector.stop()?;
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("WARN")).collect();
+    // Ten within ten seconds.
+    assert!((1..=30).contains(&lines.len()), "{} lines", lines.len());
+    let line = lines[0];
+    let reason = ": its login contains a comma (after 1 attempt); ";
+    assert!(line.contains(" tokens are given up and get no mail: token ") && line.contains(reason), "{line}");
+    let rest = "] attempts=1 put_back=\"mailroom retry --all-dead\"";
+    assert!(line.contains("; and 10 others count=20 ids=[") && line.ends_with(rest), "{line}");
+    assert!(!log.contains("a,1") && !log.contains("example.test"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_batch_of_bad_rows_is_no_line_and_does_not_stop_the_queue() -> Result<()> {
+    let database = Database::with_base_schema()?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(
+            "INSERT INTO accounts (email, login) SELECT 'user' || number || '@example.test', 'a,' || number
+             FROM generate_series(1, 50) AS number;
+             INSERT INTO accounts (email, login) VALUES ('good@example.test', 'good')",
+        )
+        .await?;
+    let mut collector =
+        Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]))?;
+    let batch = collector.lines()?.next_batch()?;
+    assert_eq!(batch.len(), 1);
+    assert_eq!(batch[0].login, "good");
+    collector.stop()?;
+    assert_eq!(cursor(&client).await?, 51);
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! The examples of docs/DATABASE.md work as they stand there.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use mailroom_tests::postgres::{Cluster, Database};
+use mailroom_tests::tools;
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+/// A block of SQL, and what the document says that it answers.
+#[derive(Debug, Default)]
+struct Example {
+    line: usize,
+    sql: String,
+    answer: Option<String>,
+}
+
+/// The fenced blocks of DATABASE.md in the folder `docs`, in order; `\i FILE` stands for that file, as in psql.
+fn examples(docs: &Path) -> Result<Vec<Example>> {
+    let document = std::fs::read_to_string(docs.join("DATABASE.md"))?;
+    let mut examples: Vec<Example> = Vec::new();
+    let mut language = None;
+    let mut answerable = false;
+    for (index, line) in document.lines().enumerate() {
+        match (language, line) {
+            (None, "```sql") => {
+                examples.push(Example { line: index + 1, ..Example::default() });
+                language = Some("sql");
+            }
+            (None, "```text") => {
+                ensure!(answerable, "line {}: the answer does not follow its question", index + 1);
+                language = Some("text");
+            }
+            (None, _) => {
+                ensure!(!line.starts_with("```"), "line {}: `{line}` is never looked at", index + 1);
+                answerable = false;
+            }
+            (Some(ended), "```") => {
+                answerable = ended == "sql";
+                language = None;
+            }
+            (Some(language), _) => {
+                if let Some(example) = examples.last_mut() {
+                    let text = match language {
+                        "sql" => &mut example.sql,
+                        _ => example.answer.get_or_insert_default(),
+                    };
+                    match line.strip_prefix("\\i ") {
+                        Some(file) => text.push_str(&std::fs::read_to_string(docs.join(file))?),
+                        None => text.push_str(line),
+                    }
+                    text.push('\n');
+                }
+            }
+        }
+    }
+    ensure!(language.is_none(), "the last block does not end");
+    Ok(examples)
+}
+
+/// Executes statements and returns the rows of all of them, as the document writes them.
+async fn execute(client: &Client, sql: &str) -> Result<String> {
+    let mut rows = String::new();
+    for message in client.simple_query(sql).await? {
+        if let SimpleQueryMessage::Row(row) = message {
+            let values = (0..row.len()).map(|column| row.get(column).unwrap_or("null"));
+            rows.push_str(&values.collect::<Vec<_>>().join(" | "));
+            rows.push('\n');
+        }
+    }
+    Ok(rows)
+}
+
+#[tokio::test]
+async fn every_example_works_in_the_order_of_the_document() -> Result<()> {
+    let examples = examples(&tools::workspace().join("docs"))?;
+    ensure!(examples.len() > 10, "the examples were not found");
+    // A server of its own, because roles belong to the whole server.
+    let cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    let client = database.connect().await?;
+    for example in examples {
+        let answer = match execute(&client, &example.sql).await {
+            Ok(answer) => answer,
+            Err(error) => panic!("line {}: {error:?}", example.line),
+        };
+        if let Some(expected) = example.answer {
+            assert_eq!(answer, expected, "line {}", example.line);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_tables_of_the_document_name_all_that_is_there() -> Result<()> {
+    let document = std::fs::read_to_string(tools::workspace().join("docs/DATABASE.md"))?;
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let query = "
+        SELECT relname::text FROM pg_class
+            WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'schema_migrations'
+        UNION ALL SELECT DISTINCT attname::text FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+            WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'schema_migrations' AND attnum > 0
+        UNION ALL SELECT enumlabel::text FROM pg_enum
+        UNION ALL SELECT DISTINCT enumtypid::regtype::text FROM pg_enum
+        UNION ALL SELECT tgname::text FROM pg_trigger WHERE NOT tgisinternal
+        UNION ALL SELECT parameter FROM pg_proc, unnest(proargnames) AS parameter
+            WHERE proname IN ('mailroom_request', 'mailroom_redeem')
+        UNION ALL SELECT proname::text FROM pg_proc
+            WHERE pronamespace = 'public'::regnamespace AND prorettype <> 'trigger'::regtype
+                AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_proc.oid AND deptype = 'e')";
+    let rows = client.query(query, &[]).await?;
+    assert!(rows.len() > 50, "{} names", rows.len());
+    for row in rows {
+        let name: &str = row.get(0);
+        let quoted = [format!("`{name}`"), format!("`{name}("), format!("{name},"), format!("{name}\n")];
+        assert!(quoted.iter().any(|quoted| document.contains(quoted)), "`{name}` is not described");
+    }
+    Ok(())
+}

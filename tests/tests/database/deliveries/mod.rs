@@ -1,0 +1,108 @@
+//! The queue of leased rows: where a token stands, who has it, and what is written down about it.
+
+mod claiming;
+mod clock;
+mod collectors;
+mod model;
+mod parking;
+mod refusals;
+mod set_back;
+mod settling;
+mod state;
+mod sweeping;
+mod takeover;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use mailroom::config::DeliverySettings;
+use mailroom::queue::{Batch, ClaimRequest, DeliveriesQueue, Queue};
+use mailroom_connect::{ConnectionSettings, Environment};
+use mailroom_tests::postgres::Database;
+use tokio_postgres::Client;
+
+const LEASE: Duration = Duration::from_secs(90);
+
+/// A second less than a lease.
+const ALMOST: Duration = Duration::from_secs(89);
+
+const SETTINGS: DeliverySettings = DeliverySettings {
+    max_attempts: 3,
+    bounds_refusals: true,
+    backoff: Duration::from_secs(1),
+    min_lifetime: Duration::from_secs(30),
+};
+
+/// Whatever there is, in batches of `limit`.
+#[expect(clippy::unnecessary_wraps, reason = "it is always passed as what is wanted")]
+fn all(limit: usize) -> Option<ClaimRequest> {
+    Some(ClaimRequest { batches: 100, limit, partial: true, rescan: true })
+}
+
+/// A queue as a new process opens it, and its first heartbeat.
+async fn queue(database: &Database) -> Result<DeliveriesQueue> {
+    queue_with(database, SETTINGS).await
+}
+
+async fn queue_with(database: &Database, settings: DeliverySettings) -> Result<DeliveriesQueue> {
+    let connection = ConnectionSettings::resolve(database.url(), &Environment::of_process())?;
+    let mut queue = DeliveriesQueue::new(connection, settings, LEASE)?;
+    queue.open().await?;
+    assert_eq!(queue.heartbeat().await?, []);
+    Ok(queue)
+}
+
+/// A token of an account of its own that has the right status, due now.
+async fn token(client: &Client, action: &str) -> Result<i64> {
+    // An active account gets no activation token by itself.
+    let insert = "INSERT INTO accounts (email, login, status)
+        SELECT name, name, 'active' FROM (SELECT gen_random_uuid()::text) AS random (name) RETURNING id";
+    let account: i64 = client.query_one(insert, &[]).await?.get(0);
+    if action == "activation" {
+        client.execute("UPDATE accounts SET status = 'provisioned' WHERE id = $1", &[&account]).await?;
+    } else {
+        // Or a suspension would make it provisioned.
+        client.execute("UPDATE accounts SET activated_at = 1 WHERE id = $1", &[&account]).await?;
+    }
+    let insert = "INSERT INTO tokens (account, action) VALUES ($1, $2::text::token_action) RETURNING id";
+    Ok(client.query_one(insert, &[&account, &action]).await?.get(0))
+}
+
+async fn tokens(client: &Client, action: &str, count: usize) -> Result<Vec<i64>> {
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        ids.push(token(client, action).await?);
+    }
+    Ok(ids)
+}
+
+fn ids(batches: &[Batch]) -> Vec<i64> {
+    batches.iter().flat_map(|batch| &batch.tokens).map(|token| token.id).collect()
+}
+
+/// Where all tokens stand, by the view.
+async fn states(client: &Client) -> Result<BTreeMap<i64, (String, Option<i32>)>> {
+    let rows = client.query("SELECT token, state, attempts FROM deliveries", &[]).await?;
+    Ok(rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2)))).collect())
+}
+
+async fn state(client: &Client, token: i64) -> Result<(String, Option<i32>)> {
+    states(client).await?.remove(&token).context("there is no such token")
+}
+
+/// What the log says of a token: attempt, outcome and reason.
+async fn log(client: &Client, token: i64) -> Result<Vec<(i32, String, Option<String>)>> {
+    let query =
+        "SELECT attempt, outcome::text, reason FROM handovers WHERE token = $1 ORDER BY happened_at, ctid";
+    let rows = client.query(query, &[&token]).await?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
+}
+
+fn entry(attempt: i32, outcome: &str) -> (i32, String, Option<String>) {
+    (attempt, outcome.to_owned(), None)
+}
+
+fn at(state: &str, attempts: i32) -> (String, Option<i32>) {
+    (state.to_owned(), Some(attempts))
+}

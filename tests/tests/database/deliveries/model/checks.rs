@@ -1,0 +1,110 @@
+//! What must hold after each step, and at the end.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use mailroom::queue::{ClaimRequest, Queue};
+
+use super::super::state::{self, Standing};
+use super::super::{LEASE, SETTINGS, clock, queue};
+use super::Model;
+
+impl Model<'_> {
+    pub(super) async fn check(&self) -> Result<()> {
+        let standings = state::read(&self.client).await?;
+        let leases = state::leases(&self.client).await?;
+        for id in &self.known {
+            let standing = standings.get(id).cloned().unwrap_or_default();
+            check_place(&standing).with_context(|| format!("token {id}: {standing:?}"))?;
+        }
+        for id in self.known.iter().filter(|id| self.sent.contains(*id)) {
+            let ended = standings[id].ended().map(|entry| entry.outcome.as_str());
+            ensure!(ended == Some("sent"), "token {id} was sent, and its log says {ended:?}");
+        }
+        // A lease that a collector holds is there, or has lapsed; there is no other without a collector that holds it.
+        for (id, attempt) in &self.expected_entries {
+            let standing = &standings[id];
+            let is_logged = standing.log.iter().any(|entry| u32::try_from(entry.attempt) == Ok(*attempt));
+            ensure!(
+                is_logged || standing.places == ["leased"],
+                "nothing says what became of attempt {attempt} of token {id}: {standing:?}, leases {leases:?}"
+            );
+        }
+        Ok(())
+    }
+
+    /// Lets everything come to its end, and checks that it did.
+    pub(super) async fn finish(mut self) -> Result<()> {
+        if let Some(ids) = self.late_tokens.take() {
+            self.late.batch_execute("COMMIT").await?;
+            self.known.extend(ids);
+        }
+        if self.locked.take().is_some() {
+            self.status.batch_execute("COMMIT").await?;
+        }
+        self.collectors.truncate(1);
+        self.held.clear();
+        self.held.push(Vec::new());
+        // The others are gone, and so is what this one had.
+        self.collectors[0] = queue(self.database).await?;
+        for _ in 0..12 {
+            clock::forward(&self.client, LEASE + Duration::from_secs(1)).await?;
+            self.collectors[0].peek(10).await?;
+            self.claim(0, ClaimRequest { batches: 100, limit: 2, partial: true, rescan: true }).await?;
+            while !self.held[0].is_empty() {
+                self.settle(0, 0, &[5]).await?;
+            }
+            self.check().await?;
+        }
+        for (id, standing) in state::read(&self.client).await? {
+            let is_waiting_for_its_account = standing.places == ["parked"]
+                && standing.row.as_ref().is_some_and(|row| !row.has_right_status);
+            let is_done = standing.places.is_empty() && standing.ended().is_some();
+            let is_dead = standing.places == ["dead"]
+                && standing.log.last().is_some_and(|entry| entry.outcome == "dead");
+            ensure!(is_waiting_for_its_account || is_done || is_dead, "token {id} is lost: {standing:?}");
+        }
+        Ok(())
+    }
+}
+
+/// What holds of every token at every moment.
+fn check_place(standing: &Standing) -> Result<()> {
+    let ended = standing.ended();
+    match standing.places.as_slice() {
+        [] => ensure!(ended.is_some(), "it is nowhere, and nothing says why"),
+        [place] => {
+            ensure!(ended.is_none(), "it has ended and is {place}");
+            let row = standing.row.as_ref();
+            ensure!(
+                place != "parked" || row.is_none_or(|row| !row.has_right_status),
+                "it is parked, and its account has the right status"
+            );
+            ensure!(
+                place != "dead" || standing.log.last().is_some_and(|entry| entry.outcome == "dead"),
+                "it is dead, and nothing says why"
+            );
+        }
+        places => anyhow::bail!("it is in {places:?}"),
+    }
+    let mut last = 0;
+    for entry in &standing.log {
+        let is_handover = !["expired", "cancelled"].contains(&entry.outcome.as_str());
+        ensure!(
+            if is_handover { entry.attempt > last } else { entry.attempt >= last },
+            "its attempts do not grow"
+        );
+        last = entry.attempt;
+        match (entry.outcome.as_str(), &standing.row) {
+            ("expired", Some(row)) => {
+                ensure!(row.expires_at - entry.at < 30, "it had {} s left", row.expires_at - entry.at);
+            }
+            ("cancelled", Some(row)) => ensure!(row.consumed, "it was cancelled for no reason"),
+            _ => {}
+        }
+    }
+    let refusals = standing.log.iter().rev().take_while(|entry| entry.outcome != "dead");
+    let refusals = refusals.filter(|entry| entry.outcome == "error").count();
+    ensure!(refusals < SETTINGS.max_attempts, "it was refused {refusals} times and is not dead");
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! Steps in which several connections send their statements at the same time.
+//!
+//! Which of them the database takes first is not known. So what comes of it is compared with what was so before and what is so
+//! afterwards: a token may be claimed if it was eligible at one of these moments, and a lease that had not lapsed is settled by
+//! whoever holds it, whatever the others do.
+
+use anyhow::{Context, Result, ensure};
+use mailroom::queue::{Batch, BatchId, ClaimRequest, DeliveriesQueue, Queue, QueueError, Settlement};
+
+use super::super::{clock, state};
+use super::Model;
+use super::collecting::{check_claim, handed_on, settlement};
+use super::steps::{Act, Beside};
+
+/// A call of a collector that was prepared.
+enum Call {
+    SettleAndClaim(Vec<Settlement>, Option<ClaimRequest>),
+    Tend,
+    Prospect,
+}
+
+/// What a call has answered.
+enum Answer {
+    Given(Vec<Batch>),
+    Lost(Vec<BatchId>),
+    Nothing,
+}
+
+async fn ask(queue: &mut DeliveriesQueue, call: Call) -> Result<Answer, QueueError> {
+    Ok(match call {
+        Call::SettleAndClaim(settlements, want) => {
+            Answer::Given(queue.settle_and_claim(settlements, want).await?.batches)
+        }
+        Call::Tend => Answer::Lost(queue.heartbeat().await?),
+        Call::Prospect => {
+            queue.peek(10).await?;
+            Answer::Nothing
+        }
+    })
+}
+
+impl Model<'_> {
+    pub(super) async fn together(
+        &mut self,
+        (first, first_act): &(usize, Act),
+        (second, second_act): &(usize, Act),
+        beside: &Beside,
+    ) -> Result<()> {
+        let before = state::read(&self.client).await?;
+        let live = state::live_leases(&self.client).await?;
+        let now = clock::now(&self.client).await?;
+        let mut settled = Vec::new();
+        let first_call = self.prepare(*first, first_act, &mut settled);
+        let second_call = self.prepare(*second, second_act, &mut settled);
+        let wants = [&first_call, &second_call].map(|call| match call {
+            Call::SettleAndClaim(_, want) => *want,
+            Call::Tend | Call::Prospect => None,
+        });
+        let statement = self.statement(beside);
+
+        let client = if matches!(beside, Beside::EndLate { .. }) { &self.late } else { &self.client };
+        let [one, two] = self.collectors.get_disjoint_mut([*first, *second])?;
+        let (one, two, changed) =
+            tokio::join!(ask(one, first_call), ask(two, second_call), client.batch_execute(&statement));
+        changed.context("what the application did")?;
+        let answers = [(*first, one.context("the first")?), (*second, two.context("the second")?)];
+        if let (Beside::EndLate { commits }, Some(ids)) =
+            (beside, self.late_tokens.take_if(|_| !statement.is_empty()))
+        {
+            self.known.extend(ids.into_iter().filter(|_| *commits));
+        }
+
+        let after = state::read(&self.client).await?;
+        let leases = state::leases(&self.client).await?;
+        for (batch, settlement) in settled {
+            ensure!(!leases.contains(&batch.id), "a settled lease is still there");
+            for (id, attempt) in handed_on(&batch, &settlement) {
+                let log = after.get(&id).map(|standing| standing.log.as_slice()).unwrap_or_default();
+                let is_recorded = log
+                    .iter()
+                    .any(|entry| u32::try_from(entry.attempt) == Ok(attempt) && entry.outcome == "sent");
+                ensure!(
+                    is_recorded || !live.contains(&batch.id),
+                    "token {id} was sent under a lease that had not lapsed, and the log is {log:?}"
+                );
+                self.sent.extend(is_recorded.then_some(id));
+            }
+        }
+        for ((collector, answer), want) in answers.into_iter().zip(wants) {
+            match answer {
+                Answer::Given(batches) => {
+                    if let Some(want) = want {
+                        check_claim(want, &batches, now, &[&before, &after])?;
+                    }
+                    self.give(collector, batches);
+                }
+                Answer::Lost(lost) => self.lose(collector, &lost),
+                Answer::Nothing => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a call of what a collector is to do, and records what it settles of which batch.
+    fn prepare(&mut self, collector: usize, act: &Act, settled: &mut Vec<(Batch, Settlement)>) -> Call {
+        match act {
+            Act::SettleAndClaim { settles, want } => {
+                let mut settlements = Vec::new();
+                if let Some((nth, outcomes)) = settles
+                    && let Some(batch) = self.pick(collector, *nth)
+                {
+                    settlements.push(settlement(&batch, outcomes));
+                    settled.push((batch, settlements[0].clone()));
+                }
+                Call::SettleAndClaim(settlements, *want)
+            }
+            Act::Release { nth } => {
+                if let Some(batch) = self.pick(collector, *nth) {
+                    self.collectors[collector].release(&[batch.id]);
+                    self.forgive(&batch);
+                }
+                Call::SettleAndClaim(Vec::new(), None)
+            }
+            Act::Tend => Call::Tend,
+            Act::Prospect => Call::Prospect,
+        }
+    }
+
+    /// What somebody does beside the collectors; nothing if that would wait for an open transaction.
+    fn statement(&self, beside: &Beside) -> String {
+        match beside {
+            Beside::EndLate { commits } if self.late_tokens.is_some() => {
+                if *commits { "COMMIT" } else { "ROLLBACK" }.to_owned()
+            }
+            Beside::SetStatus { account, status } if self.locked != Some(*account) => {
+                format!("UPDATE accounts SET status = '{status}' WHERE id = {account}")
+            }
+            Beside::Consume { nth } => self.nth_token(*nth).map_or_else(String::new, |id| {
+                let locked = self.locked.unwrap_or(0);
+                format!("UPDATE tokens SET consumed_at = 1 WHERE id = {id} AND account <> {locked} AND consumed_at IS NULL")
+            }),
+            Beside::Delete { nth } => {
+                self.nth_token(*nth).map_or_else(String::new, |id| format!("DELETE FROM tokens WHERE id = {id}"))
+            }
+            Beside::Retry => "SELECT mailroom_retry(NULL)".to_owned(),
+            Beside::Nothing | Beside::EndLate { .. } | Beside::SetStatus { .. } => String::new(),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! From the cursor to the queue and back, with collectors at work.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use mailroom::migrate::{self, DataLoss, MIGRATIONS};
+use mailroom::queue::Queue;
+use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::{cursor, register};
+use tokio_postgres::Client;
+
+use super::{all, at, queue, state, states};
+
+/// A database with all migrations but those of the queue.
+async fn before_the_queue() -> Result<(Database, Client)> {
+    let database = Database::create()?;
+    let mut client = database.connect().await?;
+    migrate::up(&mut client, &MIGRATIONS[..15], &mut |_| {}).await?;
+    Ok((database, client))
+}
+
+async fn down_from_the_queue(client: &mut Client) -> Result<()> {
+    for _ in 15..MIGRATIONS.len() {
+        migrate::down(client, MIGRATIONS, DataLoss::Accepted, &mut |_| {}).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_the_cursor_has_not_sent_is_taken_over_and_what_it_has_is_not() -> Result<()> {
+    let (database, mut client) = before_the_queue().await?;
+    register(&client, 1..=6).await?;
+    client
+        .batch_execute(
+            "UPDATE jobs SET last_seq = 4;
+            UPDATE accounts SET status = 'suspended' WHERE id = 2;
+            UPDATE accounts SET status = 'suspended' WHERE id = 3;
+            UPDATE accounts SET status = 'active' WHERE id = 3;
+            UPDATE tokens SET consumed_at = 1 WHERE id = 6",
+        )
+        .await?;
+    migrate::up(&mut client, MIGRATIONS, &mut |_| {}).await?;
+    let states = states(&client).await?;
+    let state = |id: i64| states[&id].0.as_str();
+    assert_eq!(
+        [1, 2, 3, 4, 5, 6].map(state),
+        ["unrecorded", "parked", "pending", "unrecorded", "pending", "pending"]
+    );
+    assert_eq!(cursor(&client).await?, i64::MAX);
+    let mut queue = queue(&database).await?;
+    assert_eq!(super::ids(&queue.settle_and_claim(Vec::new(), all(10)).await?.batches), [3, 5]);
+    assert_eq!(super::state(&client, 6).await?, at("cancelled", 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_insert_that_was_under_way_is_taken_over_too() -> Result<()> {
+    let (database, mut client) = before_the_queue().await?;
+    let writer = database.connect().await?;
+    writer.batch_execute("BEGIN; INSERT INTO accounts (email, login) VALUES ('late', 'late')").await?;
+    let ended = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        writer.batch_execute("COMMIT").await
+    });
+    migrate::up(&mut client, MIGRATIONS, &mut |_| {}).await?;
+    ended.await??;
+    assert_eq!(state(&client, 1).await?, at("pending", 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_way_back_leaves_to_the_cursor_what_was_not_sent() -> Result<()> {
+    let database = Database::migrated()?;
+    let mut client = database.connect().await?;
+    register(&client, 1..=3).await?;
+    let mut queue = queue(&database).await?;
+    let want = mailroom::queue::ClaimRequest { batches: 1, limit: 2, partial: false, rescan: true };
+    let batch = queue.settle_and_claim(Vec::new(), Some(want)).await?.batches.remove(0);
+    queue.settle_and_claim(vec![mailroom::queue::Settlement::sent(batch.id)], None).await?;
+    down_from_the_queue(&mut client).await?;
+    assert_eq!(cursor(&client).await?, 2);
+    let mut collector =
+        Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]))?;
+    assert_eq!(collector.lines()?.next_items(1)?[0].login, "user3");
+    collector.stop()?;
+    // And up again: nothing is left to be sent.
+    migrate::up(&mut client, MIGRATIONS, &mut |_| {}).await?;
+    assert!(states(&client).await?.into_values().all(|(state, _)| state == "unrecorded"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cursor_that_is_at_work_gives_way_and_nothing_is_lost_or_sent_twice() -> Result<()> {
+    let (database, mut client) = before_the_queue().await?;
+    let eager = ["--batch-timeout", "0", "--poll-interval", "200ms"];
+    let mut old = Collector::start(collector::on_base_schema(database.url())?.args(eager))?;
+    let old_lines = old.lines()?;
+    old.wait_until_it_collects()?;
+    register(&client, 1..=40).await?;
+    let mut seen = old_lines.next_items(40)?;
+    // Registrations go on meanwhile.
+    let url = database.url().to_owned();
+    let writer = tokio::spawn(async move {
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
+        tokio::spawn(connection);
+        for number in 41..=140 {
+            register(&client, number..=number).await?;
+        }
+        anyhow::Ok(())
+    });
+    migrate::up(&mut client, MIGRATIONS, &mut |_| {}).await?;
+    writer.await??;
+    // It says what it would say at its start, and ends as it would then.
+    let (status, log) = old.wait()?;
+    assert_eq!(status.code(), Some(1), "{log}");
+    let sentence = "would send them a second time; set MAILROOM_QUEUE_KIND to `deliveries`, or unset it";
+    assert!(log.trim_end().ends_with(sentence), "{log}");
+    let mut new = Collector::start(collector::command(database.url())?.args(eager))?;
+    let new_lines = new.lines()?;
+    register(&client, 141..=150).await?;
+    // Claimed is not sent: at its end a collector gives back what it did not begin.
+    let done = "SELECT (SELECT count(*) FROM pending) + (SELECT count(*) FROM leases)";
+    while client.query_one(done, &[]).await?.get::<_, i64>(0) > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    new.stop()?;
+    seen.extend(old_lines.rest()?);
+    seen.extend(new_lines.rest()?);
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for item in seen {
+        *counts.entry(item.login).or_default() += 1;
+    }
+    assert_eq!(counts.len(), 150);
+    // What the old one had written and not recorded when the cursor was taken from it.
+    let doubled = counts.values().filter(|count| **count > 1).count();
+    assert!(doubled <= 100, "{doubled} were sent twice");
+    assert!(counts.values().all(|count| *count <= 2), "{counts:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_queue_of_another_schema_is_refused_by_either_kind_with_what_to_do() -> Result<()> {
+    let database = Database::migrated()?;
+    let collector = Collector::start(&mut collector::on_base_schema(database.url())?)?;
+    let (status, log) = collector.wait()?;
+    assert_eq!(status.code(), Some(1));
+    assert!(log.contains("set MAILROOM_QUEUE_KIND to `deliveries`, or unset it"), "{log}");
+
+    let database = Database::with_base_schema()?;
+    let collector = Collector::start(collector::command(database.url())?.args(["--missing-schema", "exit"]))?;
+    let (status, log) = collector.wait()?;
+    assert_eq!(status.code(), Some(1));
+    assert!(
+        log.contains("run `mailroom migrate up`") && log.contains("MAILROOM_QUEUE_KIND to `cursor`"),
+        "{log}"
+    );
+    Ok(())
+}

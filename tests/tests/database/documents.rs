@@ -1,0 +1,161 @@
+//! The commands of the documents work as they stand.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use mailroom_tests::postgres::Database;
+use mailroom_tests::program::mailroom;
+
+/// Every file that people read, by its path in the repository.
+fn documents() -> Result<Vec<PathBuf>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut documents = vec![root.join("README.md"), root.join("migrations/README.md")];
+    for entry in root.join("docs").read_dir()? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            documents.push(path);
+        }
+    }
+    Ok(documents)
+}
+
+/// What stands in fences of `language`.
+fn fenced(document: &str, language: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut lines = document.lines();
+    while let Some(line) = lines.next() {
+        if line.strip_prefix("```") == Some(language) {
+            let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+            blocks.push(block.join("\n"));
+        }
+    }
+    blocks
+}
+
+/// Runs the shell blocks of one document one after the other, as a reader would, against a new database.
+fn follow(document: &Path) -> Result<usize> {
+    let blocks = fenced(&std::fs::read_to_string(document)?, "sh");
+    if blocks.is_empty() {
+        return Ok(0);
+    }
+    let database = Database::create()?;
+    let folder = tempfile::tempdir()?;
+    let program = mailroom()?;
+    let programs =
+        Path::new(program.get_program()).parent().context("a program lies in a folder")?.to_owned();
+    let path = env::join_paths(
+        [programs].into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())),
+    )?;
+    let output = Command::new("bash")
+        .args(["-e", "-u", "-o", "pipefail", "-c", &blocks.join("\n")])
+        .current_dir(&folder)
+        .env("PATH", path)
+        .env("MAILROOM_DATABASE_URL", database.url())
+        .output()
+        .context("bash cannot be started")?;
+    ensure!(
+        output.status.success(),
+        "the commands of {} end with {}:\n{}{}",
+        document.display(),
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(blocks.len())
+}
+
+#[test]
+fn every_command_of_the_documents_succeeds() -> Result<()> {
+    let mut followed = 0;
+    for document in documents()? {
+        followed += follow(&document)?;
+    }
+    // A block in a fence that is spelt otherwise would be left out in silence.
+    ensure!(followed == 6, "{followed} blocks of commands were found in the documents, not 6");
+    Ok(())
+}
+
+/// The events that the collector's sources name.
+fn events_of(folder: &Path) -> Result<BTreeSet<String>> {
+    let mut events = BTreeSet::new();
+    for entry in folder.read_dir()? {
+        let path = entry?.path();
+        if path.is_dir() {
+            events.append(&mut events_of(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path)?;
+            let named = text.split("event = \"").skip(1).filter_map(|rest| rest.split('"').next());
+            events.extend(named.filter(|event| *event != "test").map(str::to_owned));
+            for call in ["error!(", "warn!(", "info!(", "debug!("].map(|level| format!("tracing::{level}")) {
+                let mut fields = text.split(&call).skip(1).map(str::trim_start);
+                ensure!(fields.all(|fields| fields.starts_with("event")), "no event in {}", path.display());
+            }
+        }
+    }
+    Ok(events)
+}
+
+#[test]
+fn every_event_of_the_log_is_documented() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let document = std::fs::read_to_string(root.join("docs/OPERATIONS.md"))?;
+    let events = events_of(&root.join("collector"))?;
+    ensure!(events.len() > 20, "only {events:?} were found");
+    for event in events {
+        ensure!(
+            document.contains(&format!("`{event}`")),
+            "docs/OPERATIONS.md does not name the event {event}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn links_between_the_documents_lead_somewhere() -> Result<()> {
+    for document in documents()? {
+        let text = std::fs::read_to_string(&document)?;
+        let folder = document.parent().context("a document lies in a folder")?;
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap_or_default();
+            let is_local = !path.is_empty() && !path.contains("://");
+            ensure!(!is_local || folder.join(path).exists(), "{} links to {link}", document.display());
+        }
+    }
+    Ok(())
+}
+
+/// A path may leave out the folder of the path before it in the same row.
+#[test]
+fn every_file_that_the_map_of_changes_names_exists() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let document = std::fs::read_to_string(root.join("docs/ARCHITECTURE.md"))?;
+    let map = document
+        .split("\n## ")
+        .find(|section| section.starts_with("To change X"))
+        .context("there is a map")?;
+    let mut named = 0;
+    for row in map.lines().filter(|line| line.starts_with("| ") && line.contains('`')) {
+        let mut folders = vec![root.clone(), root.join("collector/src")];
+        for path in row
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|text| !text.contains(['"', 'C', '_']) || text.contains('.'))
+        {
+            if !path.contains(['/', '.']) || path == ".sql" || path.contains("COMMAND") {
+                continue;
+            }
+            let found = folders.iter().map(|folder| folder.join(path)).find(|path| path.exists());
+            let found =
+                found.with_context(|| format!("the map names {path}, which does not exist:\n{row}"))?;
+            folders
+                .insert(0, if found.is_dir() { found } else { found.parent().context("a file")?.to_owned() });
+            named += 1;
+        }
+    }
+    ensure!(named > 40, "only {named} paths were found");
+    Ok(())
+}

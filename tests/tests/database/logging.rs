@@ -1,0 +1,164 @@
+//! What a collector logs: fields that a program can read, and nothing twice in an outage.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use mailroom_tests::collector::{self, Collector, KEY};
+use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::register;
+use mailroom_tests::tools::workspace;
+use serde_json::{Value, json};
+
+const SECRETS: [&str; 3] = ["MAILROOM_DATABASE_URL", "MAILROOM_SECRET_KEY", "MAILROOM_SIGNING_KEY"];
+
+/// The lines of a log in JSON that have this event.
+fn events(log: &str, event: &str) -> Result<Vec<Value>> {
+    let mut events = Vec::new();
+    for line in log.lines() {
+        let line: Value = serde_json::from_str(line).with_context(|| format!("no JSON: {line}"))?;
+        anyhow::ensure!(line["event"].is_string(), "a line without an event: {line}");
+        if line["event"] == event {
+            events.push(line);
+        }
+    }
+    Ok(events)
+}
+
+/// The variables of the table of settings in docs/OPERATIONS.md, with their defaults.
+fn documented_settings() -> Result<Vec<(String, String)>> {
+    let document = fs::read_to_string(workspace().join("docs/OPERATIONS.md"))?;
+    let cells = |line: &str| line.split('|').map(|cell| cell.trim().replace('`', "")).collect::<Vec<_>>();
+    let rows = document.lines().filter(|line| line.starts_with("| `MAILROOM_")).map(cells);
+    Ok(rows.map(|row| (row[1].clone(), row[2].clone())).collect())
+}
+
+#[test]
+fn the_first_line_has_the_versions_and_every_setting_that_is_not_secret() -> Result<()> {
+    let database = Database::migrated()?;
+    let mut command = collector::command(database.url())?;
+    command.args(["--log-format", "json", "--sender", "sh -c 'exec sleep 1000' hunter2"]);
+    let key_file = tempfile::NamedTempFile::new()?;
+    fs::write(&key_file, KEY)?;
+    command.env_remove("MAILROOM_SECRET_KEY").env("MAILROOM_KEY_FILE", key_file.path());
+    let settings = documented_settings()?;
+    for (name, default) in &settings {
+        if !default.starts_with('(') && !default.is_empty() && name != "MAILROOM_LOG_FORMAT" {
+            // A number, a word or a time; what follows says how it is meant.
+            let value = default.split([' ', ',']).next().unwrap_or_default();
+            command.env(name, value);
+        }
+    }
+    let collector = Collector::start(&mut command)?;
+    collector.wait_until_it_collects()?;
+    let log = collector.stop()?;
+    let started = &events(&log, "started")?[0];
+    assert!(log.lines().next().is_some_and(|line| line.contains("\"event\":\"started\"")), "{log}");
+    assert_eq!(started["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(started["schema"], json!(mailroom::migrate::MIGRATIONS.last().context("some")?.version));
+    assert_eq!((&started["sender"], &started["batch_limit"]), (&json!("sh"), &json!(10)));
+    assert_eq!((&started["poll_interval"], &started["retention"]), (&json!("5s"), &json!("30d")));
+    assert_eq!(started["key_file"], json!(key_file.path()));
+    // Set, even to the default, it bounds refusals.
+    assert_eq!((&started["max_attempts"], &started["max_refusals"]), (&json!(8), &json!(8)));
+    let shown: BTreeSet<_> = started.as_object().context("an object")?.keys().cloned().collect();
+    for (name, _) in settings.iter().filter(|(name, _)| !SECRETS.contains(&name.as_str())) {
+        let field = name.replace("MAILROOM_", "").to_ascii_lowercase();
+        assert!(shown.contains(&field), "{field} is not in {started}");
+    }
+    assert!(!log.contains(KEY) && !log.contains("hunter2") && !log.contains(database.url()), "{log}");
+    assert_eq!(events(&log, "unknown_variable")?, [Value::Null; 0]);
+    Ok(())
+}
+
+#[test]
+fn a_variable_that_is_no_setting_is_named_with_the_nearest_one() -> Result<()> {
+    let database = Database::migrated()?;
+    let mut command = collector::command(database.url())?;
+    command.args(["--log-format", "json"]).env("MAILROOM_BATCH_LIMITS", "20").env("MAILROOM_XYZ", "hunter2");
+    let collector = Collector::start(&mut command)?;
+    collector.wait_until_it_collects()?;
+    let log = collector.stop()?;
+    let mut unknown: Vec<_> = events(&log, "unknown_variable")?;
+    unknown.sort_by_key(|line| line["name"].to_string());
+    assert_eq!((unknown.len(), &unknown[0]["level"]), (2, &json!("WARN")), "{log}");
+    assert_eq!(unknown[0]["name"], "MAILROOM_BATCH_LIMITS");
+    assert_eq!(unknown[0]["nearest"], "MAILROOM_BATCH_LIMIT");
+    assert_eq!((&unknown[1]["name"], &unknown[1]["nearest"]), (&json!("MAILROOM_XYZ"), &Value::Null));
+    assert!(!log.contains("hunter2"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn counts_ids_and_reasons_are_fields() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('ada@example.test', 'a,b')").await?;
+    let mut command = collector::command(database.url())?;
+    let collector = Collector::start(command.args(["--log-format", "json", "--batch-timeout", "0"]))?;
+    collector.wait_for_log("tokens_dead", 1)?;
+    let log = collector.stop()?;
+    let started = &events(&log, "started")?[0];
+    assert_eq!(
+        (&started["max_refusals"], &started["key_file"]),
+        (&Value::Null, &Value::Null),
+        "neither is set"
+    );
+    let dead = &events(&log, "tokens_dead")?[0];
+    assert_eq!((&dead["count"], &dead["ids"]), (&json!(1), &json!([1])));
+    let reason = dead["reason"].as_str().unwrap_or_default();
+    assert!(reason.starts_with("token 1: its login contains a comma"), "{dead}");
+    assert_eq!(events(&log, "stop_requested")?[0]["signal"], "SIGTERM");
+    assert_eq!(events(&log, "ended")?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_line_that_a_sender_writes_to_standard_error_is_a_line_of_the_log() -> Result<()> {
+    let database = Database::migrated()?;
+    let mut command = collector::command(database.url())?;
+    // The second line is longer than any that is kept, the last one has no line feed.
+    let script = "echo \"Traceback: ada@example.test\" >&2; head -c 100000 /dev/zero | tr \"\\\\0\" x >&2; \
+        printf \"\\\\n\\\\033[31mlast\" >&2; exit 3";
+    let sender = format!("sh -c '{script}'");
+    let collector = Collector::start(command.args(["--log-format", "json", "--sender", &sender]))?;
+    collector.wait_for_log("exit status: 3", 1)?;
+    let log = collector.stop()?;
+    let written = events(&log, "sender_output")?;
+    let lines: Vec<_> =
+        written.iter().take(3).map(|line| line["line"].as_str().unwrap_or_default()).collect();
+    assert_eq!((lines[0], lines[2]), ("Traceback: [address]", "[31mlast"));
+    assert!(lines[1].len() <= 500, "{}", lines[1].len());
+    for line in &written {
+        assert_eq!((&line["stream"], &line["level"]), (&json!("stderr"), &json!("WARN")));
+        assert!(line["process"].as_i64().is_some_and(|process| process > 1), "{line}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_connection_that_works_while_nothing_else_does_is_logged_once() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let mut collector = Collector::start(&mut collector::command(database.url())?)?;
+    collector.wait_until_it_collects()?;
+    let lines = collector.lines()?;
+    register(&client, 1..=10).await?;
+    assert_eq!(lines.next_items(10)?.len(), 10);
+    // Connecting and preparing go on to work; claiming does not.
+    client
+        .batch_execute("ALTER TABLE handovers RENAME TO gone; ALTER TABLE pending RENAME TO gone_too")
+        .await?;
+    collector.wait_for_log("not collecting", 1)?;
+    sleep(Duration::from_secs(8));
+    let connected = |log: &str| log.matches("connected to").count() + log.matches("has the queue").count();
+    assert!(connected(&collector.log()) <= 2, "{}", collector.log());
+    client
+        .batch_execute("ALTER TABLE gone RENAME TO handovers; ALTER TABLE gone_too RENAME TO pending")
+        .await?;
+    collector.wait_for_log("collecting again", 1)?;
+    collector.stop()?;
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! Everything that needs a PostgreSQL server: one program, so that its tests fill each other's pauses.
+
+mod accounts;
+mod bad_input;
+mod collecting;
+mod collecting_signals;
+mod connecting;
+mod cursor;
+mod database_document;
+mod deliveries;
+mod documents;
+mod encodings;
+mod execution_rights;
+mod harness;
+mod history;
+mod logging;
+mod migrations;
+mod operating;
+mod pooling;
+mod preflight;
+mod python_sender;
+mod reconnecting;
+mod recovery_codes;
+mod redeeming;
+mod redeeming_races;
+mod requesting;
+mod rotation;
+mod sender;
+mod standard_streams;
+mod token_rows;
+mod waking;
+
+use tokio::sync::Mutex;
+
+/// Of tests that open a hundred connections, the server takes one at a time.
+static RACE: Mutex<()> = Mutex::const_new(());

@@ -1,0 +1,180 @@
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::postgres::Database;
+use tokio_postgres::Client;
+
+use super::{command, count, run};
+
+const OLD: &str = "handovers WHERE happened_at < now() - interval '30 days'";
+
+/// A log of many steps: every other row is old.
+async fn write_log(client: &Client, rows: i32) -> Result<()> {
+    let insert = "INSERT INTO handovers (token, happened_at, attempt, outcome)
+        SELECT n, now() - interval '1 day' * (n % 2 * 40 + 1), 1, 'sent' FROM generate_series(1, $1::int) AS n";
+    client.execute(insert, &[&rows]).await?;
+    client.batch_execute("UPDATE log_start SET complete_since = now() - interval '1 year'").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    write_log(&client, 60_000).await?;
+    let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
+    assert_eq!(said, "pruned 30000 delivery attempts and 0 dead tokens, all older than 30d\n");
+    assert_eq!((count(&client, OLD).await?, count(&client, "handovers").await?), (0, 30_000));
+    let since = "SELECT complete_since BETWEEN now() - interval '31 days' AND now() - interval '30 days' FROM log_start";
+    assert!(client.query_one(since, &[]).await?.get::<_, bool>(0));
+    // What took the place of pruned rows is found, too.
+    client.batch_execute("VACUUM handovers").await?;
+    write_log(&client, 20_000).await?;
+    let said = run(&database, &["prune", "--older-than", "720h"])?.success()?;
+    assert_eq!(said, "pruned 10000 delivery attempts and 0 dead tokens, all older than 30d\n");
+    let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
+    assert_eq!(said, "pruned 0 delivery attempts and 0 dead tokens, all older than 30d\n");
+    Ok(())
+}
+
+#[tokio::test]
+async fn dead_tokens_go_once_nobody_could_use_them() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    mailroom_tests::rows::register(&client, 1..=4).await?;
+    client
+        .batch_execute(
+            "INSERT INTO tokens (account, action, expires_at)
+                SELECT 1, 'password_recovery', extract(epoch FROM now()) + years FROM (VALUES (-1), (31536000)) AS v (years);
+            INSERT INTO dead (token, died_at, attempts, failures, priority, reason)
+                SELECT token, now() - interval '40 days', 8, 8, priority, '' FROM pending;
+            INSERT INTO dead (token, died_at, attempts, failures, priority, reason)
+                VALUES (1000, now() - interval '40 days', 8, 8, 1, ''), (1001, now(), 8, 8, 1, '');
+            UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = 1;
+            DELETE FROM accounts WHERE id = 2",
+        )
+        .await?;
+    // Used, deleted with its account, expired, never there.
+    let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
+    assert_eq!(said, "pruned 0 delivery attempts and 4 dead tokens, all older than 30d\n");
+    let left: Vec<i64> = client
+        .query("SELECT token FROM dead ORDER BY token", &[])
+        .await?
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    assert_eq!(left, [3, 4, 6, 1001]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn steps_are_small_and_what_is_done_is_done() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    write_log(&client, 60_000).await?;
+    // Somebody has a row of the last step.
+    let other = database.connect().await?;
+    other.batch_execute("BEGIN; SELECT FROM handovers WHERE token = 59999 FOR UPDATE").await?;
+    let mut pruning =
+        command(database.url(), &["prune", "--older-than", "30d"])?.stdout(Stdio::null()).spawn()?;
+    let mut left = 30_000;
+    wait_for(async || {
+        left = count(&client, OLD).await?;
+        Ok(left < 15_000)
+    })
+    .await?;
+    assert!(left > 0);
+    // Nobody waits meanwhile.
+    client.batch_execute("SET lock_timeout = '1s'").await?;
+    write_log(&client, 10).await?;
+    mailroom_tests::rows::register(&client, 1..=10).await?;
+    pruning.kill()?;
+    pruning.wait()?;
+    other.batch_execute("ROLLBACK").await?;
+    assert!(count(&client, OLD).await? < 15_010);
+    run(&database, &["prune", "--older-than", "30d"])?.success()?;
+    assert_eq!(count(&client, OLD).await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_process_prunes_at_a_time() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    write_log(&client, 1_000).await?;
+    let turn = "SELECT pg_advisory_lock(1886549349, 'handovers'::regclass::oid::integer)";
+    client.batch_execute(turn).await?;
+    // The collector comes to it within five seconds and leaves it to the other; the command waits.
+    let mut collector = Collector::start(&mut collector::command(database.url())?)?;
+    let lines = collector.lines()?;
+    let mut command = command(database.url(), &["prune", "--older-than", "30d"])?;
+    let pruning = thread::spawn(move || command.output());
+    lines.expect_none(Duration::from_secs(7))?;
+    assert_eq!(count(&client, OLD).await?, 500);
+    client.batch_execute("SELECT pg_advisory_unlock_all()").await?;
+    let output = pruning.join().map_err(|_| anyhow::anyhow!("the command panicked"))??;
+    assert_eq!(String::from_utf8(output.stderr)?, "another process is pruning; waiting for it to end\n");
+    assert_eq!(count(&client, OLD).await?, 0);
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn collectors_prune_by_themselves_unless_it_is_switched_off() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    write_log(&client, 60_000).await?;
+    let off = Collector::start(collector::command(database.url())?.args(["--retention", "off"]))?;
+    off.wait_until_it_collects()?;
+    let more = Collector::start(collector::command(database.url())?.args(["--retention", "41d"]))?;
+    // What is 41 days old and a moment.
+    more.wait_for_log("is pruned attempts=30000", 1)?;
+    more.stop()?;
+    let log = off.stop()?;
+    assert!(!log.contains("prun"), "{log}");
+    write_log(&client, 1_000).await?;
+    let two = [
+        Collector::start(&mut collector::command(database.url())?)?,
+        Collector::start(&mut collector::command(database.url())?)?,
+    ];
+    wait_for(async || Ok(count(&client, OLD).await? == 0)).await?;
+    let log = two.map(Collector::stop).into_iter().collect::<Result<String>>()?;
+    assert!(!log.contains("WARN"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_collector_that_may_not_prune_says_so_and_collects() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let role = database.name();
+    client
+        .batch_execute(&format!(
+            "CREATE ROLE {role} LOGIN;
+            GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_tend, mailroom_tidy, mailroom_prospect TO {role}"
+        ))
+        .await?;
+    write_log(&client, 10).await?;
+    let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
+    let mut collector = Collector::start(collector::command(&url)?.args(["--batch-timeout", "0"]))?;
+    let lines = collector.lines()?;
+    collector.wait_for_log("permission denied for function mailroom_prune", 1)?;
+    mailroom_tests::rows::register(&client, 1..=3).await?;
+    assert_eq!(lines.next_items(3)?.len(), 3);
+    collector.stop()?;
+    client.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await?;
+    Ok(())
+}
+
+async fn wait_for(mut condition: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+    for _ in 0..3_000 {
+        if condition().await? {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    anyhow::bail!("it is not so after 30 s")
+}

@@ -1,0 +1,91 @@
+use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::Result;
+use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::postgres::Database;
+
+use super::{command, count, give_up, run};
+
+#[tokio::test]
+async fn named_tokens_go_out_again_with_all_their_attempts() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    give_up(&client, 5).await?;
+    assert_eq!(run(&database, &["retry", "2", "4", "2"])?.success()?, "2 tokens wait again\n");
+    assert_eq!(run(&database, &["retry", "5"])?.success()?, "1 token waits again\n");
+    assert_eq!(count(&client, "dead").await?, 2);
+    assert_eq!(count(&client, "pending WHERE failures = 0 AND attempts = 8 AND due_at <= now()").await?, 3);
+    let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
+    let came: BTreeSet<_> = collector.lines()?.next_items(3)?.into_iter().map(|item| item.login).collect();
+    assert_eq!(came, ["user2", "user4", "user5"].map(str::to_owned).into());
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sleeping_collector_is_woken_for_tokens_that_are_put_back() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    give_up(&client, 3).await?;
+    let mut collector = Collector::start(collector::command(database.url())?.args([
+        "--batch-timeout",
+        "0",
+        "--poll-interval",
+        "24h",
+        "--healthcheck-interval",
+        "24h",
+    ]))?;
+    let lines = collector.lines()?;
+    collector.wait_until_it_collects()?;
+    lines.expect_none(Duration::from_secs(1))?;
+    run(&database, &["retry", "--all-dead"])?.success()?;
+    assert_eq!(lines.next_items(3)?.len(), 3);
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn tokens_that_are_not_dead_are_named() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    give_up(&client, 2).await?;
+    let said = run(&database, &["retry", "1", "77"])?;
+    assert_eq!((said.code, said.output.as_str()), (Some(1), "1 token waits again\n"));
+    assert_eq!(said.errors, "mailroom: token 77 is not dead\n");
+    let said = run(&database, &["retry", "1"])?;
+    assert_eq!((said.code, said.output.as_str()), (Some(1), "0 tokens wait again\n"));
+    assert_eq!(count(&client, "pending").await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_operators_at_once_put_each_token_back_once() -> Result<()> {
+    const DEAD: usize = 2_000;
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    give_up(&client, i32::try_from(DEAD)?).await?;
+    let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
+    let lines = collector.lines()?;
+    collector.wait_until_it_collects()?;
+    let mut operators = Vec::new();
+    for _ in 0..4 {
+        let mut command = command(database.url(), &["retry", "--all-dead"])?;
+        operators.push(command.stdout(Stdio::piped()).spawn()?);
+    }
+    let mut back = 0;
+    for operator in operators {
+        let output = String::from_utf8(operator.wait_with_output()?.stdout)?;
+        back += output.split(' ').next().unwrap_or_default().parse::<usize>()?;
+    }
+    assert_eq!(back, DEAD);
+    let mut came = BTreeSet::new();
+    for item in lines.next_items(DEAD)? {
+        assert!(came.insert(item.login.clone()), "{} came twice", item.login);
+    }
+    lines.expect_none(Duration::from_secs(1))?;
+    collector.stop()?;
+    assert_eq!(count(&client, "handovers WHERE outcome = 'sent'").await?, i64::try_from(DEAD)?);
+    Ok(())
+}

@@ -1,0 +1,162 @@
+use anyhow::Result;
+use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::register;
+use serde_json::{Value, json};
+
+use super::run;
+
+/// Something of everything.
+const SCENE: &str = "
+    UPDATE pending SET due_at = now() - interval '90 seconds' WHERE token = 1;
+    UPDATE pending SET due_at = now() + interval '1 hour', attempts = 1, failures = 1 WHERE token IN (2, 3);
+    INSERT INTO tokens (account, action) VALUES (4, 'password_recovery');
+    DELETE FROM pending WHERE token BETWEEN 5 AND 10;
+    INSERT INTO leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities) VALUES
+        (gen_random_uuid(), 7, now() - interval '6 minutes', now() - interval '2 minutes', now() - interval '1 minute', now(),
+            '{5,6}', '{1,1}', '{0,0}', '{1,1}'),
+        (gen_random_uuid(), 8, now(), now(), now() + interval '1 minute', now(), '{7}', '{1}', '{0}', '{1}');
+    INSERT INTO parked (token, account, parked_at, expires_at, attempts, failures, priority)
+        VALUES (8, 8, now(), extract(epoch FROM now()) + 600, 0, 0, 1);
+    INSERT INTO dead (token, died_at, attempts, failures, priority, reason) VALUES (9, now(), 8, 8, 1, 'no such mailbox');
+    INSERT INTO handovers (token, happened_at, attempt, outcome) VALUES
+        (10, now() - interval '2 hours', 0, 'expired'), (1000, now(), 0, 'expired'), (1001, now(), 1, 'sent'),
+        (1002, now() - interval '30 minutes', 1, 'sent'), (1003, now() - interval '61 minutes', 1, 'sent')";
+
+#[tokio::test]
+async fn an_empty_queue_is_all_zeros() -> Result<()> {
+    let database = Database::migrated()?;
+    let status: Value = serde_json::from_str(&run(&database, &["status", "--json"])?.success()?)?;
+    assert_eq!(
+        status["pending"],
+        json!({ "depth": 0, "recoveries_due": 0, "activations_due": 0, "later": 0, "oldest_due_ms": null })
+    );
+    assert_eq!(status["leases"], json!({ "batches": 0, "tokens": 0, "lapsed": 0, "oldest_ms": null }));
+    assert_eq!(status["expired"], json!({ "logged": 0, "last_hour": 0 }));
+    assert_eq!((&status["parked"], &status["dead"]), (&json!(0), &json!(0)));
+    let text = run(&database, &["status"])?.success()?;
+    assert!(text.starts_with("waiting   0 tokens\n"), "{text}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=10).await?;
+    client.batch_execute(SCENE).await?;
+
+    let said = run(&database, &["status", "--json"])?;
+    let status: Value = serde_json::from_str(&said.output)?;
+    let alarms = ["pending.oldest_due_ms", "leases.oldest_ms", "leases.lapsed", "dead", "expired.last_hour"];
+    assert_eq!((said.code, &status["alarms"]), (Some(1), &json!(alarms)));
+    assert_eq!(status["sent"], json!({ "last_minute": 1, "last_hour": 2 }));
+    let pending = &status["pending"];
+    let counts = ["depth", "recoveries_due", "activations_due", "later"].map(|field| &pending[field]);
+    assert_eq!(counts, [&json!(5), &json!(1), &json!(2), &json!(2)], "{status}");
+    let oldest = pending["oldest_due_ms"].as_i64();
+    assert!(oldest.is_some_and(|oldest| (90_000..150_000).contains(&oldest)), "{status}");
+    let leases = &status["leases"];
+    assert_eq!(
+        [&leases["batches"], &leases["tokens"], &leases["lapsed"]],
+        [2, 3, 1].map(|n| json!(n)).each_ref()
+    );
+    assert!(leases["oldest_ms"].as_i64().is_some_and(|oldest| oldest >= 360_000), "{status}");
+    assert_eq!([&status["parked"], &status["dead"]], [&json!(1), &json!(1)]);
+    assert_eq!(status["expired"], json!({ "logged": 2, "last_hour": 1 }));
+
+    let said = run(&database, &["status"])?;
+    assert_eq!(said.code, Some(1));
+    let text = said.output;
+    for line in [
+        "waiting   5 tokens, the oldest due for ",
+        "          3 due: 1 recovery, 2 activations; 2 later\n",
+        "leased    3 tokens in 2 batches, the oldest claimed for 6 min; 1 lapsed\n",
+        "parked    1 token,",
+        "dead      1 token\n",
+        "expired   2 tokens unsent, 1 of them within the last hour\n",
+        "sent      1 token within the last minute, 2 within the last hour\n",
+        "alarm     pending.oldest_due_ms, leases.oldest_ms, leases.lapsed, dead, expired.last_hour\n",
+    ] {
+        assert!(text.contains(line), "{line:?} is not in\n{text}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let lease = |claimed: &str, ends: &str| {
+        format!(
+            "INSERT INTO leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, \
+             priorities) VALUES (gen_random_uuid(), 7, now() - interval '{claimed}', now(), now() + interval '{ends}', \
+             now(), '{{1}}', '{{1}}', '{{0}}', '{{1}}')"
+        )
+    };
+    let due = |since: &str| {
+        format!(
+            "INSERT INTO pending (token, due_at, attempts, failures, priority) VALUES (1, now() - interval '{since}', 0, 0, 1)"
+        )
+    };
+    let logged = |outcome: &str, since: &str| {
+        format!(
+            "INSERT INTO handovers (token, happened_at, attempt, outcome) VALUES (1, now() - interval '{since}', 0, '{outcome}')"
+        )
+    };
+    let died = "INSERT INTO dead (token, died_at, attempts, failures, priority, reason) VALUES (1, now(), 8, 8, 1, 'no')";
+    for (scene, alarm) in [
+        (due("55 seconds"), None),
+        (due("70 seconds"), Some("pending.oldest_due_ms")),
+        (lease("4 minutes", "1 minute"), None),
+        (lease("6 minutes", "1 minute"), Some("leases.oldest_ms")),
+        (lease("2 minutes", "-1 second"), Some("leases.lapsed")),
+        (died.to_owned(), Some("dead")),
+        (logged("expired", "61 minutes"), None),
+        (logged("expired", "59 minutes"), Some("expired.last_hour")),
+        (logged("sent", "1 minute"), None),
+    ] {
+        client
+            .batch_execute("DELETE FROM pending; DELETE FROM leases; DELETE FROM dead; DELETE FROM handovers")
+            .await?;
+        client.batch_execute(&scene).await?;
+        let said = run(&database, &["status", "--json"])?;
+        let status: Value = serde_json::from_str(&said.output)?;
+        assert_eq!(status["alarms"], json!(alarm.into_iter().collect::<Vec<_>>()), "{scene}");
+        assert_eq!(said.code, Some(i32::from(alarm.is_some())), "{scene}");
+    }
+    // The bounds are those of the collector's settings.
+    client
+        .batch_execute(&format!(
+            "DELETE FROM handovers; {}; {}",
+            due("70 seconds"),
+            lease("6 minutes", "1 minute")
+        ))
+        .await?;
+    let mut command = super::command(database.url(), &["status"])?;
+    command.envs([("MAILROOM_BATCH_TIMEOUT", "1m"), ("MAILROOM_SENDER_TIMEOUT", "40s")]);
+    assert_eq!(super::said(command)?.code, Some(0));
+    let mut command = super::command(database.url(), &["status"])?;
+    command.env("MAILROOM_SENDER_TIMEOUT", "soon");
+    let said = super::said(command)?;
+    assert_eq!(said.code, Some(2), "{}", said.errors);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_sent_of_an_hour_are_counted_without_reading_the_log_of_a_month() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(
+            "INSERT INTO handovers (token, happened_at, attempt, outcome)
+                SELECT n, now() - n * interval '10 seconds', 1, 'sent' FROM generate_series(250000, 1, -1) AS n;
+            ANALYZE handovers",
+        )
+        .await?;
+    let query = concat!("EXPLAIN (COSTS OFF)\n", include_str!("../../../../collector/src/commands/sent.sql"));
+    let plan = client.query(query, &[]).await?;
+    let plan: Vec<String> = plan.iter().map(|line| line.get(0)).collect();
+    let plan = plan.join("\n");
+    assert!(plan.contains("handovers_happened_at_idx"), "{plan}");
+    Ok(())
+}

@@ -1,0 +1,350 @@
+//! What `mailroom_request` makes, and that it tells nobody.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use mailroom_tests::application::{Application, at_once};
+use mailroom_tests::postgres::Database;
+use tokio::time::timeout;
+use tokio_postgres::error::{DbError, SqlState};
+
+use crate::RACE;
+
+const ACTIVATION: &str = "activation";
+const RECOVERY: &str = "password_recovery";
+
+/// Calls `mailroom_request` with limits, written in SQL.
+async fn request_with(
+    application: &Application,
+    who: &str,
+    action: &str,
+    limits: &str,
+) -> Result<(), DbError> {
+    let query = format!("SELECT mailroom_request($1, $2::text::token_action, {limits})");
+    match application.client.query_one(&query, &[&who, &action]).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.as_db_error().expect("the server answered").clone()),
+    }
+}
+
+/// Inserts a token that was made some seconds ago.
+async fn made_ago(application: &Application, account: i64, seconds: i32) -> Result<()> {
+    let insert = "INSERT INTO tokens (account, action, created_at)
+        VALUES ($1, 'password_recovery', floor(extract(epoch FROM now())) - $2::int)";
+    application.client.execute(insert, &[&account, &seconds]).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_recovery_is_made_for_the_email_or_login_of_an_active_account() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    for (login, who) in [("a", "a@example.test"), ("b", "b")] {
+        let account = application.register_and_activate(login).await?;
+        application.request(who, RECOVERY).await?;
+        let token = application.newest_token(account, RECOVERY).await?;
+        assert_eq!(token.secret.len(), 32);
+        let fresh =
+            format!("WHERE id = {} AND expires_at - extract(epoch FROM now()) BETWEEN 840 AND 901", token.id);
+        assert_eq!(application.count_tokens(&fresh).await?, 1);
+        let answer = application.redeem(&token.secret, RECOVERY, token.code.as_deref()).await?;
+        assert_eq!(answer.account, Some(account));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_fresh_activation_is_made_for_a_provisioned_account() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let account = application.register("a").await?;
+    let first = application.newest_token(account, ACTIVATION).await?;
+    request_with(&application, "a", ACTIVATION, "cooldown => '0 s'").await?;
+    let second = application.newest_token(account, ACTIVATION).await?;
+    assert_ne!(first.secret, second.secret);
+    for token in [&second, &first] {
+        let verdict = application.redeem(&token.secret, ACTIVATION, None).await?.verdict;
+        assert_eq!(verdict, if token == &second { "ok" } else { "used" });
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn accounts_of_another_status_get_nothing() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    for (status, action, made) in [
+        ("provisioned", ACTIVATION, 1),
+        ("provisioned", RECOVERY, 0),
+        ("active", ACTIVATION, 0),
+        ("active", RECOVERY, 1),
+        ("suspended", ACTIVATION, 0),
+        ("suspended", RECOVERY, 0),
+    ] {
+        let insert = "INSERT INTO accounts (email, login, status) VALUES ($1, $1, $2::text::account_status)";
+        let who = format!("{status} {action}");
+        application.client.execute(insert, &[&who, &status]).await?;
+        application.client.execute("DELETE FROM tokens", &[]).await?;
+        application.request(&who, action).await?;
+        assert_eq!(application.count_tokens("").await?, made, "{who}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn whatever_names_nobody_is_answered_alike_and_makes_nothing() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let insert = "INSERT INTO accounts (email, login, status) VALUES ($1, 'a', 'active')";
+    let email = format!("{}@b.test", "a".repeat(247));
+    application.client.execute(insert, &[&email]).await?;
+    let ten_megabytes = email.repeat(40_000);
+    let (longer, shorter) = (format!("{email}x"), &email[..253]);
+    for who in [
+        "",
+        " ",
+        "A",
+        " a",
+        "a ",
+        "a\n",
+        "%",
+        "_",
+        "b",
+        "' OR ''='",
+        "a'; DROP TABLE accounts; --",
+        "ａ",
+        &longer,
+        shorter,
+        &ten_megabytes,
+    ] {
+        for action in [ACTIVATION, RECOVERY] {
+            application.request(who, action).await?;
+        }
+    }
+    let nulls = "SELECT mailroom_request(NULL, 'password_recovery'), mailroom_request('a', NULL), mailroom_request(NULL, NULL)";
+    application.client.query_one(nulls, &[]).await?;
+    assert_eq!(application.count_tokens("").await?, 0);
+
+    application.request(&email, RECOVERY).await?;
+    assert_eq!(application.count_tokens("").await?, 1, "the longest email is not found");
+    Ok(())
+}
+
+#[tokio::test]
+async fn whose_email_it_is_goes_before_whose_login_it_is() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let owner = application.register_and_activate("owner").await?;
+    let impostor = application.register_and_activate("impostor").await?;
+    let rename = "UPDATE accounts SET login = 'owner@example.test' WHERE id = $1";
+    application.client.execute(rename, &[&impostor]).await?;
+    application.request("owner@example.test", RECOVERY).await?;
+    let recoveries = "WHERE action = 'password_recovery' AND account =";
+    assert_eq!(application.count_tokens(&format!("{recoveries} {owner}")).await?, 1);
+    assert_eq!(application.count_tokens(&format!("{recoveries} {impostor}")).await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn within_the_cooldown_nothing_more_is_made() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let account = application.register_and_activate("a").await?;
+    for who in ["a", "a", "a@example.test"] {
+        application.request(who, RECOVERY).await?;
+        assert_eq!(application.count_tokens("WHERE action = 'password_recovery'").await?, 1);
+    }
+    for (ago, cooldown, made) in [
+        (55, "60 seconds", 0),
+        (60, "60 seconds", 1),
+        (3000, "1 hour", 0),
+        (3600, "1 hour", 1),
+        (0, "0 seconds", 1),
+        (-5, "0 seconds", 1),
+        (-1000, "60 seconds", 0),
+    ] {
+        application.client.execute("DELETE FROM tokens", &[]).await?;
+        made_ago(&application, account, ago).await?;
+        request_with(&application, "a", RECOVERY, &format!("cooldown => '{cooldown}'")).await?;
+        assert_eq!(application.count_tokens("").await?, 1 + made, "{ago} s ago, {cooldown}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_mail_of_the_registration_counts_and_that_of_another_action_does_not() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let account = application.register("a").await?;
+    application.request("a", ACTIVATION).await?;
+    assert_eq!(application.count_tokens("").await?, 1);
+    application.set_status(account, "active").await?;
+    application.request("a", RECOVERY).await?;
+    assert_eq!(application.count_tokens("").await?, 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_more_than_the_ceiling_is_made_in_its_period() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let account = application.register_and_activate("a").await?;
+    for (made, ago, limits, more) in [
+        (4, 3000, "", 1),
+        (5, 3000, "", 0),
+        (9, 3605, "", 1),
+        (1, 3000, ", at_most => 1", 0),
+        (1, 3000, ", at_most => 1, per => '10 minutes'", 1),
+        (20, 80_000, ", at_most => 20, per => '1 day'", 0),
+        (50, 3000, ", per => '0 s'", 1),
+        (50, 3000, ", at_most => 2147483647, per => '1000 years'", 1),
+    ] {
+        application.client.execute("DELETE FROM tokens", &[]).await?;
+        for _ in 0..made {
+            made_ago(&application, account, ago).await?;
+        }
+        request_with(&application, "a", RECOVERY, &format!("'60 s'{limits}")).await?;
+        assert_eq!(application.count_tokens("").await?, made + more, "{made} of {ago} s ago{limits}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn limits_of_no_sense_are_refused_whoever_is_named() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    application.register_and_activate("a").await?;
+    for limits in
+        ["'-1 s'", "NULL", "'1 s', 0", "'1 s', -1", "'1 s', NULL", "'1 s', 1, '-1 hour'", "'1 s', 1, NULL"]
+    {
+        for who in ["a", "nobody"] {
+            let error = request_with(&application, who, RECOVERY, limits).await.expect_err(limits);
+            assert_eq!(error.code(), &SqlState::INVALID_PARAMETER_VALUE, "{limits}");
+            assert_eq!(error.message(), "the limits of mailroom_request() are out of range");
+        }
+    }
+    assert_eq!(application.count_tokens("WHERE action = 'password_recovery'").await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn isolation_levels_in_which_a_race_makes_two_are_refused_whoever_is_named() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    application.register_and_activate("a").await?;
+    for isolation in ["REPEATABLE READ", "SERIALIZABLE"] {
+        for who in ["a", "nobody"] {
+            application.client.batch_execute(&format!("BEGIN ISOLATION LEVEL {isolation}")).await?;
+            let error = application.request(who, RECOVERY).await.expect_err(isolation);
+            assert_eq!(
+                error.as_db_error().context("by the server")?.code(),
+                &SqlState::INVALID_TRANSACTION_STATE
+            );
+            application.client.batch_execute("ROLLBACK").await?;
+        }
+    }
+    application.client.batch_execute("BEGIN ISOLATION LEVEL READ UNCOMMITTED").await?;
+    application.request("a", RECOVERY).await?;
+    application.client.batch_execute("COMMIT").await?;
+    assert_eq!(application.count_tokens("WHERE action = 'password_recovery'").await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hundred_requests_at_once_make_one_token() -> Result<()> {
+    let _race = RACE.lock().await;
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    application.register_and_activate("a").await?;
+    at_once(&database, 100, |index, application| async move {
+        let who = ["a", "a@example.test"][index % 2];
+        Ok(application.request(who, RECOVERY).await?)
+    })
+    .await?;
+    assert_eq!(application.count_tokens("WHERE action = 'password_recovery'").await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn requests_for_a_hundred_people_at_once_make_a_hundred_tokens() -> Result<()> {
+    let _race = RACE.lock().await;
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let insert =
+        "INSERT INTO accounts (email, login, status) SELECT n, n, 'active' FROM generate_series(0, 99) n";
+    application.client.execute(insert, &[]).await?;
+    at_once(&database, 100, |index, application| async move {
+        Ok(application.request(&index.to_string(), RECOVERY).await?)
+    })
+    .await?;
+    let row =
+        application.client.query_one("SELECT count(*), count(DISTINCT account) FROM tokens", &[]).await?;
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (100, 100));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_waits_for_nobody() -> Result<()> {
+    let database = Database::migrated()?;
+    let (application, other) =
+        (Application::connect(&database).await?, Application::connect(&database).await?);
+    let account = application.register_and_activate("a").await?;
+    let insert = "INSERT INTO tokens (account, action) VALUES ($1, 'password_recovery')";
+    let at_once = Duration::from_secs(10);
+
+    // Somebody else's request that is not committed is a cooldown; once it is rolled back it is none.
+    other.client.batch_execute("BEGIN").await?;
+    other.request("a", RECOVERY).await?;
+    timeout(at_once, application.request("a@example.test", RECOVERY)).await??;
+    assert_eq!(application.count_tokens("WHERE action = 'password_recovery'").await?, 0);
+    other.client.batch_execute("ROLLBACK").await?;
+    application.request("a", RECOVERY).await?;
+    assert_eq!(application.count_tokens("WHERE action = 'password_recovery'").await?, 1);
+
+    // Neither does it wait for whoever changes the account's status, or uses a token of it.
+    application.client.batch_execute("DELETE FROM tokens WHERE action = 'password_recovery'").await?;
+    other.client.batch_execute("BEGIN").await?;
+    other.client.execute("UPDATE accounts SET status = 'suspended' WHERE id = $1", &[&account]).await?;
+    other.client.execute(insert, &[&account]).await?;
+    timeout(at_once, application.request("a", RECOVERY)).await??;
+    other.client.batch_execute("ROLLBACK").await?;
+    assert_eq!(application.count_tokens("WHERE action = 'password_recovery'").await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_name_that_reads_like_an_account_of_the_lock_hinders_nobody() -> Result<()> {
+    let database = Database::migrated()?;
+    let (application, other) =
+        (Application::connect(&database).await?, Application::connect(&database).await?);
+    let account = application.register_and_activate("a").await?;
+    other.client.batch_execute("BEGIN").await?;
+    for who in [format!("{account}"), format!("of account {account}"), format!("account {account}")] {
+        other.request(&who, RECOVERY).await?;
+    }
+    application.request("a", RECOVERY).await?;
+    assert_eq!(application.count_tokens("WHERE action = 'password_recovery'").await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_request_is_a_commit_that_waits_for_the_disk() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    application.register("provisioned").await?;
+    application.register_and_activate("active").await?;
+    // The second for `active` is in the cooldown.
+    for who in ["nobody", "provisioned", "active", "active", ""] {
+        application.client.batch_execute("BEGIN").await?;
+        application.request(who, RECOVERY).await?;
+        let query = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL, pg_current_wal_insert_lsn()::text";
+        let row = application.client.query_one(query, &[]).await?;
+        assert!(row.get::<_, bool>(0), "{who}");
+        let before: String = row.get(1);
+        application.client.batch_execute("COMMIT").await?;
+        // Neither call to the server would have flushed the log without one that was written to.
+        let query = "SELECT pg_current_wal_flush_lsn() >= $1::text::pg_lsn";
+        assert!(application.client.query_one(query, &[&before]).await?.get::<_, bool>(0), "{who}");
+    }
+    Ok(())
+}

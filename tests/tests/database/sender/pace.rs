@@ -1,0 +1,104 @@
+//! How much a sender gets at once.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use mailroom_tests::collector::Collector;
+use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::register;
+
+use super::test_sender::TestSender;
+use super::{command, leased, wait_for_state};
+
+/// Answers once, and then neither reads nor says anything more.
+const STOPS_READING: &str = "bash -c 'read -r line; name=${line#*batch\\\":\\\"}; \
+    echo \"{\\\"batch\\\":\\\"${name:0:36}\\\",\\\"ok\\\":\\\"all\\\"}\"; sleep 1000'";
+
+#[tokio::test]
+async fn a_sender_that_stops_reading_holds_no_more_than_the_prefetch() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=5_000).await?;
+    let mut command = command(&database, &TestSender::new()?)?;
+    command.args(["--sender", STOPS_READING, "--batch-limit", "100", "--prefetch", "4"]);
+    let collector = Collector::start(&mut command)?;
+    wait_for_state(&client, &[1], "sent").await?;
+    let mut most = 0;
+    for _ in 0..40 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        most = most.max(leased(&client).await?);
+    }
+    assert_eq!(most, 400);
+    // What its pipe does not hold was cancelled, to be checked again when it is sent.
+    let left = leased(&client).await?;
+    assert!((100..400).contains(&left), "{left} tokens are claimed");
+    drop(collector);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_slow_sender_gets_few_batches_so_that_a_recovery_overtakes_many_activations() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=200).await?;
+    client
+        .batch_execute("INSERT INTO accounts (email, login, status) VALUES ('ada@x.test', 'ada', 'active')")
+        .await?;
+    let mut sender = TestSender::new()?;
+    let collector = Collector::start(&mut command(&database, &sender)?)?;
+    sender.pass_the_trial()?;
+    // Each batch takes longer than a second until there is one at a time.
+    let mut batches = 0;
+    while sender.unseen()? > 0 || batches < 5 {
+        let batch = sender.next_batch()?;
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        sender.answer(&batch, "\"ok\":\"all\"")?;
+        batches += 1;
+        assert!(batches < 15, "it still gets several batches at once");
+        if sender.unseen()? == 0 {
+            break;
+        }
+    }
+    client
+        .batch_execute("INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts WHERE login = 'ada'")
+        .await?;
+    // What was claimed or on its way before goes first: a batch or two of the twenty.
+    let mut before = 0;
+    loop {
+        let next = sender.next_batch()?;
+        if let Some(place) = next.items.iter().position(|item| item["action"] == "recover") {
+            // Every seventh place is an activation's, and the first one can be that.
+            assert!(place <= 1 && next.items[place]["login"] == "ada", "{next:?}");
+            break;
+        }
+        sender.answer(&next, "\"ok\":\"all\"")?;
+        before += 1;
+        assert!(before <= 3, "{before} batches of activations went before the recovery");
+    }
+    drop(collector);
+    Ok(())
+}
+
+#[tokio::test]
+async fn claims_are_renewed_while_a_slow_sender_works() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=9).await?;
+    let mut sender = TestSender::new()?;
+    let mut command = command(&database, &sender)?;
+    let collector = Collector::start(command.args(["--lease", "2s", "--sender-timeout", "1s"]))?;
+    sender.pass_the_trial()?;
+    let batch = sender.next_batch()?;
+    assert_eq!(batch.ids(), (2..=9).collect::<Vec<_>>());
+    // An answer now and then keeps the sender from being ended; together they take longer than two leases.
+    for id in batch.ids() {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        assert_eq!(sender.unseen()?, 0, "the batch was claimed again");
+        sender.answer(&batch, &format!("\"ok\":[{id}]"))?;
+    }
+    wait_for_state(&client, &batch.ids(), "sent").await?;
+    let query = "SELECT count(*) FROM handovers WHERE attempt > 1 OR outcome::text <> 'sent'";
+    assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 0);
+    collector.stop()?;
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! The idle lock, seen from both sides.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use mailroom::wake::idle_lock::{self, IdleLock, IdleReply};
+use mailroom::wake::listener::Listener;
+use mailroom_connect::{ConnectionSettings, Environment};
+use mailroom_tests::postgres::Database;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::Client;
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// Longer than a follower takes to notice that the holder is gone.
+const MOMENT: Duration = Duration::from_millis(600);
+
+/// A listening session and its collector's side of the idle lock.
+struct Participant {
+    idle_lock: IdleLock,
+    wakeups: watch::Receiver<u64>,
+    _listener: Listener,
+}
+
+impl Participant {
+    async fn start(database: &Database) -> Result<Self> {
+        let connection = ConnectionSettings::resolve(database.url(), &Environment::of_process())?;
+        let (idle_lock, holder) = idle_lock::pair(true);
+        let listener = Listener::start(connection, "token_insert", Duration::from_secs(3_600), holder);
+        let mut wakeups = listener.wakeups();
+        // That it listens.
+        timeout(SOON, wakeups.wait_for(|count| *count > 0)).await??;
+        Ok(Self { idle_lock, wakeups, _listener: listener })
+    }
+
+    async fn reply(&mut self) -> Result<IdleReply> {
+        timeout(SOON, self.idle_lock.reply()).await.context("no reply to the request")
+    }
+
+    /// The reply to a new request.
+    async fn request(&mut self) -> Result<IdleReply> {
+        self.idle_lock.set_idle(false);
+        self.idle_lock.set_idle(true);
+        self.reply().await
+    }
+
+    async fn become_idle(&mut self) -> Result<()> {
+        // A writer of the test may have the lock for a moment longer than its answer takes.
+        for _ in 0..20 {
+            if self.request().await? == IdleReply::Granted {
+                self.wakeups.mark_unchanged();
+                return Ok(());
+            }
+        }
+        anyhow::bail!("every request was refused")
+    }
+
+    async fn expect_wakeup(&mut self) -> Result<()> {
+        timeout(SOON, self.wakeups.changed()).await.context("no wake-up comes")??;
+        Ok(())
+    }
+}
+
+/// What an idle collector holds, and writers try to share.
+const LOCK: &str = "SELECT pg_advisory_lock(1835100524, 'pending'::regclass::oid::integer)";
+
+/// Makes something due, and with it the announcement if it is necessary.
+const WRITE: &str = "INSERT INTO pending (token, due_at, priority)
+    SELECT coalesce(max(token), 0) + 1, now(), 1 FROM pending";
+
+async fn is_lock_free(client: &Client) -> Result<bool> {
+    let query = "SELECT pg_try_advisory_xact_lock_shared(1835100524, 'pending'::regclass::oid::integer)";
+    Ok(client.query_one(query, &[]).await?.get(0))
+}
+
+/// Writes; returns whether the trigger had to notify.
+async fn write(client: &Client) -> Result<bool> {
+    let is_free = is_lock_free(client).await?;
+    client.batch_execute(WRITE).await?;
+    Ok(!is_free)
+}
+
+async fn wait_until_nobody_is_idle(client: &Client) -> Result<()> {
+    let start = Instant::now();
+    while !is_lock_free(client).await? {
+        ensure!(start.elapsed() < SOON, "a collector still holds the lock");
+        sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn writers_notify_an_idle_collector_once_and_no_busy_one() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let mut participant = Participant::start(&database).await?;
+    assert!(!write(&client).await?);
+    for _ in 0..5 {
+        participant.become_idle().await?;
+        assert!(write(&client).await?);
+        participant.expect_wakeup().await?;
+        // The notification released the lock, though the request goes on.
+        wait_until_nobody_is_idle(&client).await?;
+        participant.become_idle().await?;
+        participant.idle_lock.set_idle(false);
+        wait_until_nobody_is_idle(&client).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn requests_are_refused_while_a_writer_has_not_committed() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let mut participants = [Participant::start(&database).await?, Participant::start(&database).await?];
+    client.batch_execute("BEGIN").await?;
+    client.batch_execute(WRITE).await?;
+    for participant in &mut participants {
+        let start = Instant::now();
+        assert_eq!(participant.request().await?, IdleReply::Refused);
+        assert!(start.elapsed() > Duration::from_millis(10));
+    }
+    client.batch_execute("COMMIT").await?;
+    for participant in &mut participants {
+        participant.become_idle().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_follower_takes_over() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let mut first = Participant::start(&database).await?;
+    let mut second = Participant::start(&database).await?;
+    first.become_idle().await?;
+    second.become_idle().await?;
+    first.idle_lock.set_idle(false);
+    assert_eq!(second.reply().await?, IdleReply::Granted);
+    assert!(write(&client).await?);
+    second.expect_wakeup().await?;
+    first.expect_wakeup().await?;
+    // Of a process that is gone, too. The second must have released the lock, or the first would follow it.
+    wait_until_nobody_is_idle(&client).await?;
+    first.become_idle().await?;
+    second.become_idle().await?;
+    drop(first);
+    assert_eq!(second.reply().await?, IdleReply::Granted);
+    assert!(write(&client).await?);
+    second.expect_wakeup().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_follower_is_refused_when_a_writer_was_quicker() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    // A collector that has the lock, and then a writer at the same moment.
+    client.batch_execute(LOCK).await?;
+    let mut second = Participant::start(&database).await?;
+    second.become_idle().await?;
+    let change = format!("SELECT pg_advisory_unlock_all(); {WRITE}; SELECT pg_sleep(1)");
+    client.batch_execute(&change).await?;
+    assert_eq!(second.reply().await?, IdleReply::Refused);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_follower_peeks_again_in_case_the_holder_froze() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    client.batch_execute(LOCK).await?;
+    let mut second = Participant::start(&database).await?;
+    second.become_idle().await?;
+    let start = Instant::now();
+    assert_eq!(second.reply().await?, IdleReply::Granted);
+    assert!(start.elapsed() > Duration::from_secs(1), "{:?}", start.elapsed());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_is_refused_when_the_session_ends_and_granted_on_the_next() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let mut participant = Participant::start(&database).await?;
+    for _ in 0..3 {
+        participant.become_idle().await?;
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE application_name = 'mailroom collect (listener)' AND datname = current_database()";
+        client.execute(end, &[]).await?;
+        assert_eq!(participant.reply().await?, IdleReply::Refused);
+        participant.expect_wakeup().await?;
+    }
+    participant.become_idle().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_idle_session_holds_no_snapshot_and_no_statement() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let mut participants = Vec::new();
+    for _ in 0..3 {
+        participants.push(Participant::start(&database).await?);
+        participants.last_mut().context("one was added")?.become_idle().await?;
+    }
+    let query =
+        "SELECT count(*), count(backend_xmin), count(*) FILTER (WHERE state <> 'idle') FROM pg_stat_activity
+        WHERE application_name = 'mailroom collect (listener)' AND datname = current_database()";
+    let end = Instant::now() + MOMENT;
+    let (mut samples, mut busy) = (0, 0);
+    while Instant::now() < end {
+        let row = client.query_one(query, &[]).await?;
+        assert_eq!(row.get::<_, i64>(0), 3);
+        samples += 1;
+        busy += i64::from(row.get::<_, i64>(1) + row.get::<_, i64>(2) > 0);
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert!(busy * 10 < samples, "{busy} of {samples}");
+    Ok(())
+}

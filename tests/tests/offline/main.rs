@@ -1,0 +1,8 @@
+//! Everything that needs no database: the commands, the formats, what is delivered beside the program.
+
+mod bare_metal;
+mod commands;
+mod dependencies;
+mod formats;
+mod python_verifier;
+mod service;

@@ -1,0 +1,85 @@
+// `npm run build`: builds everything that the package contains. The same sources give the same bytes.
+//
+// The modules; then the TypeScript, which tsc checks and declares and esbuild bundles; then the reference.
+
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { build } from "esbuild";
+
+import { buildModules } from "./build_modules.mjs";
+import { ROOT, run } from "./run.mjs";
+
+/** The files of `src` that package.json names and that have a CommonJS form. All bundles lie in one folder. */
+const ENTRIES = [
+  "inline",
+  "slim",
+  "public",
+  "create_guard",
+  "stores/redis",
+  "stores/postgres",
+  "stores/durable_object",
+  "conformance",
+  "errors",
+];
+
+/** Those that nothing requires. */
+const MODULES_ONLY = ["workerd", "public_workerd", "cli"];
+
+process.chdir(fileURLToPath(new URL("..", import.meta.url)));
+buildModules();
+// Not by .bin, where the compiler has the same name as the older ones of the reference and of the tests.
+run(process.execPath, ["node_modules/typescript-7/bin/tsc"]);
+await bundle([...ENTRIES, ...MODULES_ONLY], "esm", "dist");
+await bundle(ENTRIES, "cjs", "dist/cjs");
+declareCommonJs();
+for (const [workerd, edge] of [
+  ["workerd.js", "edge.js"],
+  ["public_workerd.js", "public_edge.js"],
+]) {
+  // What Nitro and Next.js import as a module, instead of instantiating it themselves, ends in `?module`.
+  const script = readFileSync(join("dist", workerd), "utf8");
+  const imported = script.replaceAll('.wasm";', '.wasm?module";');
+  if (imported === script) throw new Error(`dist/${workerd} imports no module`);
+  writeFileSync(join("dist", edge), imported);
+}
+for (const declared of ["verifier.d.wasm.ts", "public.d.wasm.ts"]) {
+  copyFileSync(join("src", declared), join("dist", declared));
+}
+run("node_modules/.bin/typedoc", []);
+copyFileSync(join(ROOT, "LICENSE"), "LICENSE");
+
+/**
+ * Bundles each entry into one file: Node takes a third of a millisecond for every further one. The errors stay apart,
+ * because all entries share them.
+ */
+async function bundle(entries, format, outdir) {
+  await build({
+    entryPoints: entries.map((entry) => `src/${entry}.ts`),
+    format,
+    outdir,
+    // Only for Node are the names written that its `import` finds in CommonJS.
+    platform: format === "cjs" ? "node" : "neutral",
+    bundle: true,
+    target: "es2022",
+    entryNames: "[name]",
+    loader: { ".lua": "text", ".sql": "text" },
+    external: ["./errors.js", "./*.wasm", "node:*"],
+    logLevel: "warning",
+  });
+}
+
+/**
+ * Makes `dist/cjs` a folder of CommonJS with declarations, for those that cannot `require` a module, such as Jest. Runtimes
+ * and bundlers that can get one copy, by the conditions `module-sync`, `bun` and `module`: with two, an error of one is no
+ * instance of the other's class.
+ */
+function declareCommonJs() {
+  mkdirSync("dist/cjs/stores", { recursive: true });
+  writeFileSync("dist/cjs/package.json", '{ "type": "commonjs" }\n');
+  // TypeScript takes a declaration for that of a module, or not, by the package.json next to it.
+  for (const file of JSON.parse(readFileSync("package.json", "utf8")).files) {
+    if (file.endsWith(".d.ts")) copyFileSync(file, file.replace("dist/", "dist/cjs/"));
+  }
+}

@@ -1,0 +1,108 @@
+import { atCaller } from "./caller.js";
+import type { Engine } from "./engine.js";
+import { VerifiedLink } from "./link.js";
+import { codeOf, demandAction, OF_LINK, OF_TOKEN, readExpectation, textOf } from "./options.js";
+import type { PublicVerifier } from "./public_verifier.js";
+import type { KeyRing } from "./ring.js";
+import type { Clock } from "./seconds.js";
+import {
+  asResult,
+  CODE_UNCHECKABLE,
+  EXPIRED,
+  isAboutCode,
+  isMalformed,
+  OK,
+  orThrow,
+  refused,
+  unaccepted,
+} from "./status.js";
+import { VerifiedToken } from "./token.js";
+import type { Verifier } from "./verifier.js";
+import { type Version, versionOf } from "./version.js";
+
+/** @internal What a verifier is made of. */
+export interface Parts {
+  readonly engine: Engine;
+  /** Throws where the keys are read at the first use and are not good. */
+  readonly ring: () => KeyRing;
+  /** The versions that are accepted. */
+  readonly accepted: readonly Version[];
+  readonly clock: Clock;
+  readonly clockTolerance: number;
+}
+
+/** @internal What the entries of shared keys call `createVerifier`, once they have read its options. */
+export function makeVerifier(parts: Parts): Verifier {
+  const { judge, verifier } = makeJudge(parts);
+  const shared: Verifier = {
+    ...verifier,
+    verifyWithUncountedCode: (token, expected) =>
+      atCaller(shared.verifyWithUncountedCode, () => orThrow(judge(token, expected, OF_TOKEN))),
+    tryVerifyWithUncountedCode: (token, expected) => asResult(judge(token, expected, OF_TOKEN)),
+  };
+  return Object.freeze(shared);
+}
+
+/** @internal The same for public keys. No v3 signature covers a code, so there is none to compare. */
+export function makePublicVerifier(parts: Parts): PublicVerifier {
+  return Object.freeze(makeJudge(parts).verifier);
+}
+
+function makeJudge({ engine, ring, accepted, clock, clockTolerance }: Parts): {
+  judge: (sent: unknown, expected: unknown, known: typeof OF_TOKEN) => VerifiedToken | number;
+  verifier: PublicVerifier;
+} {
+  // By version, since a list is searched more slowly.
+  const accepts = [1, 2, 3].map((version) => accepted.includes(version as Version));
+
+  const read = () => Math.floor(clock());
+
+  function judge(sent: unknown, expected: unknown, known: typeof OF_TOKEN): VerifiedToken | number {
+    const { action, code } = readExpectation(expected, known);
+    demandAction(action);
+    const token = textOf(sent);
+    const now = read();
+    const status = engine.verify(token, action, codeOf(code), ring().candidates(token), now, clockTolerance);
+    const version = versionOf(token);
+    if (!accepts[version - 1]) {
+      return isMalformed(status) || (version === 1 && isAboutCode(status)) ? status : unaccepted(version);
+    }
+    return status === OK ? new VerifiedToken(engine, token, action, engine.expiresAt, now) : status;
+  }
+
+  function judgeLink(sent: unknown, expected: unknown): VerifiedLink | number {
+    const { action } = readExpectation(expected, OF_LINK);
+    demandAction(action);
+    const token = textOf(sent);
+    const now = read();
+    const keys = ring().candidates(token);
+    const status = engine.verifyLink(token, action, keys, now, clockTolerance);
+    const version = versionOf(token);
+    if (!accepts[version - 1]) return isMalformed(status) ? status : unaccepted(version);
+    if (status !== OK) return status;
+    const { expiresAt } = engine;
+    const at = (verifiedAt: number) => new VerifiedToken(engine, token, action, expiresAt, verifiedAt);
+    const proven = at(now);
+    return new VerifiedLink(proven, clockTolerance, (code) => {
+      const now = read();
+      let status = OK;
+      // All keys are tried again: ids may collide.
+      if (proven.codeIsProven) status = engine.verify(token, action, code, keys, now, clockTolerance);
+      else if (now >= expiresAt + clockTolerance) status = EXPIRED;
+      else if (code !== undefined) status = CODE_UNCHECKABLE;
+      return status === OK ? at(now) : status;
+    });
+  }
+
+  const verifier: PublicVerifier = {
+    verify: (token, expected) => atCaller(verifier.verify, () => orThrow(judge(token, expected, OF_LINK))),
+    tryVerify: (token, expected) => asResult(judge(token, expected, OF_LINK)),
+    verifyLink: (token, expected) => atCaller(verifier.verifyLink, () => orThrow(judgeLink(token, expected))),
+    tryVerifyLink(token, expected) {
+      const verdict = judgeLink(token, expected);
+      return typeof verdict === "number" ? refused(verdict) : { ok: true, link: verdict };
+    },
+    clockTolerance,
+  };
+  return { judge, verifier };
+}

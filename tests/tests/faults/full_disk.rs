@@ -7,6 +7,7 @@ use mailroom_tests::machine::skip;
 use mailroom_tests::postgres::{Cluster, Database, disk};
 use mailroom_tests::recorder::Pace;
 use mailroom_tests::trial::{NEAR, Trial, tokens};
+use rustix::process::Signal;
 use tokio::time::sleep;
 use tokio_postgres::{Client, NoTls};
 
@@ -29,16 +30,22 @@ async fn a_disk_that_is_full_for_a_while_loses_nothing() -> Result<()> {
     let mut trial = Trial::start(database.migrate()?).await?;
     trial.deadlines = NEAR;
 
-    // Two seconds for half of the tokens, of which most still wait when the disk is full.
+    // Two seconds for half of the tokens.
     let lines = tokens() / 2 / 10;
     let pace = Pace { pause: Duration::from_secs(4) / u32::try_from(lines)?, ..Pace::default() };
     let mut collectors = vec![trial.collector("one", pace)?, trial.collector("two", pace)?];
-    trial.register(tokens() / 2).await?;
+    trial.register(tokens() / 4).await?;
     trial.moment(0, Duration::ZERO).await?;
+    // They stand still until the disk is full, so that something still waits then, however long it takes to fill it.
+    for collector in &mut collectors {
+        collector.collector().signal(Signal::STOP)?;
+    }
+    trial.register(tokens() / 4).await?;
     disk::fill(&administrator, &cluster.disk()).await?;
     trial.history.note_at_risk("full disks", &trial.client).await?;
     ensure!(trial.register(tokens()).await.is_err(), "the disk is not full");
     for collector in &mut collectors {
+        collector.collector().signal(Signal::CONT)?;
         collector.collector().wait_for_log("No space left on device", 1)?;
     }
     // Longer than a lease, which nobody can take over now.

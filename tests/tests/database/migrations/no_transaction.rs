@@ -199,8 +199,8 @@ async fn an_index_that_does_not_get_its_lock_in_time_is_built_again() -> Result<
     let client = database.connect().await?;
     client
         .batch_execute(&format!(
-            "ALTER DATABASE {name} SET lock_timeout = '300ms';
-            ALTER DATABASE {name} SET statement_timeout = '50ms';
+            "ALTER DATABASE {name} SET lock_timeout = '2s';
+            ALTER DATABASE {name} SET statement_timeout = '1s';
             ALTER DATABASE {name} SET default_transaction_read_only = on"
         ))
         .await?;

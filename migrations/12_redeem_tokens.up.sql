@@ -6,6 +6,24 @@
 
 BEGIN;
 
+-- Outlives the tokens that were tried, so that deleting them gives nobody more tries.
+CREATE TABLE code_failures (
+    account bigint NOT NULL,
+    failures integer NOT NULL,
+    rests_until bigint NOT NULL,
+
+    CONSTRAINT code_failures_pkey PRIMARY KEY (account),
+    CONSTRAINT code_failures_account_fkey FOREIGN KEY (account) REFERENCES accounts (id) ON DELETE CASCADE
+);
+
+COMMENT ON TABLE code_failures IS
+    'How many wrong codes were entered in a row for an account, over all of its tokens (NIST SP 800-63B allows a hundred). A'
+    ' right code deletes the row.';
+COMMENT ON COLUMN code_failures.account IS 'The account.';
+COMMENT ON COLUMN code_failures.failures IS 'Wrong codes since the last right one.';
+COMMENT ON COLUMN code_failures.rests_until IS
+    'Until then its recoveries are neither made nor used, in seconds since the Unix epoch; 0 before the hundredth.';
+
 CREATE TYPE redeem_verdict AS ENUM (
     'ok', 'unknown', 'used', 'expired', 'not_eligible', 'too_many_attempts', 'wrong_code'
 );
@@ -41,7 +59,10 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
     candidate tokens%ROWTYPE;
     status text;
+    email text;
     epoch bigint;
+    wrong integer;
+    rests_until bigint;
 BEGIN
     verdict := 'unknown';
 
@@ -60,7 +81,11 @@ BEGIN
     END IF;
 
     -- A token never changes accounts, so what was read without a lock says which row to lock.
-    SELECT accounts.status::text INTO status FROM accounts WHERE accounts.id = candidate.account FOR NO KEY UPDATE;
+    SELECT accounts.status::text, accounts.email::text INTO status, email
+    FROM accounts
+    WHERE accounts.id = candidate.account
+    FOR NO KEY UPDATE;
+
     SELECT * INTO candidate FROM tokens WHERE tokens.id = candidate.id FOR NO KEY UPDATE;
 
     -- Deleted while this call waited.
@@ -79,7 +104,12 @@ BEGIN
         RETURN;
     END IF;
 
-    IF epoch >= candidate.expires_at THEN
+    -- A link confirms the address that it was sent to, and no other. Compared as well as cancelled by a change: a transaction
+    -- of a stricter isolation level that changed the address may not have seen the token.
+    IF epoch >= candidate.expires_at
+        OR candidate.cancelled_at IS NOT NULL
+        OR (candidate.recipient::text <> email COLLATE "C") IS TRUE
+    THEN
         verdict := 'expired';
         RETURN;
     END IF;
@@ -90,6 +120,15 @@ BEGIN
     END IF;
 
     IF candidate.action::text = 'password_recovery' THEN
+        SELECT code_failures.failures, code_failures.rests_until INTO wrong, rests_until
+        FROM code_failures
+        WHERE code_failures.account = candidate.account;
+
+        IF rests_until > epoch THEN
+            verdict := 'too_many_attempts';
+            RETURN;
+        END IF;
+
         -- The next number, if one is left. In REPEATABLE READ and above a number that the transaction does not see taken
         -- fails as a serialization error.
         INSERT INTO code_attempts (token, ordinal, attempted_at)
@@ -106,8 +145,24 @@ BEGIN
 
         -- Not in constant time: to learn from how long five bytes take to compare one needs far more than five tries.
         IF (candidate.code::text = mailroom_redeem.code COLLATE "C") IS NOT TRUE THEN
+            -- The account's row is locked, so nobody else counts for it. From the hundredth on: an hour, doubled by each that
+            -- follows, up to a day.
+            INSERT INTO code_failures AS counted (account, failures, rests_until)
+            VALUES (candidate.account, 1, 0)
+            ON CONFLICT ON CONSTRAINT code_failures_pkey DO UPDATE
+            SET failures = counted.failures + 1,
+                rests_until = CASE
+                    WHEN counted.failures >= 99
+                    THEN epoch + least(3600::bigint << least(counted.failures - 99, 5), 86400::bigint)
+                    ELSE 0::bigint
+                END;
+
             verdict := 'wrong_code';
             RETURN;
+        END IF;
+
+        IF wrong IS NOT NULL THEN
+            DELETE FROM code_failures WHERE code_failures.account = candidate.account;
         END IF;
     ELSIF mailroom_redeem.code IS NOT NULL THEN
         -- Nothing covers the code of an activation, and a code that is not looked at must not seem right.
@@ -122,6 +177,7 @@ BEGIN
     WHERE tokens.account = candidate.account
         AND tokens.action::text = candidate.action::text
         AND tokens.consumed_at IS NULL
+        AND tokens.cancelled_at IS NULL
         AND tokens.expires_at > epoch;
 
     verdict := 'ok';
@@ -139,6 +195,10 @@ BEGIN
     EXECUTE format(
         'ALTER FUNCTION mailroom_redeem(bytea, token_action, text) SET search_path = pg_catalog, %I, pg_temp', home
     );
+    -- Its plans must not depend on how full the tables were when a session first called it: an index is right in every case.
+    EXECUTE 'ALTER FUNCTION mailroom_redeem(bytea, token_action, text) SET plan_cache_mode = force_generic_plan';
+    EXECUTE 'ALTER FUNCTION mailroom_redeem(bytea, token_action, text) SET enable_seqscan = off';
+    EXECUTE 'ALTER FUNCTION mailroom_redeem(bytea, token_action, text) SET jit = off';
 END;
 $$;
 

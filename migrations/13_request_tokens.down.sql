@@ -3,5 +3,6 @@
 BEGIN;
 
 DROP FUNCTION mailroom_request(text, token_action, interval, integer, interval);
+DROP TABLE installation;
 
 COMMIT;

@@ -12,7 +12,25 @@ BEGIN;
 --
 -- Runs with the rights of its owner; on its search path see mailroom_redeem().
 --
--- Locks: the advisory lock, if it is free; at the commit of a new token its account's row, as every insert of a token does.
+-- Locks: the advisory lock and, shared, the account's row, both only if they are free: a foreign key would wait for the row at
+-- the commit, and only for an account that exists. Who asks while an account is being deleted or its address changed gets
+-- nothing, and asks again.
+-- One row, which nobody but the owner reads.
+CREATE TABLE installation (
+    is_only boolean NOT NULL DEFAULT true,
+    request_salt bigint NOT NULL DEFAULT ('x' || encode(gen_random_bytes(8), 'hex'))::bit(64)::bigint,
+
+    CONSTRAINT installation_pkey PRIMARY KEY (is_only),
+    CONSTRAINT installation_one_row CHECK (is_only)
+);
+
+INSERT INTO installation DEFAULT VALUES;
+
+COMMENT ON TABLE installation IS 'One row: what this installation of Mailroom keeps about itself.';
+COMMENT ON COLUMN installation.is_only IS 'True; its key allows no second row.';
+COMMENT ON COLUMN installation.request_salt IS
+    'Goes into the advisory locks of mailroom_request(), so that no other role can take the lock of somebody''s requests.';
+
 CREATE FUNCTION mailroom_request(
     email_or_login text,
     action token_action,
@@ -29,9 +47,12 @@ DECLARE
     period_seconds numeric := extract(epoch FROM mailroom_request.per);
     candidate bigint;
     status text;
+    email text;
+    rests_until bigint;
     is_first boolean;
     newest bigint;
     made bigint;
+    is_locked boolean;
 BEGIN
     IF (cooldown_seconds >= 0::numeric AND mailroom_request.at_most >= 1 AND period_seconds >= 0::numeric) IS NOT TRUE THEN
         RAISE EXCEPTION 'the limits of mailroom_request() are out of range'
@@ -47,7 +68,7 @@ BEGIN
     END IF;
 
     -- A login may look like somebody else's email: whose email it is goes first.
-    SELECT accounts.id, accounts.status::text INTO candidate, status
+    SELECT accounts.id INTO candidate
     FROM accounts
     WHERE accounts.email::text = wanted OR accounts.login::text = wanted
     ORDER BY accounts.email::text = wanted DESC
@@ -60,8 +81,20 @@ BEGIN
             mailroom_request.action,
             coalesce('of account ' || candidate::text, 'by ' || wanted)
         ),
-        0::bigint
+        (SELECT installation.request_salt FROM installation)
     ));
+
+    PERFORM FROM accounts WHERE accounts.id = coalesce(candidate, 0::bigint) FOR KEY SHARE SKIP LOCKED;
+    is_locked := FOUND;
+
+    -- As it is now that it cannot change: the status by which the token is judged, and the address that it is for.
+    SELECT accounts.status::text, accounts.email::text INTO status, email
+    FROM accounts
+    WHERE accounts.id = coalesce(candidate, 0::bigint);
+
+    SELECT code_failures.rests_until INTO rests_until
+    FROM code_failures
+    WHERE code_failures.account = coalesce(candidate, 0::bigint);
 
     SELECT max(tokens.created_at), count(*) FILTER (WHERE tokens.created_at::numeric > epoch::numeric - period_seconds)
     INTO newest, made
@@ -70,13 +103,15 @@ BEGIN
         AND tokens.action::text = mailroom_request.action::text;
 
     IF is_first
+        AND is_locked
+        AND (rests_until > epoch) IS NOT TRUE
         AND status = status_needed_by(mailroom_request.action)::text
         -- A time ahead of the clock, which may have been set back, counts as now.
         AND (newest IS NULL OR least(newest, epoch)::numeric <= epoch::numeric - cooldown_seconds)
         AND made < mailroom_request.at_most::bigint
     THEN
-        INSERT INTO tokens (account, action, created_at)
-        VALUES (candidate, mailroom_request.action, epoch);
+        INSERT INTO tokens (account, action, created_at, recipient)
+        VALUES (candidate, mailroom_request.action, epoch, email);
     END IF;
 
     -- A commit that has nothing to write returns at once, and one that has waits for the disk: the greatest difference of
@@ -97,6 +132,10 @@ BEGIN
         ' SET search_path = pg_catalog, %I, pg_temp',
         home
     );
+    -- As for mailroom_redeem().
+    EXECUTE 'ALTER FUNCTION mailroom_request(text, token_action, interval, integer, interval) SET plan_cache_mode = force_generic_plan';
+    EXECUTE 'ALTER FUNCTION mailroom_request(text, token_action, interval, integer, interval) SET enable_seqscan = off';
+    EXECUTE 'ALTER FUNCTION mailroom_request(text, token_action, interval, integer, interval) SET jit = off';
 END;
 $$;
 

@@ -6,8 +6,28 @@
 
 BEGIN;
 
--- Its body names no function or operator, only the table, which the pinned search path finds.
-ALTER FUNCTION trg_after_account_insert() SECURITY DEFINER;
+-- Its body names no function or operator, only the table, which the search path finds. The address goes with it, so that the
+-- trigger of tokens need not look it up.
+CREATE OR REPLACE FUNCTION trg_after_account_insert() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    INSERT INTO tokens (account, action, recipient) VALUES (NEW.id, 'activation', NEW.email);
+
+    RETURN NULL;
+END;
+$$;
+
+-- Replacing a function forgets its search path.
+DO $$
+DECLARE
+    home name := (
+        SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE pg_class.oid = 'tokens'::regclass
+    );
+BEGIN
+    EXECUTE format('ALTER FUNCTION trg_after_account_insert() SET search_path = pg_catalog, %I, pg_temp', home);
+END;
+$$;
 
 -- A trigger asks for no right to its function when it fires, only when it is created: nobody else may put this function
 -- on a table of his own, whose ids would be taken for accounts.

@@ -4,6 +4,7 @@ BEGIN;
 
 DROP VIEW deliveries;
 
+DROP FUNCTION mailroom_retry_all();
 DROP FUNCTION mailroom_retry(bigint[]);
 DROP FUNCTION mailroom_prospect(timestamptz, integer);
 DROP FUNCTION mailroom_tidy(bigint, bigint, timestamptz, integer);
@@ -12,12 +13,15 @@ DROP FUNCTION mailroom_exchange(
     bigint, uuid[], uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint,
     uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint
 );
+DROP FUNCTION settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint);
 DROP FUNCTION return_lapsed_leases(timestamptz);
 DROP FUNCTION text_on_the_wire(text);
 DROP FUNCTION delivery_priority(token_action);
 DROP FUNCTION mailroom_clock();
 
-DROP TABLE pending, parked, leases, dead, handovers, collectors, log_start;
+DROP TABLE pending, parked, leases, dead, handovers, collectors;
+
+ALTER TABLE installation DROP COLUMN log_complete_since;
 
 DROP TYPE delivery_outcome;
 

@@ -24,7 +24,7 @@ CREATE TABLE pending (
     attempts integer NOT NULL DEFAULT 0,
     failures smallint NOT NULL DEFAULT 0,
     priority smallint NOT NULL,
-    refused_at timestamptz,
+    put_off_at timestamptz,
 
     CONSTRAINT pending_pkey PRIMARY KEY (token)
 ) WITH (
@@ -49,11 +49,13 @@ COMMENT ON COLUMN pending.token IS
 COMMENT ON COLUMN pending.due_at IS
     'When it may be claimed: at once for a new token, later after a refusal. The oldest goes first.';
 COMMENT ON COLUMN pending.attempts IS 'How often it has been handed over.';
-COMMENT ON COLUMN pending.failures IS 'How many of these were refused.';
+COMMENT ON COLUMN pending.failures IS
+    'How many of these count towards the most that there may be: those that ended or silenced the sender, and refusals where'
+    ' they are bounded.';
 COMMENT ON COLUMN pending.priority IS '0 for recoveries, which somebody waits for, 1 for activations.';
-COMMENT ON COLUMN pending.refused_at IS
-    'When it was refused, if it waits for that reason; null for all others, which nothing but a clock that was set back keeps'
-    ' waiting.';
+COMMENT ON COLUMN pending.put_off_at IS
+    'When it was put off until due_at: by a refusal, an outage, a status that was just being changed, or a time that was asked for.'
+    ' Null for all others, which nothing but a clock that was set back keeps waiting.';
 COMMENT ON CONSTRAINT pending_pkey ON pending IS 'Serves coming back: a token waits once, however often it is put back.';
 COMMENT ON INDEX pending_priority_due_at_idx IS
     'Serves claiming: the oldest of each priority, from the time on before which nothing waits any more. What is due later'
@@ -127,7 +129,7 @@ COMMENT ON COLUMN leases.due_at IS
     ' queue, not to its end.';
 COMMENT ON COLUMN leases.tokens IS 'The tokens, in the order of the line.';
 COMMENT ON COLUMN leases.attempts IS 'Of each token, the number of this hand-over, from 1.';
-COMMENT ON COLUMN leases.failures IS 'Of each token, how often it was refused before.';
+COMMENT ON COLUMN leases.failures IS 'Of each token, as in pending.';
 COMMENT ON COLUMN leases.priorities IS 'Of each token, as in pending.';
 COMMENT ON INDEX leases_ends_at_idx IS 'Serves taking over what has lapsed.';
 
@@ -165,6 +167,9 @@ CREATE TABLE handovers (
     autovacuum_analyze_scale_factor = 0.1
 );
 
+-- Rows have no key, and pruning deletes some: a publication of all tables would make that fail otherwise.
+ALTER TABLE handovers REPLICA IDENTITY FULL;
+
 CREATE INDEX handovers_token_idx ON handovers (token);
 CREATE INDEX handovers_happened_at_idx ON handovers USING brin (happened_at);
 
@@ -176,7 +181,8 @@ COMMENT ON COLUMN handovers.holder IS 'The collector that had the batch or, wher
 COMMENT ON COLUMN handovers.batch IS 'The batch; null for a token that was not handed over.';
 COMMENT ON COLUMN handovers.attempt IS 'Which hand-over of the token, from 1; where there was none, how many there were before.';
 COMMENT ON COLUMN handovers.outcome IS 'How it ended.';
-COMMENT ON COLUMN handovers.reason IS 'What the sender said, for error and dead.';
+COMMENT ON COLUMN handovers.reason IS
+    'What the sender said, for error and dead; for unanswered why the whole sender was unavailable, if it was.';
 COMMENT ON INDEX handovers_token_idx IS 'Serves the view deliveries: the history of a token.';
 COMMENT ON INDEX handovers_happened_at_idx IS 'Serves pruning: where the oldest rows lie.';
 
@@ -193,14 +199,11 @@ COMMENT ON COLUMN collectors.holder IS 'Chosen at random by the process when it 
 COMMENT ON COLUMN collectors.name IS 'Host and process id, as the process knows them.';
 COMMENT ON COLUMN collectors.started_at IS 'When it came first.';
 
-CREATE TABLE log_start (
-    complete_since timestamptz NOT NULL
-);
+ALTER TABLE installation ADD COLUMN log_complete_since timestamptz NOT NULL DEFAULT clock_timestamp();
+ALTER TABLE installation ALTER COLUMN log_complete_since DROP DEFAULT;
 
-INSERT INTO log_start (complete_since) VALUES (clock_timestamp());
-
-COMMENT ON TABLE log_start IS 'One row: what was done before is not in handovers, because it did not exist or was pruned.';
-COMMENT ON COLUMN log_start.complete_since IS 'From then on every hand-over is there.';
+COMMENT ON COLUMN installation.log_complete_since IS
+    'From then on every hand-over is in handovers; what was done before did not exist or was pruned.';
 
 -- The only clock of the queue. A function, so that a test can turn it: collectors have no say in what time it is.
 CREATE FUNCTION mailroom_clock() RETURNS timestamptz
@@ -273,6 +276,143 @@ $$;
 COMMENT ON FUNCTION return_lapsed_leases(timestamptz) IS
     'Puts the tokens of leases back that have lapsed, and logs it.';
 
+-- Settles batches of which not all tokens were sent; answers which tokens were given up, also when that is repeated. A refusal counts
+-- only where the collector says so, and an outage of the whole sender never does: it would kill the mails of links that live a
+-- quarter of an hour. Tokens that live long are tried again at most once an hour. Kinds of exceptions: 'dead'; 'refused', for now; 'failed', also for now, but only max_attempts times
+-- ('error' says the same); 'unavailable', back to its place or after its wait, and no failure; 'unanswered'.
+CREATE FUNCTION settle_exceptions(
+    settled uuid[],
+    exception_batches uuid[],
+    exception_tokens bigint[],
+    exception_kinds text[],
+    exception_waits bigint[],
+    exception_reasons text[],
+    max_attempts integer,
+    backoff bigint,
+    too_late bigint
+) RETURNS TABLE (batch uuid, token bigint, attempt integer)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom_clock();
+BEGIN
+    WITH
+    gone AS (
+        DELETE FROM leases WHERE batch = ANY (settled) RETURNING *
+    ),
+    exceptions AS (
+        SELECT *
+        FROM ROWS FROM (
+            pg_catalog.unnest(exception_batches), pg_catalog.unnest(exception_tokens), pg_catalog.unnest(exception_kinds),
+            pg_catalog.unnest(exception_waits), pg_catalog.unnest(exception_reasons)
+        ) AS exception (batch, token, kind, wait, reason)
+    ),
+    items AS MATERIALIZED (
+        SELECT
+            gone.holder,
+            gone.batch,
+            gone.due_at,
+            item.token,
+            item.attempt,
+            item.failures,
+            item.priority,
+            exceptions.kind,
+            exceptions.wait,
+            exceptions.reason,
+            -- In seconds. What expires before its pause is over waits until then, so that it is counted then.
+            (
+                SELECT greatest(expires_at::double precision - too_late::double precision, 0::double precision)
+                FROM tokens
+                WHERE id = item.token AND exceptions.kind IS NOT NULL
+            ) AS lifetime,
+            -- Not the failures, which a refusal need not be. A pause stops growing long before twenty.
+            (
+                SELECT count(*)
+                FROM (
+                    SELECT
+                    FROM handovers
+                    WHERE token = item.token
+                        AND outcome OPERATOR(pg_catalog.=) 'error'
+                        AND exceptions.kind IN ('refused', 'failed', 'error')
+                    LIMIT 20
+                ) AS refusal
+            ) AS refusals,
+            CASE
+                WHEN exceptions.kind IS NULL THEN 'sent'
+                WHEN exceptions.kind IN ('failed', 'error') AND item.failures::integer + 1 >= max_attempts THEN 'dead'
+                WHEN exceptions.kind IN ('refused', 'failed') THEN 'error'
+                WHEN exceptions.kind = 'unavailable' THEN 'unanswered'
+                ELSE exceptions.kind
+            END AS outcome
+        FROM gone
+        CROSS JOIN LATERAL ROWS FROM (
+            pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
+            pg_catalog.unnest(gone.priorities)
+        ) AS item (token, attempt, failures, priority)
+        LEFT JOIN exceptions ON exceptions.batch = gone.batch AND exceptions.token = item.token
+    ),
+    logged AS (
+        INSERT INTO handovers (token, happened_at, holder, batch, attempt, outcome, reason)
+        SELECT token, epoch, holder, batch, attempt, outcome::delivery_outcome, reason FROM items
+    ),
+    given_up AS (
+        INSERT INTO dead (token, died_at, attempts, failures, priority, reason)
+        SELECT token, epoch, attempt, least(failures::integer + 1, 32767)::smallint, priority, coalesce(reason, '')
+        FROM items
+        WHERE outcome = 'dead'
+        ON CONFLICT DO NOTHING
+    )
+    INSERT INTO pending (token, due_at, attempts, failures, priority, put_off_at)
+    SELECT
+        token,
+        CASE
+            -- To its place, which lies in the future only if the clock was set back.
+            WHEN outcome = 'unanswered' AND wait IS NULL THEN least(due_at, mailroom_clock())
+            ELSE epoch + interval '1 millisecond' * least(
+                CASE
+                    -- Others come first. At least a thousandth of its life, so that a token of days is not tried all the time,
+                    -- but of that at most a minute: it may be the outage's fault, which can be over any moment.
+                    WHEN outcome = 'unanswered' AND wait > 1000::bigint
+                    THEN greatest(wait::double precision, least(lifetime, 60000::double precision))
+                    -- As the sender wants it, within a day.
+                    WHEN wait IS NOT NULL THEN least(wait, 86400000::bigint)::double precision
+                    -- Doubling from the first pause up to a minute, or to a part of its life, up to an hour; between half
+                    -- and all of that, so that what failed together does not come back together.
+                    ELSE least(
+                        backoff::double precision * power(2::double precision, refusals::double precision),
+                        greatest(
+                            backoff::double precision,
+                            60000::double precision,
+                            least(lifetime * 1000::double precision / 24::double precision, 3600000::double precision)
+                        )
+                    ) * (0.5::double precision + random() / 2::double precision)
+                END,
+                lifetime * 1000::double precision
+            )
+        END,
+        attempt,
+        CASE WHEN kind IN ('failed', 'error') THEN least(failures::integer + 1, 32767)::smallint ELSE failures END,
+        priority,
+        CASE WHEN outcome = 'error' OR wait IS NOT NULL THEN epoch END
+    FROM items
+    WHERE outcome IN ('error', 'unanswered')
+    ON CONFLICT DO NOTHING;
+
+    -- From the log, not from what was just done: where the connection broke before the answer, the same is settled again, and the
+    -- leases are gone. A statement of its own, since only such a one sees what was committed while this waited for the leases.
+    RETURN QUERY
+    SELECT batch, token, attempt
+    FROM handovers
+    WHERE token = ANY (exception_tokens)
+        AND batch = ANY (settled)
+        AND outcome OPERATOR(pg_catalog.=) 'dead'
+    ORDER BY batch, token;
+END;
+$$;
+
+COMMENT ON FUNCTION settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint) IS
+    'Settles batches of which not all tokens were sent, and answers which tokens were given up.';
+
 -- Settles finished batches, gives unsent ones back, and claims the next ones.
 --
 -- Locks: rows of leases by name, which waits for somebody who takes one over; then rows of pending and, shared, accounts whose
@@ -334,91 +474,16 @@ BEGIN
         SELECT pg_catalog.unnest(gone.tokens), epoch, gone.holder, gone.batch, pg_catalog.unnest(gone.attempts), 'sent'
         FROM gone;
     ELSIF pg_catalog.cardinality(settled) > 0 THEN
-        WITH
-        gone AS (
-            DELETE FROM leases WHERE batch = ANY (settled) RETURNING *
-        ),
-        exceptions AS (
-            SELECT *
-            FROM ROWS FROM (
-                pg_catalog.unnest(exception_batches), pg_catalog.unnest(exception_tokens), pg_catalog.unnest(exception_kinds),
-                pg_catalog.unnest(exception_waits), pg_catalog.unnest(exception_reasons)
-            ) AS exception (batch, token, kind, wait, reason)
-        ),
-        items AS MATERIALIZED (
-            SELECT
-                gone.holder,
-                gone.batch,
-                gone.due_at,
-                item.token,
-                item.attempt,
-                item.failures,
-                item.priority,
-                exceptions.wait,
-                exceptions.reason,
-                -- What expires before its pause is over waits until then, so that it is counted then.
-                (
-                    SELECT greatest(expires_at::double precision - too_late::double precision, 0::double precision)
-                    FROM tokens
-                    WHERE id = item.token AND exceptions.kind = 'error'
-                ) AS lifetime,
-                CASE
-                    WHEN exceptions.kind IS NULL THEN 'sent'
-                    WHEN exceptions.kind = 'error' AND item.failures::integer + 1 >= max_attempts THEN 'dead'
-                    ELSE exceptions.kind
-                END AS outcome
-            FROM gone
-            CROSS JOIN LATERAL ROWS FROM (
-                pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
-                pg_catalog.unnest(gone.priorities)
-            ) AS item (token, attempt, failures, priority)
-            LEFT JOIN exceptions ON exceptions.batch = gone.batch AND exceptions.token = item.token
-        ),
-        logged AS (
-            INSERT INTO handovers (token, happened_at, holder, batch, attempt, outcome, reason)
-            SELECT token, epoch, holder, batch, attempt, outcome::delivery_outcome, reason FROM items
-        ),
-        given_up AS (
-            INSERT INTO dead (token, died_at, attempts, failures, priority, reason)
-            SELECT
-                token,
-                epoch,
-                attempt,
-                least(failures::integer + 1, 32767)::smallint,
-                priority,
-                coalesce(reason, '')
-            FROM items
-            WHERE outcome = 'dead'
-            ON CONFLICT DO NOTHING
-        )
-        INSERT INTO pending (token, due_at, attempts, failures, priority, refused_at)
+        -- A token that is given up is answered with its attempt and without an action.
+        RETURN QUERY
         SELECT
-            token,
-            CASE
-                -- To its place, which lies in the future only if the clock was set back.
-                WHEN outcome = 'unanswered' THEN least(due_at, mailroom_clock())
-                ELSE epoch + interval '1 millisecond' * least(
-                    CASE
-                        -- As the sender wants it, within a day.
-                        WHEN wait IS NOT NULL THEN least(wait, 86400000::bigint)::double precision
-                        -- Doubling from the first pause up to a minute; between half and all of that, so that what failed
-                        -- together does not come back together.
-                        ELSE least(
-                            backoff::double precision
-                                * power(2::double precision, least(failures::integer, 30)::double precision),
-                            greatest(backoff, 60000::bigint)::double precision
-                        ) * (0.5::double precision + random() / 2::double precision)
-                    END,
-                    lifetime * 1000::double precision
-                )
-            END,
-            attempt,
-            CASE WHEN outcome = 'unanswered' THEN failures ELSE least(failures::integer + 1, 32767)::smallint END,
-            priority,
-            CASE WHEN outcome = 'error' THEN epoch END
-        FROM items
-        WHERE outcome IN ('error', 'unanswered')
-        ON CONFLICT DO NOTHING;
+            given_up.batch, given_up.token, given_up.attempt, NULL::text, NULL::bytea, NULL::bytea, NULL::bytea, NULL::bytea,
+            NULL::bigint, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::timestamptz,
+            NULL::timestamptz
+        FROM settle_exceptions(
+            settled, exception_batches, exception_tokens, exception_kinds, exception_waits, exception_reasons, max_attempts,
+            backoff, too_late
+        ) AS given_up;
     END IF;
 
     -- Nothing of them was sent, so that was no hand-over.
@@ -511,6 +576,8 @@ BEGIN
                 tokens.code::text,
                 tokens.expires_at,
                 consumed_at,
+                cancelled_at,
+                recipient::text,
                 account
             FROM tokens
             WHERE id = picked.token
@@ -524,8 +591,10 @@ BEGIN
         ) AS account ON true
         CROSS JOIN LATERAL (
             SELECT CASE
-                WHEN candidate.id IS NULL OR candidate.consumed_at IS NOT NULL THEN 'cancelled'
+                WHEN candidate.id IS NULL OR candidate.consumed_at IS NOT NULL OR candidate.cancelled_at IS NOT NULL THEN 'cancelled'
                 WHEN candidate.expires_at <= too_late THEN 'expired'
+                -- Its address changed, and the change did not see it.
+                WHEN candidate.recipient <> account.email COLLATE "C" THEN 'cancelled'
                 WHEN account.status = candidate.needed_status THEN 'eligible'
                 ELSE 'ineligible'
             END AS verdict
@@ -592,10 +661,14 @@ BEGIN
         FROM parkable
         ON CONFLICT DO NOTHING
     ),
-    -- Those are looked at again in a moment, and are in nobody's way until then.
+    -- Those are looked at again in a moment, and are in nobody's way until then. A row that was put off before waits twice as long
+    -- again, up to half a minute: a transaction that holds thousands of accounts costs a few looks at each, however long it takes.
     put_off AS (
         UPDATE pending
-        SET due_at = epoch + interval '250 milliseconds'
+        SET put_off_at = epoch,
+            due_at = epoch + least(
+                coalesce((due_at - put_off_at) * 2::double precision, interval '250 milliseconds'), interval '30 seconds'
+            )
         WHERE token = ANY (ARRAY(
             SELECT token FROM others
             WHERE verdict = 'ineligible' AND NOT EXISTS (SELECT FROM parkable WHERE parkable.token = others.token)
@@ -753,7 +826,7 @@ BEGIN
             SELECT
                 looked_at.token,
                 CASE
-                    WHEN candidate.id IS NULL OR candidate.consumed_at IS NOT NULL THEN 'cancelled'
+                    WHEN candidate.id IS NULL OR candidate.consumed_at IS NOT NULL OR candidate.cancelled_at IS NOT NULL THEN 'cancelled'
                     WHEN looked_at.expires_at <= second THEN 'expired'
                     -- All the same: a transaction of a stricter isolation level that changed the status did not see them.
                     WHEN account.status = candidate.needed_status THEN 'ready'
@@ -763,6 +836,7 @@ BEGIN
                 SELECT
                     id,
                     consumed_at,
+                    cancelled_at,
                     -- As status_needed_by() has it.
                     CASE tokens.action::text
                         WHEN 'activation' THEN 'provisioned'
@@ -812,8 +886,8 @@ BEGIN
         END IF;
     END LOOP;
 
-    -- What waits for its time has been refused before. All else that lies in the future lies there because the clock was set
-    -- back, and so does what was refused in the future. Rows of the same time are looked at together.
+    -- What was put off waits for its time. All else that lies in the future lies there because the clock was set
+    -- back, and so does what was put off in the future. Rows of the same time are looked at together.
     SELECT min(bound.due_at) INTO later_through
     FROM (
         (
@@ -838,7 +912,7 @@ BEGIN
     WHERE priority IN (0::smallint, 1::smallint)
         AND due_at > later
         AND due_at <= coalesce(later_through, 'infinity'::timestamptz)
-        AND (refused_at IS NULL OR refused_at > epoch + interval '1 second');
+        AND (put_off_at IS NULL OR put_off_at > epoch + interval '1 second');
 END;
 $$;
 
@@ -918,7 +992,7 @@ BEGIN
     RETURN QUERY
     WITH
     gone AS (
-        DELETE FROM dead WHERE mailroom_retry.tokens IS NULL OR token = ANY (mailroom_retry.tokens) RETURNING *
+        DELETE FROM dead WHERE token = ANY (mailroom_retry.tokens) RETURNING *
     ),
     back AS (
         INSERT INTO pending (token, due_at, attempts, failures, priority)
@@ -931,8 +1005,16 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom_retry(bigint[]) IS
-    'Puts dead tokens back, all of them if null is given, with all their attempts left; answers which.';
+    'Puts dead tokens back, with all their attempts left; answers which.';
 
+-- A function of its own: an array that is null by mistake must not put everything back.
+CREATE FUNCTION mailroom_retry_all() RETURNS SETOF bigint
+LANGUAGE sql VOLATILE
+AS 'SELECT mailroom_retry(ARRAY(SELECT token FROM dead))';
+
+COMMENT ON FUNCTION mailroom_retry_all() IS 'Puts all dead tokens back, with all their attempts left; answers which.';
+
+-- Joined, not looked up for each token: a search of all leases for every token takes seconds where there are many of both.
 CREATE VIEW deliveries AS
 SELECT
     tokens.id AS token,
@@ -944,31 +1026,36 @@ SELECT
     place.batch,
     place.reason
 FROM tokens
+LEFT JOIN pending ON pending.token = tokens.id
+LEFT JOIN parked ON parked.token = tokens.id
+LEFT JOIN dead ON dead.token = tokens.id
+LEFT JOIN (
+    SELECT item.token, item.attempt, leases.claimed_at, leases.holder, leases.batch
+    FROM leases
+    CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(leases.tokens), pg_catalog.unnest(leases.attempts)) AS item (token, attempt)
+) AS leased ON leased.token = tokens.id
+LEFT JOIN LATERAL (
+    SELECT handovers.outcome::text, handovers.attempt, handovers.happened_at, handovers.holder, handovers.batch, handovers.reason
+    FROM handovers
+    WHERE handovers.token = tokens.id
+    ORDER BY handovers.happened_at DESC, handovers.attempt DESC
+    LIMIT 1
+) AS last ON true
+CROSS JOIN installation
 CROSS JOIN LATERAL (
-    SELECT * FROM (
-        SELECT
-            1 AS rank, 'pending' AS state, attempts, due_at AS since, NULL::bigint AS holder, NULL::uuid AS batch,
-            NULL::text AS reason
-        FROM pending WHERE token = tokens.id
-        UNION ALL
-        SELECT 1, 'parked', attempts, parked_at, NULL, NULL, 'the account has not the status that the token needs'
-        FROM parked WHERE token = tokens.id
-        UNION ALL
-        SELECT 1, 'dead', attempts, died_at, NULL, NULL, reason FROM dead WHERE token = tokens.id
-        UNION ALL
-        SELECT 1, 'leased', leases.attempts[pg_catalog.array_position(leases.tokens, tokens.id)], claimed_at, holder, batch, NULL
-        FROM leases WHERE tokens.id = ANY (leases.tokens)
-        UNION ALL
-        (
-            SELECT 2, outcome::text, attempt, happened_at, holder, batch, reason
-            FROM handovers WHERE token = tokens.id
-            ORDER BY happened_at DESC, attempt DESC
-            LIMIT 1
-        )
-        UNION ALL
-        SELECT 3, 'unrecorded', NULL, NULL, NULL, NULL, 'the log begins at ' || complete_since FROM log_start
-    ) AS places
-    ORDER BY rank
+    SELECT 'pending' AS state, pending.attempts, pending.due_at AS since, NULL::bigint AS holder, NULL::uuid AS batch, NULL::text AS reason
+    WHERE pending.token IS NOT NULL
+    UNION ALL
+    SELECT 'parked', parked.attempts, parked.parked_at, NULL, NULL, 'the account has not the status that the token needs'
+    WHERE parked.token IS NOT NULL
+    UNION ALL
+    SELECT 'dead', dead.attempts, dead.died_at, NULL, NULL, dead.reason WHERE dead.token IS NOT NULL
+    UNION ALL
+    SELECT 'leased', leased.attempt, leased.claimed_at, leased.holder, leased.batch, NULL WHERE leased.token IS NOT NULL
+    UNION ALL
+    SELECT last.outcome, last.attempt, last.happened_at, last.holder, last.batch, last.reason WHERE last.outcome IS NOT NULL
+    UNION ALL
+    SELECT 'unrecorded', NULL, NULL, NULL, NULL, 'the log begins at ' || log_complete_since
     LIMIT 1
 ) AS place
 LEFT JOIN collectors ON collectors.holder = place.holder;
@@ -992,12 +1079,14 @@ BEGIN
         'mailroom_tend(bigint, text, uuid[], bigint, timestamptz)',
         'mailroom_tidy(bigint, bigint, timestamptz, integer)',
         'mailroom_retry(bigint[])',
+        'mailroom_retry_all()',
+        'settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint)',
         'mailroom_exchange(bigint, uuid[], uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, uuid[], integer,'
         ' boolean, integer, integer, timestamptz, timestamptz, bigint, bigint)'
     ] LOOP
         EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, %I, pg_temp', signature, home);
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', signature);
-        IF signature LIKE 'mailroom\_%' OR signature LIKE 'return%' THEN
+        IF signature LIKE 'mailroom\_%' OR signature LIKE 'return%' OR signature LIKE 'settle%' THEN
             EXECUTE format('ALTER FUNCTION %s SET plan_cache_mode = force_generic_plan', signature);
             EXECUTE format('ALTER FUNCTION %s SET enable_seqscan = off', signature);
             EXECUTE format('ALTER FUNCTION %s SET enable_bitmapscan = off', signature);

@@ -42,6 +42,8 @@ DELETE FROM parked;
 DELETE FROM leases;
 DELETE FROM dead;
 
+DROP TRIGGER after_tokens_truncated ON tokens;
+DROP FUNCTION trg_after_tokens_truncated();
 DROP TRIGGER after_pending_inserted ON pending;
 DROP FUNCTION trg_after_pending_inserted();
 

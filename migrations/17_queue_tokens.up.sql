@@ -47,6 +47,22 @@ BEGIN
 END;
 $$;
 
+-- TRUNCATE deletes no rows one by one, and may begin to number tokens at 1 again: what the queue and the log said of the old ones
+-- must not be taken for the new ones.
+CREATE FUNCTION trg_after_tokens_truncated() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    -- Not TRUNCATE, which fails where the same statement truncates one of these, too.
+    DELETE FROM pending;
+    DELETE FROM parked;
+    DELETE FROM leases;
+    DELETE FROM dead;
+    DELETE FROM handovers;
+
+    RETURN NULL;
+END;
+$$;
+
 DO $$
 DECLARE
     home name := (
@@ -55,6 +71,7 @@ DECLARE
     );
 BEGIN
     EXECUTE format('ALTER FUNCTION trg_after_token_inserted() SET search_path = pg_catalog, %I, pg_temp', home);
+    EXECUTE format('ALTER FUNCTION trg_after_tokens_truncated() SET search_path = pg_catalog, %I, pg_temp', home);
     ALTER FUNCTION trg_after_pending_inserted() SET search_path = pg_catalog, pg_temp;
 END;
 $$;
@@ -62,9 +79,16 @@ $$;
 -- They run with their owner's rights: nobody else may put them on a table of his own.
 REVOKE ALL ON FUNCTION trg_after_token_inserted() FROM PUBLIC;
 REVOKE ALL ON FUNCTION trg_after_pending_inserted() FROM PUBLIC;
+REVOKE ALL ON FUNCTION trg_after_tokens_truncated() FROM PUBLIC;
 
 COMMENT ON FUNCTION trg_after_token_inserted() IS 'Queues a new token in the same transaction.';
 COMMENT ON FUNCTION trg_after_pending_inserted() IS 'Notifies token_insert if a collector sleeps.';
+COMMENT ON FUNCTION trg_after_tokens_truncated() IS 'Empties the queue and its log with the table of tokens.';
+
+CREATE TRIGGER after_tokens_truncated
+    AFTER TRUNCATE ON tokens
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION trg_after_tokens_truncated();
 
 WITH
 cursors AS (

@@ -7,6 +7,7 @@ DROP FUNCTION mailroom_prune(timestamptz, bigint, integer);
 DROP FUNCTION mailroom_status();
 
 ALTER FUNCTION mailroom_retry(bigint[]) SECURITY INVOKER;
+ALTER FUNCTION mailroom_retry_all() SECURITY INVOKER;
 
 DROP INDEX handovers_expired_idx;
 

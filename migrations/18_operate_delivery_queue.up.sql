@@ -11,6 +11,7 @@ COMMENT ON INDEX handovers_expired_idx IS
     'Serves mailroom_status(): how many tokens expired before they were sent, without reading the log.';
 
 ALTER FUNCTION mailroom_retry(bigint[]) SECURITY DEFINER;
+ALTER FUNCTION mailroom_retry_all() SECURITY DEFINER;
 
 CREATE FUNCTION mailroom_status(
     OUT recoveries_due bigint,
@@ -49,7 +50,7 @@ BEGIN
             SELECT count(*) FROM handovers
             WHERE outcome OPERATOR(pg_catalog.=) 'expired' AND happened_at > epoch - interval '1 hour'
         ),
-        (SELECT floor(extract(epoch FROM complete_since))::bigint FROM log_start)
+        (SELECT floor(extract(epoch FROM log_complete_since))::bigint FROM installation)
     INTO
         recoveries_due, activations_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases, oldest_lease_ms, parked,
         dead, expired, expired_last_hour, log_since
@@ -101,7 +102,7 @@ BEGIN
     GET DIAGNOSTICS pruned = ROW_COUNT;
 
     IF pruned > 0::bigint THEN
-        UPDATE log_start SET complete_since = before WHERE complete_since < before;
+        UPDATE installation SET log_complete_since = before WHERE log_complete_since < before;
     END IF;
 END;
 $$;
@@ -127,7 +128,8 @@ BEGIN
         WHERE given_up.died_at < before
             AND NOT EXISTS (
                 SELECT FROM tokens
-                WHERE id = given_up.token AND consumed_at IS NULL AND expires_at > floor(extract(epoch FROM mailroom_clock()))::bigint
+                WHERE id = given_up.token AND consumed_at IS NULL AND cancelled_at IS NULL
+                    AND expires_at > floor(extract(epoch FROM mailroom_clock()))::bigint
             )
         LIMIT most
         FOR UPDATE SKIP LOCKED

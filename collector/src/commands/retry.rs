@@ -11,6 +11,7 @@ use super::{CommandError, Outcome};
 use crate::log::display::Counted;
 
 const RETRY: &str = "SELECT * FROM mailroom_retry($1)";
+const RETRY_ALL: &str = "SELECT * FROM mailroom_retry_all()";
 
 /// Arguments of `mailroom retry`.
 #[derive(clap::Args)]
@@ -34,9 +35,13 @@ pub async fn run(arguments: &RetryArguments) -> Outcome {
     if arguments.all_dead && !arguments.ids.is_empty() {
         return Err(CommandError::Usage("name ids or --all-dead, not both".to_owned()));
     }
-    let (client, _) = connect_to_queue("mailroom retry", &["mailroom_retry"]).await?;
-    let ids = (!arguments.all_dead).then_some(&arguments.ids);
-    let rows = client.query_typed(RETRY, &[(&ids, Type::INT8_ARRAY)]).await?;
+    let function = if arguments.all_dead { "mailroom_retry_all" } else { "mailroom_retry" };
+    let (client, _) = connect_to_queue("mailroom retry", &[function]).await?;
+    let rows = if arguments.all_dead {
+        client.query_typed(RETRY_ALL, &[]).await?
+    } else {
+        client.query_typed(RETRY, &[(&arguments.ids, Type::INT8_ARRAY)]).await?
+    };
     let back: BTreeSet<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     let count = i64::try_from(back.len()).unwrap_or(i64::MAX);
     writeln!(io::stdout(), "{} again", Counted(count, "token waits", "tokens wait"))

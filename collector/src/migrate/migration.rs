@@ -50,7 +50,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     16 return_parked_tokens,
     17 queue_tokens,
     18 operate_delivery_queue,
-    19 bound_refusals_by_expiry,
+    19 follow_accounts,
 ];
 
 impl Migration {

@@ -52,7 +52,7 @@ traces (version, is_there) AS (
         (16, EXISTS (SELECT FROM triggers WHERE relname = 'accounts' AND tgname = 'after_account_status_change')),
         (17, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_token_inserted' AND prosecdef)),
         (18, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_status')),
-        (19, EXISTS (SELECT FROM functions WHERE proname = 'settle_exceptions'))
+        (19, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_email_change'))
 )
 SELECT
     coalesce(min(version) FILTER (WHERE NOT is_there) - 1, max(version))::bigint AS version,

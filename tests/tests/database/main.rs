@@ -1,6 +1,7 @@
 //! Everything that needs a PostgreSQL server: one program, so that its tests fill each other's pauses.
 
 mod accounts;
+mod addresses;
 mod bad_input;
 mod collecting;
 mod collecting_signals;
@@ -9,8 +10,10 @@ mod cursor;
 mod database_document;
 mod deliveries;
 mod documents;
+mod emptying;
 mod encodings;
 mod execution_rights;
+mod guessing;
 mod harness;
 mod history;
 mod logging;

@@ -348,3 +348,69 @@ async fn every_request_is_a_commit_that_waits_for_the_disk() -> Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn a_request_for_an_account_that_is_locked_waits_for_nobody_and_makes_nothing() -> Result<()> {
+    let database = Database::migrated()?;
+    let (application, other) =
+        (Application::connect(&database).await?, Application::connect(&database).await?);
+    application.register_and_activate("a").await?;
+    other.client.batch_execute("BEGIN; SELECT FROM accounts FOR UPDATE").await?;
+    // Also not at the commit, nor as an error after a time that only an account that exists has.
+    application.client.batch_execute("SET lock_timeout = '1ms'").await?;
+    for who in ["a", "nobody"] {
+        timeout(Duration::from_secs(10), application.request(who, RECOVERY)).await??;
+    }
+    other.client.batch_execute("ROLLBACK").await?;
+    assert_eq!(application.count_tokens("WHERE action = 'password_recovery'").await?, 0);
+    application.request("a", RECOVERY).await?;
+    assert_eq!(application.count_tokens("WHERE action = 'password_recovery'").await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_role_cannot_take_the_lock_of_somebodys_requests() -> Result<()> {
+    let (database, twin) = (Database::create()?.migrate()?, Database::create()?.migrate()?);
+    let mut locks = Vec::new();
+    for database in [&database, &twin] {
+        let application = Application::connect(database).await?;
+        application.client.batch_execute("BEGIN").await?;
+        application.request("nobody", RECOVERY).await?;
+        let query = "SELECT array_agg(classid::bigint << 32 | objid::bigint) FROM pg_locks
+            WHERE pid = pg_backend_pid() AND locktype = 'advisory'";
+        locks.push(application.client.query_one(query, &[]).await?.get::<_, Vec<i64>>(0));
+    }
+    assert_eq!(locks[0].len(), 1);
+    assert_ne!(locks[0], locks[1], "the lock can be computed from what everybody knows");
+    let client = database.connect().await?;
+    client.batch_execute("CREATE ROLE salt_reader; SET ROLE salt_reader").await?;
+    assert!(client.query("SELECT request_salt FROM installation", &[]).await.is_err());
+    client.batch_execute("RESET ROLE; DROP ROLE salt_reader").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_that_was_made_on_empty_tables_reads_no_full_table_later() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    for table in ["accounts", "tokens"] {
+        application.client.batch_execute(&format!("VACUUM ANALYZE {table}")).await?;
+    }
+    // Planned now, as a session of a pool does that lives for days.
+    for _ in 0..6 {
+        application.request("nobody", RECOVERY).await?;
+        application.redeem(&[0; 32], RECOVERY, None).await?;
+    }
+    let filler = database.connect().await?;
+    let fill = "ALTER TABLE accounts SET (autovacuum_enabled = off); ALTER TABLE tokens SET (autovacuum_enabled = off);
+        INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 20000) n";
+    filler.batch_execute(fill).await?;
+    // Of this session alone, and after its transaction at the latest.
+    let reads = "SELECT coalesce(sum(seq_tup_read), 0)::bigint FROM pg_stat_xact_user_tables";
+    application.client.batch_execute("BEGIN").await?;
+    application.request("17", RECOVERY).await?;
+    application.redeem(&[0; 32], RECOVERY, None).await?;
+    let rows: i64 = application.client.query_one(reads, &[]).await?.get(0);
+    assert!(rows < 100, "{rows} rows were read one after the other");
+    Ok(())
+}

@@ -44,7 +44,7 @@ impl Link {
         self.session = None;
         let session = QueueSession::open(connection, STATEMENT, false, preflight::OF_COLLECTORS);
         let session = Box::pin(session).await?;
-        let is_current = "SELECT to_regproc('settle_exceptions') IS NOT NULL";
+        let is_current = "SELECT to_regproc('trg_after_account_email_change') IS NOT NULL";
         let is_current = answer(session.client.query_typed_one(is_current, &[])).await?;
         if !column::<bool>(&is_current, 0)? {
             return Err(QueueError::Unusable(

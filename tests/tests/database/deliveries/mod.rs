@@ -61,9 +61,6 @@ async fn token(client: &Client, action: &str) -> Result<i64> {
     let account: i64 = client.query_one(insert, &[]).await?.get(0);
     if action == "activation" {
         client.execute("UPDATE accounts SET status = 'provisioned' WHERE id = $1", &[&account]).await?;
-    } else {
-        // Or a suspension would make it provisioned.
-        client.execute("UPDATE accounts SET activated_at = 1 WHERE id = $1", &[&account]).await?;
     }
     let insert = "INSERT INTO tokens (account, action) VALUES ($1, $2::text::token_action) RETURNING id";
     Ok(client.query_one(insert, &[&account, &action]).await?.get(0))

@@ -102,3 +102,63 @@ async fn parked_tokens_end_when_they_expire_or_were_used_or_deleted() -> Result<
     assert_eq!(left, 0);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_status_that_is_being_changed_for_long_is_looked_at_less_and_less_often() -> Result<()> {
+    let database = Database::migrated()?;
+    let (client, application) = (database.connect().await?, database.connect().await?);
+    clock::stop(&client).await?;
+    let recovery = token(&client, "password_recovery").await?;
+    set_status(&client, recovery, "suspended").await?;
+    let mut queue = queue(&database).await?;
+    application.batch_execute("BEGIN; SELECT FROM accounts FOR UPDATE").await?;
+    let pause = "SELECT (extract(epoch FROM due_at - put_off_at) * 1000)::bigint FROM pending";
+    let mut pauses = Vec::new();
+    for _ in 0..9 {
+        assert!(queue.settle_and_claim(Vec::new(), all(10)).await?.batches.is_empty());
+        let pause: i64 = client.query_one(pause, &[]).await?.get(0);
+        pauses.push(pause);
+        clock::forward(&client, Duration::from_millis(u64::try_from(pause)?)).await?;
+    }
+    assert_eq!(pauses, [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_for_an_address_that_its_account_no_longer_has_is_not_sent() -> Result<()> {
+    let database = Database::migrated()?;
+    let (client, application) = (database.connect().await?, database.connect().await?);
+    let (seen, unseen) =
+        (token(&client, "password_recovery").await?, token(&client, "password_recovery").await?);
+    let change =
+        "UPDATE accounts SET email = 'new ' || id WHERE id = (SELECT account FROM tokens WHERE id = $1)";
+    client.execute(change, &[&seen]).await?;
+    application.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM accounts").await?;
+    let insert = "INSERT INTO tokens (account, action)
+        SELECT account, action FROM tokens WHERE id = $1 RETURNING id";
+    let newest: i64 = client.query_one(insert, &[&unseen]).await?.get(0);
+    application.execute(change, &[&unseen]).await?;
+    application.batch_execute("COMMIT").await?;
+    let mut queue = queue(&database).await?;
+    assert!(queue.settle_and_claim(Vec::new(), all(10)).await?.batches.is_empty());
+    for id in [seen, unseen, newest] {
+        assert_eq!(log(&client, id).await?, [entry(0, "cancelled")], "{id}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_that_was_asked_for_later_waits_until_then() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let later = token(&client, "password_recovery").await?;
+    let put_off =
+        "UPDATE pending SET put_off_at = clock_timestamp(), due_at = clock_timestamp() + interval '1 hour'";
+    client.execute(put_off, &[]).await?;
+    // A collector that comes makes due what lies in the future without a reason.
+    let mut queue = queue(&database).await?;
+    assert!(queue.settle_and_claim(Vec::new(), all(10)).await?.batches.is_empty());
+    let waits = "SELECT due_at > clock_timestamp() + interval '59 minutes' FROM pending WHERE token = $1";
+    assert!(client.query_one(waits, &[&later]).await?.get::<_, bool>(0));
+    Ok(())
+}

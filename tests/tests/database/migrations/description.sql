@@ -24,7 +24,8 @@ lines (kind, name, description) AS (
     FROM relations
     UNION ALL
     SELECT 'column', relname || '.' || attname, concat_ws(
-        ' ', attnum, format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated, attcollation, attstorage,
+        -- Its place among the columns that there are: dropped ones keep their numbers.
+        ' ', row_number() OVER (PARTITION BY attrelid ORDER BY attnum), format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated, attcollation, attstorage,
         attacl, pg_get_expr(adbin, adrelid), col_description(attrelid, attnum)
     )
     FROM pg_attribute

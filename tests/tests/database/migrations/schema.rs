@@ -111,7 +111,9 @@ async fn rows_survive_the_way_down_to_the_base_schema_and_up_again() -> Result<(
         )
         .await?;
     let rows = async |client: &Client| -> Result<Vec<String>> {
-        let query = "SELECT to_jsonb(accounts)::text FROM accounts UNION ALL SELECT to_jsonb(tokens)::text FROM tokens
+        // The columns of the base schema.
+        let query = "SELECT to_jsonb(accounts)::text FROM accounts
+            UNION ALL SELECT (to_jsonb(tokens) - 'recipient' - 'cancelled_at')::text FROM tokens
             ORDER BY 1";
         Ok(client.query(query, &[]).await?.iter().map(|row| row.get(0)).collect())
     };

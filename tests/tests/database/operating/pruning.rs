@@ -16,7 +16,7 @@ async fn write_log(client: &Client, rows: i32) -> Result<()> {
     let insert = "INSERT INTO handovers (token, happened_at, attempt, outcome)
         SELECT n, now() - interval '1 day' * (n % 2 * 40 + 1), 1, 'sent' FROM generate_series(1, $1::int) AS n";
     client.execute(insert, &[&rows]).await?;
-    client.batch_execute("UPDATE log_start SET complete_since = now() - interval '1 year'").await?;
+    client.batch_execute("UPDATE installation SET log_complete_since = now() - interval '1 year'").await?;
     Ok(())
 }
 
@@ -28,7 +28,7 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
     assert_eq!(said, "pruned 30000 delivery attempts and 0 dead tokens, all older than 30d\n");
     assert_eq!((count(&client, OLD).await?, count(&client, "handovers").await?), (0, 30_000));
-    let since = "SELECT complete_since BETWEEN now() - interval '31 days' AND now() - interval '30 days' FROM log_start";
+    let since = "SELECT log_complete_since BETWEEN now() - interval '31 days' AND now() - interval '30 days' FROM installation";
     assert!(client.query_one(since, &[]).await?.get::<_, bool>(0));
     // What took the place of pruned rows is found, too.
     client.batch_execute("VACUUM handovers").await?;

@@ -90,7 +90,7 @@ async fn an_idle_collector_polls_when_a_token_falls_due() -> Result<()> {
         // As after a refusal.
         let put_off =
             "UPDATE pending SET due_at = clock_timestamp() + interval '1500 ms', attempts = 1, failures = 1,
-                refused_at = clock_timestamp()";
+                put_off_at = clock_timestamp()";
         application.client.batch_execute(put_off).await?;
         application.client.batch_execute("COMMIT").await?;
         lines.expect_none(Duration::from_secs(1))?;

@@ -1,0 +1,100 @@
+//! What test suites, replication and restores do to whole tables.
+
+use anyhow::Result;
+use mailroom_tests::application::Application;
+use mailroom_tests::postgres::Database;
+use tokio_postgres::SimpleQueryMessage;
+
+async fn count(application: &Application, rows: &str) -> Result<i64> {
+    Ok(application.client.query_one(&format!("SELECT count(*) FROM {rows}"), &[]).await?.get(0))
+}
+
+#[tokio::test]
+async fn truncating_accounts_empties_the_queue_too() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    application
+        .client
+        .batch_execute(
+            "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 4) n;
+            INSERT INTO leases SELECT gen_random_uuid(), 1, now(), now(), now(), now(), '{1}', '{1}', '{0}', '{1}';
+            INSERT INTO parked VALUES (2, 2, now(), 0, 0, 0, 1);
+            INSERT INTO dead VALUES (3, now(), 1, 1, 1, '');
+            INSERT INTO handovers (token, happened_at, attempt, outcome) VALUES (4, now(), 7, 'error')",
+        )
+        .await?;
+    application.client.batch_execute("TRUNCATE accounts RESTART IDENTITY CASCADE").await?;
+    for table in ["pending", "leases", "parked", "dead", "handovers"] {
+        assert_eq!(count(&application, table).await?, 0, "{table}");
+    }
+    // The first token of the new ones has nothing of the first of the old ones.
+    application.register("a").await?;
+    assert_eq!(
+        count(&application, "deliveries WHERE token = 1 AND state = 'pending' AND attempts = 0").await?,
+        1
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_pruned_can_be_pruned_although_everything_is_published() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let prune = "CREATE PUBLICATION everything FOR ALL TABLES;
+        INSERT INTO handovers (token, happened_at, attempt, outcome) VALUES (1, now() - interval '9 days', 1, 'sent');
+        SELECT mailroom_prune(now() - interval '2 days', 0, 1);
+        SELECT mailroom_prune_dead(now() - interval '2 days', 1)";
+    application.client.batch_execute(prune).await?;
+    assert_eq!(count(&application, "handovers").await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_an_installation_keeps_about_itself_is_one_row() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    for row in ["(true, 0, now())", "(false, 0, now())"] {
+        let insert = format!("INSERT INTO installation VALUES {row}");
+        assert!(application.client.batch_execute(&insert).await.is_err(), "{row}");
+    }
+    assert_eq!(count(&application, "installation").await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_view_of_deliveries_reads_the_leases_once_however_many_tokens_there_are() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    application
+        .client
+        .batch_execute(
+            "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 2000) n;
+            DELETE FROM pending WHERE token <= 400;
+            INSERT INTO leases SELECT gen_random_uuid(), 1, now(), now(), now(), now(), ARRAY[n], '{1}', '{0}', '{1}'
+                FROM generate_series(1, 400) n;
+            ANALYZE",
+        )
+        .await?;
+    let explain = "EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, FORMAT JSON) SELECT * FROM deliveries";
+    let messages = application.client.simple_query(explain).await?;
+    let rows = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    let plan: serde_json::Value = serde_json::from_str(&rows.collect::<Vec<_>>().join("\n"))?;
+    let mut looks = Vec::new();
+    collect_looks(&plan[0]["Plan"], "leases", &mut looks);
+    assert_eq!(looks, [1], "{plan:#}");
+    assert_eq!(count(&application, "deliveries WHERE state = 'leased'").await?, 400);
+    Ok(())
+}
+
+/// How often a plan reads a table, for each node that does.
+fn collect_looks(node: &serde_json::Value, table: &str, looks: &mut Vec<u64>) {
+    if node["Relation Name"] == table {
+        looks.extend(node["Actual Loops"].as_u64());
+    }
+    for child in node["Plans"].as_array().into_iter().flatten() {
+        collect_looks(child, table, looks);
+    }
+}

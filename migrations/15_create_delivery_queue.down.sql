@@ -21,7 +21,10 @@ DROP FUNCTION mailroom_clock();
 
 DROP TABLE pending, parked, leases, dead, handovers, collectors;
 
-ALTER TABLE installation DROP COLUMN log_complete_since;
+ALTER TABLE installation DROP COLUMN log_complete_since, DROP COLUMN system_identifier;
+
+DROP FUNCTION mailroom_bind();
+DROP FUNCTION cluster_identifier();
 
 DROP TYPE delivery_outcome;
 

@@ -199,8 +199,28 @@ COMMENT ON COLUMN collectors.holder IS 'Chosen at random by the process when it 
 COMMENT ON COLUMN collectors.name IS 'Host and process id, as the process knows them.';
 COMMENT ON COLUMN collectors.started_at IS 'When it came first.';
 
-ALTER TABLE installation ADD COLUMN log_complete_since timestamptz NOT NULL DEFAULT clock_timestamp();
-ALTER TABLE installation ALTER COLUMN log_complete_since DROP DEFAULT;
+-- Null where this may not be asked: such a queue is bound to no cluster.
+CREATE FUNCTION cluster_identifier() RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT system_identifier FROM pg_catalog.pg_control_system());
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN NULL;
+END;
+$$;
+
+COMMENT ON FUNCTION cluster_identifier() IS
+    'What tells this cluster from others, but not from its physical copies; null if its owner may not know.';
+
+ALTER TABLE installation
+    ADD COLUMN log_complete_since timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ADD COLUMN system_identifier bigint DEFAULT cluster_identifier();
+ALTER TABLE installation
+    ALTER COLUMN log_complete_since DROP DEFAULT,
+    ALTER COLUMN system_identifier DROP DEFAULT;
+
+COMMENT ON COLUMN installation.system_identifier IS
+    'The cluster that the queue is sent from. In a dump that was restored into another one it is another''s, and nothing is sent.';
 
 COMMENT ON COLUMN installation.log_complete_since IS
     'From then on every hand-over is in handovers; what was done before did not exist or was pruned.';
@@ -756,6 +776,14 @@ DECLARE
     horizon timestamptz := coalesce(since, '-infinity');
     kept uuid[];
 BEGIN
+    -- A collector calls this before it claims anything. A copy of a product's database must not mail its people.
+    IF (SELECT system_identifier <> cluster_identifier() FROM installation) THEN
+        RAISE EXCEPTION 'this queue belongs to another PostgreSQL cluster'
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                HINT = 'The database was restored from a dump, or upgraded by pg_upgrade. If this one is to send its mails, and no'
+                    ' other, run `mailroom migrate bind`.';
+    END IF;
+
     INSERT INTO collectors (holder, name, started_at)
     VALUES (collector, mailroom_tend.name, epoch)
     ON CONFLICT DO NOTHING;
@@ -792,6 +820,13 @@ $$;
 COMMENT ON FUNCTION mailroom_tend(bigint, text, uuid[], bigint, timestamptz) IS
     'For collectors: renews the leases held, answers which of them still are, and returns to the queue what others left behind.'
     ' The span is milliseconds.';
+
+CREATE FUNCTION mailroom_bind() RETURNS void
+LANGUAGE sql VOLATILE
+AS 'UPDATE installation SET system_identifier = cluster_identifier()';
+
+COMMENT ON FUNCTION mailroom_bind() IS
+    'For owners: from now on the queue is sent from this cluster, whichever it was sent from before.';
 
 -- What a collector does now and then when it is otherwise fine. Nobody needs it soon, so it goes round in small parts: it looks
 -- at some thousand rows, and stops after a tenth of a second.
@@ -1074,6 +1109,8 @@ DECLARE
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
         'text_on_the_wire(text)',
+        'cluster_identifier()',
+        'mailroom_bind()',
         'mailroom_prospect(timestamptz, integer)',
         'return_lapsed_leases(timestamptz)',
         'mailroom_tend(bigint, text, uuid[], bigint, timestamptz)',

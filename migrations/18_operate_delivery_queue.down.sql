@@ -2,6 +2,7 @@
 
 BEGIN;
 
+DROP FUNCTION mailroom_prune_tokens(timestamptz, bigint, integer);
 DROP FUNCTION mailroom_prune_dead(timestamptz, integer);
 DROP FUNCTION mailroom_prune(timestamptz, bigint, integer);
 DROP FUNCTION mailroom_status();

@@ -43,7 +43,8 @@ async fn what_is_pruned_can_be_pruned_although_everything_is_published() -> Resu
     let prune = "CREATE PUBLICATION everything FOR ALL TABLES;
         INSERT INTO handovers (token, happened_at, attempt, outcome) VALUES (1, now() - interval '9 days', 1, 'sent');
         SELECT mailroom_prune(now() - interval '2 days', 0, 1);
-        SELECT mailroom_prune_dead(now() - interval '2 days', 1)";
+        SELECT mailroom_prune_dead(now() - interval '2 days', 1);
+        SELECT mailroom_prune_tokens(now() - interval '2 days', 0, 1)";
     application.client.batch_execute(prune).await?;
     assert_eq!(count(&application, "handovers").await?, 0);
     Ok(())
@@ -53,7 +54,7 @@ async fn what_is_pruned_can_be_pruned_although_everything_is_published() -> Resu
 async fn what_an_installation_keeps_about_itself_is_one_row() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
-    for row in ["(true, 0, now())", "(false, 0, now())"] {
+    for row in ["(true, 0, now(), 0)", "(false, 0, now(), 0)"] {
         let insert = format!("INSERT INTO installation VALUES {row}");
         assert!(application.client.batch_execute(&insert).await.is_err(), "{row}");
     }

@@ -1,5 +1,6 @@
 //! The queue of leased rows: where a token stands, who has it, and what is written down about it.
 
+mod binding;
 mod claiming;
 mod clock;
 mod collectors;

@@ -3,6 +3,7 @@
 mod pruning;
 mod retrying;
 mod showing;
+mod token_pruning;
 mod usage;
 
 use std::process::Command;

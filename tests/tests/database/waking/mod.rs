@@ -2,5 +2,6 @@
 //! The fallback poll is off throughout.
 
 mod idle_lock;
+mod prepared;
 mod reasons;
 mod rounds;

@@ -233,7 +233,7 @@ RETURN clock_timestamp();
 COMMENT ON FUNCTION mailroom_clock() IS 'What time it is for the queue of deliveries.';
 
 CREATE FUNCTION delivery_priority(action token_action) RETURNS smallint
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
+LANGUAGE sql STABLE PARALLEL SAFE
 RETURN CASE action::text WHEN 'password_recovery' THEN 0::smallint ELSE 1::smallint END;
 
 COMMENT ON FUNCTION delivery_priority(token_action) IS

@@ -51,6 +51,8 @@ pub const MIGRATIONS: &[Migration] = migrations![
     17 queue_tokens,
     18 operate_delivery_queue,
     19 follow_accounts,
+    20 drop_unused_token_index,
+    21 drop_unused_account_index,
 ];
 
 impl Migration {

@@ -52,7 +52,12 @@ traces (version, is_there) AS (
         (16, EXISTS (SELECT FROM triggers WHERE relname = 'accounts' AND tgname = 'after_account_status_change')),
         (17, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_token_inserted' AND prosecdef)),
         (18, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_status')),
-        (19, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_email_change'))
+        (19, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_email_change')),
+        -- They take something away, which an empty schema has not either.
+        (20, EXISTS (SELECT FROM relations WHERE relname = 'pending')
+            AND NOT EXISTS (SELECT FROM relations WHERE relname = 'tokens_id_expires_consumed_action_idx')),
+        (21, EXISTS (SELECT FROM relations WHERE relname = 'pending')
+            AND NOT EXISTS (SELECT FROM relations WHERE relname = 'accounts_id_status_idx'))
 )
 SELECT
     coalesce(min(version) FILTER (WHERE NOT is_there) - 1, max(version))::bigint AS version,

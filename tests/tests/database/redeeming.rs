@@ -289,3 +289,17 @@ async fn secrets_that_no_link_carries_are_unknown() -> Result<()> {
     assert!(error.as_db_error().context("by the server")?.message().contains("invalid input value for enum"));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_redemption_writes_into_no_index() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    for login in ["a", "b", "c"] {
+        application.register_and_activate(login).await?;
+    }
+    let updates = "SELECT pg_stat_force_next_flush(), n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'tokens'";
+    application.client.query_one(updates, &[]).await?;
+    let row = application.client.query_one(updates, &[]).await?;
+    assert_eq!((row.get::<_, i64>(1), row.get::<_, i64>(2)), (3, 3));
+    Ok(())
+}

@@ -16,8 +16,14 @@ async fn registrations_can_be_prepared_where_no_collector_is_to_be_notified() ->
     // As DATABASE.md says.
     application.client.batch_execute("ALTER TABLE pending DISABLE TRIGGER after_pending_inserted").await?;
     let mut command = collector::command(database.url())?;
-    let mut collector =
-        Collector::start(command.args(["--wake", "poll", "--poll-interval", "200ms", "--batch-timeout", "0"]))?;
+    let mut collector = Collector::start(command.args([
+        "--wake",
+        "poll",
+        "--poll-interval",
+        "200ms",
+        "--batch-timeout",
+        "0",
+    ]))?;
     let lines = collector.lines()?;
     collector.wait_until_it_collects()?;
     for login in ["a", "b", "c"] {

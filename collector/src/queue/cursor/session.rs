@@ -199,7 +199,7 @@ impl CursorSession {
         if column(first, 10)? {
             return Err(superseded());
         }
-        let (through, read) = (column(first, 0)?, count(first, 1)?);
+        let (through, read) = (column(first, 0)?, count::<i64, _>(first, 1)?);
         let mut page =
             Page { tokens: Vec::with_capacity(rows.len()), ineligible: Vec::new(), through, rows: read };
         for row in &rows {
@@ -233,7 +233,7 @@ impl CursorSession {
         Ok(SkippedPage {
             skipped: skipped?.into_iter().flatten().collect(),
             before: column(first, 0)?,
-            rows: count(first, 1)?,
+            rows: count::<i64, _>(first, 1)?,
             is_unexpired: column(first, 2)?,
         })
     }

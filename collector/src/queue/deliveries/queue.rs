@@ -8,9 +8,9 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::batches::Batches;
-use super::claimed::Claimed;
-use super::nack_columns::NackColumns;
-use super::session::{Link, SqlParameter, ping};
+use super::claimed::{Claimed, DeadLetter};
+use super::nacks;
+use super::session::{Link, SqlParameter, integer, milliseconds, ping};
 use super::sweep::Sweeper;
 use super::watermark::{LowWatermark, Snapshot};
 use crate::config::DeliverySettings;
@@ -18,7 +18,7 @@ use crate::log::rate_limit::RateLimiter;
 use crate::preflight;
 use crate::queue::activity::Activity;
 use crate::queue::session::{answer, column, count, unexpected};
-use crate::queue::{BatchId, Claim, ClaimRequest, Peek, Queue, QueueError, Settlement};
+use crate::queue::{BatchId, Claim, ClaimRequest, Nack, Peek, Queue, QueueError, Settlement};
 
 /// The most rows that one statement reads: some tenths of a second's work.
 const MAX_SCAN: usize = 10_000;
@@ -56,10 +56,10 @@ pub struct DeliveriesQueue {
     settings: DeliverySettings,
     lease: Duration,
     /// The holder's id in the leases of this process.
-    pub(super) collector_id: i64,
+    collector_id: i64,
     collector_name: String,
-    pub(super) link: Link,
-    pub(super) batches: Batches,
+    link: Link,
+    batches: Batches,
     /// Taken over by other collectors, and not reported yet.
     lost: Vec<BatchId>,
     /// How many places there were since the last that was an activation's.
@@ -73,11 +73,11 @@ pub struct DeliveriesQueue {
     rescanned: Option<Instant>,
     rescan_pause: Duration,
     renewed: Option<Instant>,
-    pub(super) sweeper: Sweeper,
+    sweeper: Sweeper,
     /// Whether the log says that this collector has the queue, and no call has succeeded since.
     is_announced: bool,
-    pub(super) activity: Activity,
-    pub(super) dead_letter_limiter: RateLimiter,
+    activity: Activity,
+    dead_letter_limiter: RateLimiter,
 }
 
 impl DeliveriesQueue {
@@ -156,7 +156,8 @@ impl DeliveriesQueue {
             };
             let next: Option<i64> = column(row, 2)?;
             let next = next.map(|next| Duration::from_millis(u64::try_from(next).unwrap_or(0)));
-            Ok((snapshot, count(row, 1)?, Peek { due: count(row, 0)?.min(enough), next }))
+            let (due, expired) = (count::<i64, usize>(row, 0)?, count::<i64, usize>(row, 1)?);
+            Ok((snapshot, expired, Peek { due: due.min(enough), next }))
         };
         let (snapshot, expired, peek) = self.link.query(PEEK, &parameters, read).await?;
         self.watermark.observe(snapshot);
@@ -178,16 +179,17 @@ impl DeliveriesQueue {
         let settled: Vec<Uuid> = settling.iter().map(|(batch, _)| batch.0).collect();
         let releasing: Vec<Uuid> = self.batches.releasing().map(|batch| batch.0).collect();
         let DeliverySettings { max_attempts, bounds_refusals, backoff, min_lifetime } = self.settings;
-        let nacks = NackColumns::of(&settling, bounds_refusals, self.link.is_unicode());
+        let (nacked, tokens, kinds, waits, reasons) =
+            nacks::columns(&settling, bounds_refusals, self.link.is_unicode());
         let parameters: [SqlParameter<'_>; 19] = [
             (&self.collector_id, Type::INT8),
             (&settled, Type::UUID_ARRAY),
             (&releasing, Type::UUID_ARRAY),
-            (&nacks.batches, Type::UUID_ARRAY),
-            (&nacks.tokens, Type::INT8_ARRAY),
-            (&nacks.kinds, Type::TEXT_ARRAY),
-            (&nacks.waits, Type::INT8_ARRAY),
-            (&nacks.reasons, Type::TEXT_ARRAY),
+            (&nacked, Type::UUID_ARRAY),
+            (&tokens, Type::INT8_ARRAY),
+            (&kinds, Type::TEXT_ARRAY),
+            (&waits, Type::INT8_ARRAY),
+            (&reasons, Type::TEXT_ARRAY),
             (&integer(max_attempts), Type::INT4),
             (&milliseconds(backoff), Type::INT8),
             (&claiming, Type::UUID_ARRAY),
@@ -202,7 +204,11 @@ impl DeliveriesQueue {
         ];
         let read = |rows: &[Row]| Claimed::read(rows, self.since);
         let claimed = self.link.query(SETTLE_AND_CLAIM, &parameters, read).await?;
-        self.log_dead_letters(&claimed.dead);
+        let is_dead =
+            |dead: &&DeadLetter| matches!(self.batches.nack(dead.batch, dead.token), Some(Nack::Dead { .. }));
+        let refused = claimed.dead.len() - claimed.dead.iter().filter(is_dead).count();
+        self.activity.dead(claimed.dead.len(), refused);
+        claimed.log_dead_letters(&self.batches, &mut self.dead_letter_limiter);
         self.batches.answered(&claimed.batches, Instant::now());
         Ok(claimed)
     }
@@ -247,7 +253,7 @@ impl DeliveriesQueue {
         claim.deferred += claimed.scanned.saturating_sub(done);
         self.since = claimed.since;
         self.turn = (self.turn + tokens) % PLACES;
-        self.activity.expired(claimed.expired);
+        self.activity.expired += claimed.expired;
         if claimed.expired > 0 {
             let count = claimed.expired;
             tracing::warn!(event = "tokens_expired", count, "tokens expired before they could be sent");
@@ -303,10 +309,7 @@ impl Queue for DeliveriesQueue {
     ) -> Result<Claim, QueueError> {
         self.batches.begin_call();
         for settlement in settlements {
-            if let Some(tokens) = self.batches.tokens(settlement.batch) {
-                self.activity.settled(tokens, &settlement.nacks);
-                self.batches.settle(settlement);
-            }
+            self.batches.settle(settlement, &mut self.activity);
         }
         let mut claim = Claim::default();
         match want {
@@ -330,7 +333,7 @@ impl Queue for DeliveriesQueue {
         if !self.lost.is_empty() {
             return Some(renewed);
         }
-        let sweep = self.sweeper.next().unwrap_or(renewed);
+        let sweep = self.sweeper.next.unwrap_or(renewed);
         Some((renewed + self.heartbeat_pause()).min(self.link.used + PING_PAUSE).min(sweep))
     }
 
@@ -346,7 +349,7 @@ impl Queue for DeliveriesQueue {
         }
         self.activity.log(Instant::now());
         // Last: if it fails, all else is done.
-        Box::pin(self.sweep()).await?;
+        Box::pin(self.sweeper.sweep(&mut self.link, self.collector_id)).await?;
         let lost = std::mem::take(&mut self.lost);
         if !lost.is_empty() {
             tracing::warn!(
@@ -366,12 +369,4 @@ impl Queue for DeliveriesQueue {
         // Leases that other collectors take from now on are not announced.
         Ok(Peek { due, next: Some(next.unwrap_or(self.lease).min(self.lease)) })
     }
-}
-
-fn integer(number: usize) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
-}
-
-fn milliseconds(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }

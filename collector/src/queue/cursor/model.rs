@@ -8,11 +8,16 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 
-use super::read_ahead::ReadAhead;
-use super::read_ahead::tests::page;
 use super::session::Page;
 use super::state::CursorState;
+use crate::line::sample;
 use crate::queue::BatchId;
+
+/// A page that was read through an id.
+pub(super) fn page(through: i64, tokens: &[i64], ineligible: &[i64]) -> Page {
+    let tokens = tokens.iter().copied().map(sample).collect();
+    Page { tokens, ineligible: ineligible.to_vec(), through, rows: 0 }
+}
 
 /// As many as the steps of the longest history, so that there is something new to claim at every step.
 const TOKENS: i64 = 80;
@@ -59,7 +64,6 @@ fn step() -> impl Strategy<Value = Step> {
 struct Model {
     now: i64,
     state: CursorState,
-    ahead: ReadAhead,
     scanned: i64,
     /// What `jobs.last_seq` holds.
     cursor: i64,
@@ -79,7 +83,6 @@ impl Model {
         Self {
             now: 0,
             state: CursorState::at(0),
-            ahead: ReadAhead::default(),
             scanned: 0,
             cursor: 0,
             ineligible,
@@ -97,39 +100,38 @@ impl Model {
 
     /// As `CursorQueue::claim` does it; returns whether there may be more to claim.
     fn claim(&mut self, rows: usize, limit: usize) -> bool {
-        if self.ahead.late_len() < limit && self.ahead.is_deferred_due() || self.now - self.scanned >= POLL {
+        let ahead = &self.state.ahead;
+        if ahead.late_len() < limit && ahead.is_deferred_due || self.now - self.scanned >= POLL {
             self.rescan(limit);
         }
         let newest = self.now.min(TOKENS);
-        let first = self.ahead.read_through() + 1;
+        let first = self.state.ahead.read + 1;
         let last = (first + i64::try_from(rows).unwrap() - 1).min(newest);
-        if self.ahead.len() < limit {
+        if self.state.ahead.len() < limit {
             let page = self.page(first..=last, last.max(first - 1));
-            self.ahead.add(page, Instant::now());
+            self.state.ahead.add(page, Instant::now());
         }
-        let Some(tokens) = self.ahead.cut(limit, true) else { return last < newest };
-        let ids: Vec<_> = tokens.iter().map(|token| token.id).collect();
         let batch = BatchId::from(self.next_batch);
+        let Some(tokens) = self.state.claim(batch, limit, true) else { return last < newest };
         self.next_batch += 1;
-        self.state.claim(batch, ids.iter().copied());
-        self.in_flight.insert(batch, ids);
+        self.in_flight.insert(batch, tokens.iter().map(|token| token.id).collect());
         true
     }
 
     /// As `CursorQueue::rescan` does it, two tokens at a time.
     fn rescan(&mut self, enough: usize) {
-        self.ahead.drop_tokens();
-        self.ahead.start_at(self.state.claimed_through());
+        let through = self.state.claimed_through();
+        self.state.ahead.drop_tokens();
+        self.state.ahead.start_at(through);
         let mut read_through = i64::MIN;
         loop {
-            let part = self.ahead.deferred_after(read_through, 2);
-            let is_over = part.is_empty();
-            if is_over || self.ahead.len() >= enough {
-                self.ahead.deferred_read(is_over);
+            let part = self.state.ahead.deferred_after(read_through, 2);
+            if part.is_empty() || self.state.ahead.len() >= enough {
+                self.state.ahead.is_deferred_due = !part.is_empty();
                 break;
             }
             let page = self.page(part.iter().copied(), 0);
-            self.ahead.add_deferred(page, &part, Instant::now());
+            self.state.ahead.add_deferred(page, &part, Instant::now());
             read_through = *part.last().unwrap();
         }
         self.scanned = self.now;
@@ -151,9 +153,7 @@ impl Model {
     fn cancel_unsent(&mut self, kept: usize) {
         let released: Vec<_> = self.in_flight.keys().copied().skip(kept).collect();
         self.in_flight.retain(|batch, _| !released.contains(batch));
-        let late = self.state.release(&released);
-        self.ahead.start_at(self.state.claimed_through());
-        self.ahead.put_back(late);
+        self.state.release(&released);
     }
 
     fn record(&mut self, is_answered: bool, is_executed: bool) {
@@ -166,7 +166,6 @@ impl Model {
         } else {
             self.cancel_unsent(1);
             self.state.resume(self.cursor);
-            self.ahead.start_at(self.state.claimed_through());
         }
     }
 
@@ -188,10 +187,8 @@ impl Model {
         self.in_flight.clear();
         self.scanned = self.now;
         self.state = CursorState::at(self.cursor);
-        self.ahead = ReadAhead::default();
-        self.ahead.start_at(self.cursor);
         let skipped: Vec<_> = (1..=self.cursor).filter(|id| self.is_skipped(*id)).collect();
-        self.ahead.put_back(skipped);
+        self.state.ahead.put_back(skipped);
     }
 
     fn act(&mut self, step: &Step) {

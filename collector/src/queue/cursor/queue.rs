@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use mailroom_connect::ConnectionSettings;
 
-use super::read_ahead::ReadAhead;
 use super::session::{Backend, CursorSession, Page};
 use super::state::{CursorMove, CursorState};
 use crate::queue::activity::Activity;
@@ -38,7 +37,6 @@ pub struct CursorQueue {
     past_backend: Option<Backend>,
     /// `None` until the cursor was read for the first time.
     state: Option<CursorState>,
-    pub(super) ahead: ReadAhead,
     /// How many tokens the batches have that are neither settled nor released.
     claimed: HashMap<BatchId, usize>,
     last_reread: Instant,
@@ -62,7 +60,6 @@ impl CursorQueue {
             waiting_session: None,
             past_backend: None,
             state: None,
-            ahead: ReadAhead::default(),
             claimed: HashMap::new(),
             last_reread: Instant::now(),
             recover_from: None,
@@ -75,8 +72,12 @@ impl CursorQueue {
     /// Ends the session. The server frees the lock when it notices.
     fn close(&mut self) {
         if let Some(session) = self.session.take() {
-            self.past_backend = Some(session.backend.clone());
+            self.past_backend = Some(session.backend);
         }
+    }
+
+    pub(super) fn state(&mut self) -> Result<&mut CursorState, QueueError> {
+        self.state.as_mut().ok_or_else(not_open)
     }
 
     /// Runs `work` on the session, which is lost on an error: whatever state it is in, a new one is in a known state.
@@ -92,50 +93,47 @@ impl CursorQueue {
     }
 
     fn resume(&mut self, found: i64) {
-        let Some(state) = &mut self.state else {
-            self.state = Some(CursorState::at(found));
-            self.ahead.start_at(found);
-            self.recover_from = Some(found);
-            tracing::info!(event = "cursor_read", "collecting the tokens after id {found}");
-            return;
-        };
-        let moved = state.resume(found);
-        self.ahead.start_at(state.claimed_through());
-        match moved {
-            CursorMove::None => return,
-            CursorMove::Forward { from } => tracing::warn!(
+        match self.state.as_mut().map(|state| state.resume(found)) {
+            None => {
+                self.state = Some(CursorState::at(found));
+                tracing::info!(event = "cursor_read", "collecting the tokens after id {found}");
+            }
+            Some(CursorMove::None) => return,
+            Some(CursorMove::Forward { from }) => tracing::warn!(
                 event = "cursor_moved",
                 from,
                 to = found,
                 "another collector moved the cursor; going on from there"
             ),
-            CursorMove::Back { from } => tracing::warn!(
+            Some(CursorMove::Back { from }) => tracing::warn!(
                 event = "cursor_set_back",
                 from,
                 to = found,
                 "the cursor was set back; the tokens after it go out again"
             ),
         }
-        // What this process has deferred of them may have been sent since.
-        self.ahead.drop_deferred_through(found);
         self.recover_from = Some(found);
     }
 
     /// Reads until `count` tokens are there or no more can be, at least `first_page` rows.
     async fn read(&mut self, count: usize, first_page: usize) -> Result<(), QueueError> {
         let mut least = first_page;
-        while self.ahead.len() < count {
-            let rows = (count - self.ahead.len()).max(least).min(self.page);
-            let Some(page) = self.read_page(self.ahead.read_through(), rows, &[]).await? else { continue };
+        loop {
+            let ahead = &self.state()?.ahead;
+            let (have, after) = (ahead.len(), ahead.read);
+            if have >= count {
+                return Ok(());
+            }
+            let rows = (count - have).max(least).min(self.page);
+            let Some(page) = self.read_page(after, rows, &[]).await? else { continue };
             let is_last = page.rows < rows;
-            self.ahead.add(page, Instant::now());
+            self.state()?.ahead.add(page, Instant::now());
             if is_last {
-                break;
+                return Ok(());
             }
             // Where many rows cannot be sent, the next page is a larger one.
             least = rows.saturating_mul(4);
         }
-        Ok(())
     }
 
     /// Reads a page; `None` if it is to be read in smaller ones, because of a text that has no UTF-8 form.
@@ -163,23 +161,26 @@ impl CursorQueue {
     }
 
     /// Reads again what was passed, until `enough` tokens are there: deferred tokens, and those that were committed late.
-    async fn rescan(&mut self, claimed_through: i64, enough: usize) -> Result<(), QueueError> {
-        self.ahead.drop_tokens();
+    async fn rescan(&mut self, enough: usize) -> Result<(), QueueError> {
         let everything = self.last_reread.elapsed() >= self.intervals.reread;
+        let state = self.state()?;
+        state.ahead.drop_tokens();
         let page = i64::try_from(LARGEST_PAGE).expect("a page is small");
-        let restart =
-            if everything { claimed_through } else { claimed_through.max(self.ahead.passed() - page) };
-        self.ahead.start_at(restart);
+        let last_page = if everything { i64::MIN } else { state.ahead.passed - page };
+        let restart = last_page.max(state.claimed_through());
+        state.ahead.start_at(restart);
         let mut read_through = i64::MIN;
         loop {
-            let part = self.ahead.deferred_after(read_through, self.page);
-            if part.is_empty() || self.ahead.len() >= enough {
-                self.ahead.deferred_read(part.is_empty());
+            let most = self.page;
+            let ahead = &mut self.state()?.ahead;
+            let part = ahead.deferred_after(read_through, most);
+            let Some(last) = part.last().copied().filter(|_| ahead.len() < enough) else {
+                ahead.is_deferred_due = !part.is_empty();
                 break;
-            }
+            };
             let Some(page) = self.read_page(restart, 0, &part).await? else { continue };
-            self.ahead.add_deferred(page, &part, Instant::now());
-            read_through = part.last().copied().unwrap_or(read_through);
+            self.state()?.ahead.add_deferred(page, &part, Instant::now());
+            read_through = last;
         }
         if everything {
             self.last_reread = Instant::now();
@@ -188,11 +189,10 @@ impl CursorQueue {
     }
 
     async fn record(&mut self) -> Result<(), QueueError> {
-        let state = self.state.as_mut().ok_or_else(not_open)?;
         // Whether the answer comes or not, the next session compares what it finds with both.
-        let Some((from, to)) = state.begin_advance() else { return Ok(()) };
+        let Some((from, to)) = self.state()?.begin_advance() else { return Ok(()) };
         self.on_session(async |session| session.advance(from, to).await).await?;
-        self.state.as_mut().ok_or_else(not_open)?.advanced(to);
+        self.state()?.advanced(to);
         tracing::debug!(event = "cursor_recorded", to, "the cursor is recorded");
         Ok(())
     }
@@ -201,15 +201,15 @@ impl CursorQueue {
         if let Some(cursor) = self.recover_from {
             self.recover_skipped(cursor).await?;
         }
-        let claimed_through = self.state.as_ref().ok_or_else(not_open)?.claimed_through();
         let count = want.batches * want.limit;
-        let is_stale = self.ahead.is_stale(Instant::now());
-        let late = self.ahead.late_len();
-        let rescans = want.rescan || late < count && self.ahead.is_deferred_due() || late > 0 && is_stale;
+        let ahead = &mut self.state()?.ahead;
+        let is_stale = ahead.is_stale(Instant::now());
+        let late = ahead.late_len();
+        let rescans = want.rescan || late < count && ahead.is_deferred_due || late > 0 && is_stale;
         if rescans {
-            self.rescan(claimed_through, count).await?;
+            self.rescan(count).await?;
         } else if is_stale {
-            self.ahead.drop_tokens();
+            ahead.drop_tokens();
         }
         self.read(count, if rescans { LARGEST_PAGE } else { SMALLEST_PAGE }).await?;
 
@@ -218,12 +218,11 @@ impl CursorQueue {
         // Nothing below waits or fails, so a call that was dropped or that failed has claimed nothing.
         let mut claim = Claim::default();
         for id in ids {
-            let Some(tokens) = self.ahead.cut(want.limit, want.partial) else { break };
-            state.claim(id, tokens.iter().map(|token| token.id));
+            let Some(tokens) = state.claim(id, want.limit, want.partial) else { break };
             self.claimed.insert(id, tokens.len());
             claim.batches.push(Batch { id, tokens });
         }
-        claim.waiting = self.ahead.len();
+        claim.waiting = state.ahead.len();
         Ok(claim)
     }
 }
@@ -245,7 +244,7 @@ impl Queue for CursorQueue {
         // From here on no other collector moves the cursor.
         let found = session.begin().await?;
         if !std::mem::replace(&mut self.is_announced, true) {
-            let server = session.server();
+            let server = &session.connection.server;
             tracing::info!(event = "queue_opened", server, "this collector has the queue `{}`", self.name);
         }
         self.session = Some(session);
@@ -271,11 +270,8 @@ impl Queue for CursorQueue {
             if dead == nacks.len() { sent.push(batch) } else { unsent.push(batch) }
         }
         self.activity.log(Instant::now());
-        self.state.as_mut().ok_or_else(not_open)?.settle(&sent);
-        if !unsent.is_empty() {
-            // Only then: what was released is read again, with all that lies behind it.
-            self.release(&unsent);
-        }
+        self.state()?.settle(&sent);
+        self.release(&unsent);
         self.record().await?;
         let claim = match want {
             Some(want) => self.claim(want).await?,
@@ -294,9 +290,7 @@ impl Queue for CursorQueue {
             self.claimed.remove(batch);
         }
         if let Some(state) = &mut self.state {
-            let late = state.release(batches);
-            self.ahead.start_at(state.claimed_through());
-            self.ahead.put_back(late);
+            state.release(batches);
         }
     }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::queue::CursorQueue;
 use super::read_ahead;
+use super::session::CursorSession;
 use crate::queue::QueueError;
+use crate::queue::session::{column, count, unexpected};
 
 /// The longest that a transaction which changes a status, or makes a token, is believed to take.
 pub(super) const SLOWEST_TRANSACTION: Duration = Duration::from_secs(60);
@@ -23,18 +25,21 @@ impl CursorQueue {
         let (mut through, mut read, mut expired, mut skipped) = (cursor, 0, 0, Vec::new());
         loop {
             let rows = self.page;
-            let page = self.on_session(async |session| {
-                session.skipped(through, rows, cursor, slack, SLOWEST_TRANSACTION).await
-            });
-            let page = page.await;
+            let skipped_page =
+                async |session: &CursorSession| session.skipped(through, rows, cursor, slack).await;
+            let page = self.on_session(skipped_page).await;
             let page = self.resize(page)?;
-            through = page.before;
-            skipped.extend(page.skipped);
-            read += page.rows;
-            expired = if page.is_unexpired { 0 } else { expired + page.rows };
+            let first = page.first().ok_or_else(|| unexpected("a page without a row"))?;
+            let found = count::<i64, usize>(first, 1)?;
+            through = column(first, 0)?;
+            expired = if column(first, 2)? { 0 } else { expired + found };
+            read += found;
+            for row in &page {
+                skipped.extend(column::<Option<i64>>(row, 3)?);
+            }
             // More could not be deferred, and these are the newest.
             let is_full = skipped.len() > read_ahead::MAX_DEFERRED;
-            if page.rows < rows || expired >= EXPIRED_ENOUGH || is_full {
+            if found < rows || expired >= EXPIRED_ENOUGH || is_full {
                 break;
             }
             if read >= MAX_ROWS {
@@ -55,7 +60,7 @@ impl CursorQueue {
                 "tokens before the cursor go out when their account's status allows it; some may have been sent"
             );
         }
-        self.ahead.put_back(skipped);
+        self.state()?.ahead.put_back(skipped);
         self.recover_from = None;
         Ok(())
     }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use mailroom_connect::ConnectionSettings;
 use tokio::time::{sleep, timeout};
-use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
 
+use super::recover_skipped::SLOWEST_TRANSACTION;
 use crate::preflight;
 use crate::queue::session::{ANSWER, QueueSession, answer, answer_within, column, count, token, unexpected};
 use crate::queue::{QueueError, Token};
@@ -32,13 +33,12 @@ const TEXTS: [&[&str]; 4] = [&["email"], &["login"], &["code"], &["email", "logi
 /// A session on the queue, which holds its lock once it was taken.
 #[derive(Debug)]
 pub(super) struct CursorSession {
-    session: QueueSession,
+    pub(super) connection: QueueSession,
     queue: String,
     claim: Statement,
     recover_skipped: Statement,
     advance: Statement,
     lock: i64,
-    /// Which of the server's processes it is.
     pub(super) backend: Backend,
 }
 
@@ -62,24 +62,11 @@ pub(super) struct Page {
     pub(super) rows: usize,
 }
 
-/// Rows before the cursor that were read together.
-#[derive(Debug)]
-pub(super) struct SkippedPage {
-    /// Unexpired, unconsumed tokens that may not have been sent.
-    pub(super) skipped: Vec<i64>,
-    /// Where the next page ends.
-    pub(super) before: i64,
-    /// How many rows were read, whatever their state.
-    pub(super) rows: usize,
-    /// Whether any of them was unexpired, consumed or not.
-    pub(super) is_unexpired: bool,
-}
-
 impl CursorSession {
     /// Connects and checks that the queue is there.
-    pub(super) async fn open(connection: &ConnectionSettings, queue: &str) -> Result<Self, QueueError> {
-        let session = QueueSession::open(connection, ANSWER, true, preflight::OF_CURSORS).await?;
-        let client = &session.client;
+    pub(super) async fn open(settings: &ConnectionSettings, queue: &str) -> Result<Self, QueueError> {
+        let connection = QueueSession::open(settings, ANSWER, true, preflight::OF_CURSORS).await?;
+        let client = &connection.client;
         let row = answer(client.query_one(INSPECT, &[&queue])).await?;
         if let Some(others) = column::<Option<String>>(&row, 0)? {
             return Err(unknown_queue(queue, &others));
@@ -94,13 +81,8 @@ impl CursorSession {
             advance: answer(client.prepare(ADVANCE)).await?,
             lock: column(&row, 1)?,
             backend: Backend { pid: column(&row, 2)?, started: column(&row, 3)? },
-            session,
+            connection,
         })
-    }
-
-    /// Which server answers, for log lines.
-    pub(super) fn server(&self) -> &str {
-        &self.session.server
     }
 
     /// Takes the queue's lock, from an earlier session of this process if need be.
@@ -110,7 +92,7 @@ impl CursorSession {
         if self.try_lock().await? {
             return Ok(());
         }
-        let client = &self.session.client;
+        let client = &self.connection.client;
         let (pid, started) = past.map(|past| (past.pid, past.started.as_str())).unzip();
         let holder = answer(client.query_opt(HOLDER, &[&self.lock, &pid, &started])).await?;
         let Some(holder) = holder else {
@@ -138,19 +120,19 @@ impl CursorSession {
 
     async fn try_lock(&self) -> Result<bool, QueueError> {
         let lock = "SELECT pg_try_advisory_lock($1)";
-        column(&answer(self.session.client.query_one(lock, &[&self.lock])).await?, 0)
+        column(&answer(self.connection.client.query_one(lock, &[&self.lock])).await?, 0)
     }
 
     /// Reads where the cursor stands. No other collector moves it as long as this session lasts.
     pub(super) async fn begin(&self) -> Result<i64, QueueError> {
-        let rows = answer(self.session.client.query(BEGIN, &[&self.queue])).await?;
+        let rows = answer(self.connection.client.query(BEGIN, &[&self.queue])).await?;
         column(rows.first().ok_or_else(|| unknown_queue(&self.queue, ""))?, 0)
     }
 
     /// Moves the cursor, if it still is at `from` and this session still has the lock.
     pub(super) async fn advance(&self, from: i64, to: i64) -> Result<(), QueueError> {
         let parameters: [&(dyn ToSql + Sync); 4] = [&self.queue, &to, &from, &self.lock];
-        if answer(self.session.client.execute(&self.advance, &parameters)).await? == 1 {
+        if answer(self.connection.client.execute(&self.advance, &parameters)).await? == 1 {
             return Ok(());
         }
         Err(QueueError::Unavailable(format!(
@@ -191,7 +173,8 @@ impl CursorSession {
     ) -> Result<Option<Page>, QueueError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let parameters: [&(dyn ToSql + Sync); 4] = [&after, &limit, &again, &marked];
-        let rows = match answer_within(ANSWER, self.session.client.query(&self.claim, &parameters)).await? {
+        let rows = match answer_within(ANSWER, self.connection.client.query(&self.claim, &parameters)).await?
+        {
             Err(error) if error.code().is_some_and(|code| UNTRANSLATABLE.contains(code)) => return Ok(None),
             rows => rows?,
         };
@@ -214,28 +197,19 @@ impl CursorSession {
     }
 
     /// Reads the `limit` rows up to the id `through`, from the highest down, before a cursor. Statuses that were changed more than
-    /// `slack` before the last token there were seen, and transactions take at most `slowest`.
+    /// `slack` before the last token there were seen.
     pub(super) async fn skipped(
         &self,
         through: i64,
         limit: usize,
         cursor: i64,
         slack: Duration,
-        slowest: Duration,
-    ) -> Result<SkippedPage, QueueError> {
+    ) -> Result<Vec<Row>, QueueError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let seconds = |span: Duration| i64::try_from(span.as_secs() + 1).unwrap_or(i64::MAX);
         let parameters: [&(dyn ToSql + Sync); 5] =
-            [&through, &limit, &cursor, &seconds(slack), &seconds(slowest)];
-        let rows = answer(self.session.client.query(&self.recover_skipped, &parameters)).await?;
-        let first = rows.first().ok_or_else(|| unexpected("a page without a row"))?;
-        let skipped: Result<Vec<Option<i64>>, _> = rows.iter().map(|row| column(row, 3)).collect();
-        Ok(SkippedPage {
-            skipped: skipped?.into_iter().flatten().collect(),
-            before: column(first, 0)?,
-            rows: count::<i64, _>(first, 1)?,
-            is_unexpired: column(first, 2)?,
-        })
+            [&through, &limit, &cursor, &seconds(slack), &seconds(SLOWEST_TRANSACTION)];
+        answer(self.connection.client.query(&self.recover_skipped, &parameters)).await
     }
 }
 

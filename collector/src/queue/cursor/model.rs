@@ -60,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// A collector without a server: what the database holds, and what the reader has.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Model {
     now: i64,
     state: CursorState,
@@ -73,26 +73,12 @@ struct Model {
     changed: BTreeMap<i64, i64>,
     /// Lines on their way, and batches without a line.
     in_flight: BTreeMap<BatchId, Vec<i64>>,
-    next_batch: u128,
+    last_batch: u128,
     /// Tokens that the reader has, or that were passed for good with a reason.
     done: BTreeSet<i64>,
 }
 
 impl Model {
-    fn new(ineligible: BTreeSet<i64>) -> Self {
-        Self {
-            now: 0,
-            state: CursorState::at(0),
-            scanned: 0,
-            cursor: 0,
-            ineligible,
-            changed: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
-            next_batch: 1,
-            done: BTreeSet::new(),
-        }
-    }
-
     fn page(&self, ids: impl Iterator<Item = i64>, through: i64) -> Page {
         let (ineligible, eligible): (Vec<_>, Vec<_>) = ids.partition(|id| self.ineligible.contains(id));
         page(through, &eligible, &ineligible)
@@ -105,35 +91,32 @@ impl Model {
             self.rescan(limit);
         }
         let newest = self.now.min(TOKENS);
-        let first = self.state.ahead.read + 1;
-        let last = (first + i64::try_from(rows).unwrap() - 1).min(newest);
+        let read = self.state.ahead.read;
+        let last = (read + i64::try_from(rows).unwrap()).min(newest);
         if self.state.ahead.len() < limit {
-            let page = self.page(first..=last, last.max(first - 1));
+            let page = self.page(read + 1..=last, last.max(read));
             self.state.ahead.add(page, Instant::now());
         }
-        let batch = BatchId::from(self.next_batch);
+        self.last_batch += 1;
+        let batch = BatchId::from(self.last_batch);
         let Some(tokens) = self.state.claim(batch, limit, true) else { return last < newest };
-        self.next_batch += 1;
         self.in_flight.insert(batch, tokens.iter().map(|token| token.id).collect());
         true
     }
 
     /// As `CursorQueue::rescan` does it, two tokens at a time.
     fn rescan(&mut self, enough: usize) {
-        let through = self.state.claimed_through();
         self.state.ahead.drop_tokens();
-        self.state.ahead.start_at(through);
-        let mut read_through = i64::MIN;
-        loop {
-            let part = self.state.ahead.deferred_after(read_through, 2);
-            if part.is_empty() || self.state.ahead.len() >= enough {
-                self.state.ahead.is_deferred_due = !part.is_empty();
-                break;
-            }
+        self.state.ahead.start_at(self.state.claimed_through());
+        let mut part = self.state.ahead.deferred_after(i64::MIN, 2);
+        while let Some(last) = part.last().copied()
+            && self.state.ahead.len() < enough
+        {
             let page = self.page(part.iter().copied(), 0);
             self.state.ahead.add_deferred(page, &part, Instant::now());
-            read_through = *part.last().unwrap();
+            part = self.state.ahead.deferred_after(last, 2);
         }
+        self.state.ahead.is_deferred_due = !part.is_empty();
         self.scanned = self.now;
     }
 
@@ -169,20 +152,6 @@ impl Model {
         }
     }
 
-    fn suspend(&mut self, id: i64) {
-        if self.ineligible.insert(id) {
-            self.changed.insert(id, self.now);
-        }
-    }
-
-    fn restore(&mut self, first: usize, count: usize) {
-        let restored: Vec<_> = self.ineligible.iter().copied().skip(first).take(count).collect();
-        for id in restored {
-            self.ineligible.remove(&id);
-            self.changed.insert(id, self.now);
-        }
-    }
-
     fn begin_anew(&mut self) {
         self.in_flight.clear();
         self.scanned = self.now;
@@ -201,8 +170,16 @@ impl Model {
             Step::SettleEmpty { newest } => self.settle(self.in_flight.keys().rev().nth(newest).copied()),
             Step::CancelUnsent { kept } => self.cancel_unsent(kept),
             Step::Record { is_answered, is_executed } => self.record(is_answered, is_executed),
-            Step::Suspend { id } => self.suspend(id),
-            Step::Restore { first, count } => self.restore(first, count),
+            Step::Suspend { id } => {
+                if self.ineligible.insert(id) {
+                    self.changed.insert(id, self.now);
+                }
+            }
+            Step::Restore { first, count } => {
+                let restored: Vec<_> = self.ineligible.iter().copied().skip(first).take(count).collect();
+                self.ineligible.retain(|id| !restored.contains(id));
+                self.changed.extend(restored.into_iter().map(|id| (id, self.now)));
+            }
             Step::Kill => self.begin_anew(),
         }
     }
@@ -216,7 +193,7 @@ proptest! {
         ineligible in proptest::collection::btree_set(1..=TOKENS, 0..40),
         steps in proptest::collection::vec(step(), 0..80),
     ) {
-        let mut model = Model::new(ineligible);
+        let mut model = Model { ineligible, ..Model::default() };
         for step in &steps {
             model.act(step);
             // What a kill at this point leaves to the next process: everything after the cursor, and what it recovers.

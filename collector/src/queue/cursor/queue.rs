@@ -174,10 +174,8 @@ impl CursorQueue {
             let most = self.page;
             let ahead = &mut self.state()?.ahead;
             let part = ahead.deferred_after(read_through, most);
-            let Some(last) = part.last().copied().filter(|_| ahead.len() < enough) else {
-                ahead.is_deferred_due = !part.is_empty();
-                break;
-            };
+            ahead.is_deferred_due = !part.is_empty();
+            let Some(last) = part.last().copied().filter(|_| ahead.len() < enough) else { break };
             let Some(page) = self.read_page(restart, 0, &part).await? else { continue };
             self.state()?.ahead.add_deferred(page, &part, Instant::now());
             read_through = last;

@@ -154,20 +154,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deferred_tokens_go_first_and_in_order_once_they_are_eligible() {
-        let now = Instant::now();
-        let mut ahead = ReadAhead::default();
-        ahead.add(page(50, &[], &[20, 30, 40]), now);
-        ahead.add(page(60, &[55], &[]), now);
-        ahead.add_deferred(page(50, &[20], &[30]), &[20, 30], now);
-        ahead.add_deferred(page(50, &[40], &[]), &[40], now);
-        assert_eq!((ahead.late_len(), ahead.deferred_after(i64::MIN, 9)), (2, vec![30]));
-        let ids = |tokens: Vec<Token>| tokens.iter().map(|token| token.id).collect::<Vec<_>>();
-        assert_eq!(ahead.cut(4, false).map(ids), None);
-        assert_eq!(ahead.cut(4, true).map(ids), Some(vec![20, 40, 55]));
-    }
-
-    #[test]
     fn the_number_of_deferred_tokens_is_bounded_and_the_oldest_go_first() {
         let mut ahead = ReadAhead::default();
         let most = i64::try_from(MAX_DEFERRED).unwrap();

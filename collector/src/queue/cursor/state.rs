@@ -8,7 +8,7 @@ use crate::queue::{BatchId, Token};
 /// The cursor, the batches that were claimed beyond it, and what was read beyond those.
 ///
 /// The cursor stands for all tokens up to an id, so it passes a batch only after every earlier one was settled too.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CursorState {
     /// What `jobs.last_seq` held when it was last read or written.
     recorded: i64,
@@ -45,9 +45,9 @@ pub(super) enum CursorMove {
 impl CursorState {
     /// Nothing claimed beyond `recorded`.
     pub(super) fn at(recorded: i64) -> Self {
-        let mut ahead = ReadAhead::default();
-        ahead.start_at(recorded);
-        Self { recorded, attempted: Vec::new(), settled: recorded, claimed: VecDeque::new(), ahead }
+        let mut state = Self { recorded, settled: recorded, ..Self::default() };
+        state.ahead.start_at(recorded);
+        state
     }
 
     /// Tokens with higher ids have not been claimed.
@@ -110,14 +110,13 @@ impl CursorState {
     /// A new session found the cursor at `found`.
     pub(super) fn resume(&mut self, found: i64) -> CursorMove {
         let from = self.recorded;
-        let is_own = found == from || self.attempted.contains(&found);
+        let is_own = std::mem::take(&mut self.attempted).contains(&found) || found == from;
         if found < from && !is_own {
             // Not even what the reader is known to have is skipped: after a restore, the same ids can belong to other tokens.
             *self = Self::at(found);
             return CursorMove::Back { from };
         }
         self.recorded = found;
-        self.attempted.clear();
         if is_own {
             self.ahead.start_at(self.claimed_through());
             return CursorMove::None;

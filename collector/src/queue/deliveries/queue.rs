@@ -129,7 +129,7 @@ impl DeliveriesQueue {
             (&self.collector_name, Type::TEXT),
             (&leased, Type::UUID_ARRAY),
             (&milliseconds(self.lease), Type::INT8),
-            (&self.watermark.since(), Type::TIMESTAMPTZ),
+            (&self.watermark.since, Type::TIMESTAMPTZ),
         ];
         let read = |rows: &[Row]| rows.iter().map(|row| column(row, 0).map(BatchId)).collect();
         let kept = self.link.query(HEARTBEAT, &parameters, read).await?;
@@ -143,7 +143,7 @@ impl DeliveriesQueue {
         let parameters: [SqlParameter<'_>; 3] = [
             (&self.watermark.peek_since(Instant::now()), Type::TIMESTAMPTZ),
             (&integer(enough), Type::INT4),
-            (&self.watermark.assigned_xid(), Type::INT8),
+            (&self.watermark.assigned_xid, Type::INT8),
         ];
         let read = |rows: &[Row]| {
             let row = rows.first().ok_or_else(|| unexpected("no row"))?;
@@ -220,7 +220,7 @@ impl DeliveriesQueue {
             if self.watermark_updated.is_none_or(|updated| updated.elapsed() >= WATERMARK_PAUSE) {
                 self.update_watermark(1).await?;
             }
-            self.since = [self.watermark.since(); 2];
+            self.since = [self.watermark.since; 2];
         }
         loop {
             let left = want.batches - claim.batches.len();
@@ -278,7 +278,7 @@ impl Queue for DeliveriesQueue {
     async fn open(&mut self) -> Result<(), QueueError> {
         let was_open = self.renewed.is_some();
         let server = self.link.open(&self.connection).await?;
-        self.since = [self.watermark.since(); 2];
+        self.since = [self.watermark.since; 2];
         (self.watermark_updated, self.rescanned) = (None, None);
         self.renew().await?;
         // Also if there is nothing to settle or release: a function of another version is found out before anything is claimed.

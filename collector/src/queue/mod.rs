@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use mailroom_verifier_core::Action;
 
 pub use batch_id::BatchId;
-pub use cursor::{CursorQueue, Intervals};
+pub use cursor::CursorQueue;
 pub use deliveries::DeliveriesQueue;
 
 /// A token's row with what the mail needs of its account.

@@ -44,4 +44,4 @@ mod recover_skipped;
 mod session;
 mod state;
 
-pub use queue::{CursorQueue, Intervals};
+pub use queue::CursorQueue;

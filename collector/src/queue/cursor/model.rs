@@ -106,7 +106,6 @@ impl Model {
 
     /// As `CursorQueue::rescan` does it, two tokens at a time.
     fn rescan(&mut self, enough: usize) {
-        self.state.ahead.drop_tokens();
         self.state.ahead.start_at(self.state.claimed_through());
         let mut part = self.state.ahead.deferred_after(i64::MIN, 2);
         while let Some(last) = part.last().copied()

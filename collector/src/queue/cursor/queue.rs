@@ -7,6 +7,7 @@ use mailroom_connect::ConnectionSettings;
 
 use super::session::{Backend, CursorSession, Page};
 use super::state::{CursorMove, CursorState};
+use crate::config::CollectSettings;
 use crate::queue::activity::Activity;
 use crate::queue::session::not_open;
 use crate::queue::{Batch, BatchId, Claim, ClaimRequest, Nack, Peek, Queue, QueueError, Settlement};
@@ -16,21 +17,15 @@ use crate::queue::{Batch, BatchId, Claim, ClaimRequest, Nack, Peek, Queue, Queue
 const LARGEST_PAGE: usize = 4_096;
 const SMALLEST_PAGE: usize = 64;
 
-/// How often the queue is asked to read again.
-#[derive(Clone, Copy, Debug)]
-pub struct Intervals {
-    /// The longest time between two claims with [`ClaimRequest::rescan`]; the same in every collector of the queue.
-    pub poll: Duration,
-    /// How often all tokens beyond the cursor are read again.
-    pub reread: Duration,
-}
-
 /// The cursor queue.
 #[derive(Debug)]
 pub struct CursorQueue {
     connection: ConnectionSettings,
     name: String,
-    pub(super) intervals: Intervals,
+    /// The longest time between two claims with [`ClaimRequest::rescan`]; the same in every collector of the queue.
+    pub(super) poll_interval: Duration,
+    /// How often all tokens beyond the cursor are read again.
+    reread_interval: Duration,
     session: Option<CursorSession>,
     /// A session that waits for the lock, which another collector has.
     waiting_session: Option<CursorSession>,
@@ -50,12 +45,13 @@ pub struct CursorQueue {
 }
 
 impl CursorQueue {
-    /// The queue `name`, a label of `jobs.job_type`.
-    pub fn new(connection: ConnectionSettings, name: &str, intervals: Intervals) -> Self {
+    /// The queue that the settings name, a label of `jobs.job_type`.
+    pub fn new(connection: ConnectionSettings, settings: &CollectSettings) -> Self {
         Self {
             connection,
-            name: name.to_owned(),
-            intervals,
+            name: settings.queue_name.clone(),
+            poll_interval: settings.poll_interval,
+            reread_interval: settings.healthcheck_interval,
             session: None,
             waiting_session: None,
             past_backend: None,
@@ -81,7 +77,7 @@ impl CursorQueue {
     }
 
     /// Runs `work` on the session, which is lost on an error: whatever state it is in, a new one is in a known state.
-    pub(super) async fn on_session<T>(
+    async fn on_session<T>(
         &mut self,
         work: impl AsyncFnOnce(&CursorSession) -> Result<T, QueueError>,
     ) -> Result<T, QueueError> {
@@ -92,6 +88,19 @@ impl CursorQueue {
         outcome
     }
 
+    /// Reads a page. The next is a smaller one if the server could not read it in time, and a larger one if it could.
+    pub(super) async fn read_sized<T>(
+        &mut self,
+        read: impl AsyncFnOnce(&CursorSession) -> Result<T, QueueError>,
+    ) -> Result<T, QueueError> {
+        let page = self.on_session(read).await;
+        self.page = match page {
+            Ok(_) => (self.page * 2).min(LARGEST_PAGE),
+            Err(_) => (self.page / 2).max(SMALLEST_PAGE),
+        };
+        page
+    }
+
     fn resume(&mut self, found: i64) {
         match self.state.as_mut().map(|state| state.resume(found)) {
             None => {
@@ -99,18 +108,14 @@ impl CursorQueue {
                 tracing::info!(event = "cursor_read", "collecting the tokens after id {found}");
             }
             Some(CursorMove::None) => return,
-            Some(CursorMove::Forward { from }) => tracing::warn!(
-                event = "cursor_moved",
-                from,
-                to = found,
-                "another collector moved the cursor; going on from there"
-            ),
-            Some(CursorMove::Back { from }) => tracing::warn!(
-                event = "cursor_set_back",
-                from,
-                to = found,
-                "the cursor was set back; the tokens after it go out again"
-            ),
+            Some(CursorMove::Forward { from }) => {
+                let message = "another collector moved the cursor; going on from there";
+                tracing::warn!(event = "cursor_moved", from, to = found, "{message}");
+            }
+            Some(CursorMove::Back { from }) => {
+                let message = "the cursor was set back; the tokens after it go out again";
+                tracing::warn!(event = "cursor_set_back", from, to = found, "{message}");
+            }
         }
         self.recover_from = Some(found);
     }
@@ -143,28 +148,17 @@ impl CursorQueue {
         rows: usize,
         again: &[i64],
     ) -> Result<Option<Page>, QueueError> {
-        let page = self.on_session(async |session| session.read(after, rows, again).await).await;
-        let page = self.resize(page)?;
+        let page = self.read_sized(async |session| session.read(after, rows, again).await).await?;
         if page.is_none() {
             self.page = usize::midpoint(rows, again.len());
         }
         Ok(page)
     }
 
-    /// Asks for smaller pages if the server could not read one in time, and for larger ones if it could.
-    pub(super) fn resize<T>(&mut self, page: Result<T, QueueError>) -> Result<T, QueueError> {
-        self.page = match page {
-            Ok(_) => (self.page * 2).min(LARGEST_PAGE),
-            Err(_) => (self.page / 2).max(SMALLEST_PAGE),
-        };
-        page
-    }
-
     /// Reads again what was passed, until `enough` tokens are there: deferred tokens, and those that were committed late.
     async fn rescan(&mut self, enough: usize) -> Result<(), QueueError> {
-        let everything = self.last_reread.elapsed() >= self.intervals.reread;
+        let everything = self.last_reread.elapsed() >= self.reread_interval;
         let state = self.state()?;
-        state.ahead.drop_tokens();
         let page = i64::try_from(LARGEST_PAGE).expect("a page is small");
         let last_page = if everything { i64::MIN } else { state.ahead.passed - page };
         let restart = last_page.max(state.claimed_through());
@@ -207,7 +201,7 @@ impl CursorQueue {
         if rescans {
             self.rescan(count).await?;
         } else if is_stale {
-            ahead.drop_tokens();
+            ahead.start_at(ahead.passed);
         }
         self.read(count, if rescans { LARGEST_PAGE } else { SMALLEST_PAGE }).await?;
 

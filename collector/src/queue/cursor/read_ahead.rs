@@ -51,11 +51,14 @@ impl ReadAhead {
         self.tokens.partition_point(|token| token.id <= self.passed)
     }
 
-    /// Reads on after `id`.
+    /// Reads on after `id`. Tokens that were read and not claimed are read again.
     pub(super) fn start_at(&mut self, id: i64) {
-        self.drop_tokens();
-        self.passed = id;
-        self.read_back_to(id);
+        let late = self.late_len();
+        let late: Vec<_> = self.tokens.drain(..).take(late).map(|token| token.id).collect();
+        self.put_back(late);
+        (self.since, self.passed, self.read) = (None, id, id);
+        // What lies beyond is read anyhow.
+        self.deferred.split_off(&id.saturating_add(1));
     }
 
     /// Defers tokens that may be eligible: they are read again before anything is claimed.
@@ -100,14 +103,6 @@ impl ReadAhead {
         Some(tokens)
     }
 
-    /// Drops the tokens that were read and not claimed; they are read again.
-    pub(super) fn drop_tokens(&mut self) {
-        let (passed, tokens) = (self.passed, std::mem::take(&mut self.tokens));
-        self.put_back(tokens.into_iter().map(|token| token.id).filter(|id| *id <= passed));
-        self.since = None;
-        self.read_back_to(passed);
-    }
-
     fn extend(&mut self, page: Page, now: Instant) {
         self.defer(page.ineligible);
         if !page.tokens.is_empty() {
@@ -132,12 +127,6 @@ impl ReadAhead {
             // The oldest expires first.
             self.deferred.pop_first();
         }
-    }
-
-    fn read_back_to(&mut self, id: i64) {
-        self.read = id;
-        // What lies beyond is read anyhow.
-        self.deferred.split_off(&id.saturating_add(1));
     }
 
     /// Once every token that was read is claimed, nothing up to there needs to be read again.

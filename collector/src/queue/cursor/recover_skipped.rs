@@ -21,14 +21,13 @@ const MAX_ROWS: usize = 2_000_000;
 impl CursorQueue {
     /// Defers what an earlier process may have skipped before the cursor.
     pub(super) async fn recover_skipped(&mut self, cursor: i64) -> Result<(), QueueError> {
-        let slack = self.intervals.poll + SLOWEST_TRANSACTION;
+        let slack = self.poll_interval + SLOWEST_TRANSACTION;
         let (mut through, mut read, mut expired, mut skipped) = (cursor, 0, 0, Vec::new());
         loop {
             let rows = self.page;
             let skipped_page =
                 async |session: &CursorSession| session.skipped(through, rows, cursor, slack).await;
-            let page = self.on_session(skipped_page).await;
-            let page = self.resize(page)?;
+            let page = self.read_sized(skipped_page).await?;
             let first = page.first().ok_or_else(|| unexpected("a page without a row"))?;
             let found = count::<i64, usize>(first, 1)?;
             through = column(first, 0)?;

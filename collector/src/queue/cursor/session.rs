@@ -27,8 +27,8 @@ const TERMINATION: Duration = Duration::from_secs(2);
 const UNTRANSLATABLE: [SqlState; 2] =
     [SqlState::UNTRANSLATABLE_CHARACTER, SqlState::CHARACTER_NOT_IN_REPERTOIRE];
 
-/// The columns that hold texts, each alone first, so that the reason for rejecting a row names the one at fault.
-const TEXTS: [&[&str]; 4] = [&["email"], &["login"], &["code"], &["email", "login", "code"]];
+/// The columns whose texts are not read: none, then each alone, so that the reason for rejecting a row names the one at fault.
+const UNREAD: [&[&str]; 5] = [&[], &["email"], &["login"], &["code"], &["email", "login", "code"]];
 
 /// A session on the queue, which holds its lock once it was taken.
 #[derive(Debug)]
@@ -60,6 +60,27 @@ pub(super) struct Page {
     pub(super) through: i64,
     /// How many rows were read, whatever their state.
     pub(super) rows: usize,
+}
+
+impl Page {
+    fn of(rows: &[Row]) -> Result<Self, QueueError> {
+        let first = rows.first().ok_or_else(|| unexpected("a page without a row"))?;
+        if column(first, 10)? {
+            return Err(superseded());
+        }
+        let (through, read) = (column(first, 0)?, count::<i64, _>(first, 1)?);
+        let mut page =
+            Self { tokens: Vec::with_capacity(rows.len()), ineligible: Vec::new(), through, rows: read };
+        for row in rows {
+            let Some(id) = column::<Option<i64>>(row, 2)? else { continue };
+            if column(row, 3)? {
+                page.tokens.push(token(row, id, 1, 4)?);
+            } else {
+                page.ineligible.push(id);
+            }
+        }
+        Ok(page)
+    }
 }
 
 impl CursorSession {
@@ -151,49 +172,16 @@ impl CursorSession {
         limit: usize,
         again: &[i64],
     ) -> Result<Option<Page>, QueueError> {
-        let page = self.try_read(after, limit, again, &[]).await?;
-        if page.is_some() || limit + again.len() > 1 {
-            return Ok(page);
-        }
-        for marked in TEXTS {
-            if let Some(page) = self.try_read(after, limit, again, marked).await? {
-                return Ok(Some(page));
+        let rows = i64::try_from(limit).unwrap_or(i64::MAX);
+        let is_single = limit + again.len() <= 1;
+        for unread in &UNREAD[..if is_single { UNREAD.len() } else { 1 }] {
+            let parameters: [&(dyn ToSql + Sync); 4] = [&after, &rows, &again, unread];
+            match answer_within(ANSWER, self.connection.client.query(&self.claim, &parameters)).await? {
+                Err(error) if error.code().is_some_and(|code| UNTRANSLATABLE.contains(code)) => {}
+                rows => return Page::of(&rows?).map(Some),
             }
         }
-        Err(unexpected("a row that it cannot convert to UTF-8"))
-    }
-
-    /// `None` if a text other than the `marked` ones has no UTF-8 form.
-    async fn try_read(
-        &self,
-        after: i64,
-        limit: usize,
-        again: &[i64],
-        marked: &[&str],
-    ) -> Result<Option<Page>, QueueError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let parameters: [&(dyn ToSql + Sync); 4] = [&after, &limit, &again, &marked];
-        let rows = match answer_within(ANSWER, self.connection.client.query(&self.claim, &parameters)).await?
-        {
-            Err(error) if error.code().is_some_and(|code| UNTRANSLATABLE.contains(code)) => return Ok(None),
-            rows => rows?,
-        };
-        let first = rows.first().ok_or_else(|| unexpected("a page without a row"))?;
-        if column(first, 10)? {
-            return Err(superseded());
-        }
-        let (through, read) = (column(first, 0)?, count::<i64, _>(first, 1)?);
-        let mut page =
-            Page { tokens: Vec::with_capacity(rows.len()), ineligible: Vec::new(), through, rows: read };
-        for row in &rows {
-            let Some(id) = column::<Option<i64>>(row, 2)? else { continue };
-            if column(row, 3)? {
-                page.tokens.push(token(row, id, 1, 4)?);
-            } else {
-                page.ineligible.push(id);
-            }
-        }
-        Ok(Some(page))
+        if is_single { Err(unexpected("a row that it cannot convert to UTF-8")) } else { Ok(None) }
     }
 
     /// Reads the `limit` rows up to the id `through`, from the highest down, before a cursor. Statuses that were changed more than

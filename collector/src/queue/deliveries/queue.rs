@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_connect::ConnectionSettings;
-use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -131,9 +130,9 @@ impl DeliveriesQueue {
             (&milliseconds(self.lease), Type::INT8),
             (&self.watermark.since, Type::TIMESTAMPTZ),
         ];
-        let read = |rows: &[Row]| rows.iter().map(|row| column(row, 0).map(BatchId)).collect();
-        let kept = self.link.query(HEARTBEAT, &parameters, read).await?;
-        self.lost.extend(self.batches.drop_lost(&kept));
+        let kept = self.link.query(HEARTBEAT, &parameters).await?;
+        let kept: Result<_, QueueError> = kept.iter().map(|row| column(row, 0).map(BatchId)).collect();
+        self.lost.extend(self.batches.drop_lost(&kept?));
         self.renewed = Some(Instant::now());
         Ok(())
     }
@@ -145,28 +144,21 @@ impl DeliveriesQueue {
             (&integer(enough), Type::INT4),
             (&self.watermark.assigned_xid, Type::INT8),
         ];
-        let read = |rows: &[Row]| {
-            let row = rows.first().ok_or_else(|| unexpected("no row"))?;
-            let snapshot = Snapshot {
-                at: column(row, 3)?,
-                oldest: column(row, 4)?,
-                xmin: column(row, 5)?,
-                xmax: column(row, 6)?,
-                assigned_xid: column(row, 7)?,
-            };
-            let next: Option<i64> = column(row, 2)?;
-            let next = next.map(|next| Duration::from_millis(u64::try_from(next).unwrap_or(0)));
-            let (due, expired) = (count::<i64, usize>(row, 0)?, count::<i64, usize>(row, 1)?);
-            Ok((snapshot, expired, Peek { due: due.min(enough), next }))
-        };
-        let (snapshot, expired, peek) = self.link.query(PEEK, &parameters, read).await?;
-        self.watermark.observe(snapshot);
+        let rows = self.link.query(PEEK, &parameters).await?;
+        let row = rows.first().ok_or_else(|| unexpected("no row"))?;
+        let due = count::<i64, usize>(row, 0)?.min(enough);
+        let expired = count::<i64, usize>(row, 1)?;
+        let next = column::<Option<i64>>(row, 2)?;
+        let next = next.map(|next| Duration::from_millis(u64::try_from(next).unwrap_or(0)));
+        let (at, oldest) = (column(row, 3)?, column(row, 4)?);
+        let (xmin, xmax, assigned_xid) = (column(row, 5)?, column(row, 6)?, column(row, 7)?);
+        self.watermark.observe(Snapshot { at, oldest, xmin, xmax, assigned_xid });
         self.watermark_updated = Some(Instant::now());
         // Due tokens in leases that have expired.
         if expired > 0 {
             self.renew().await?;
         }
-        Ok(peek)
+        Ok(Peek { due, next })
     }
 
     /// One statement: settles and releases whatever there is, and claims.
@@ -202,8 +194,8 @@ impl DeliveriesQueue {
             (&milliseconds(self.lease), Type::INT8),
             (&i64::try_from(min_lifetime.as_secs()).unwrap_or(i64::MAX), Type::INT8),
         ];
-        let read = |rows: &[Row]| Claimed::read(rows, self.since);
-        let claimed = self.link.query(SETTLE_AND_CLAIM, &parameters, read).await?;
+        let rows = self.link.query(SETTLE_AND_CLAIM, &parameters).await?;
+        let claimed = Claimed::read(&rows, self.since)?;
         let is_dead =
             |dead: &&DeadLetter| matches!(self.batches.nack(dead.batch, dead.token), Some(Nack::Dead { .. }));
         let refused = claimed.dead.len() - claimed.dead.iter().filter(is_dead).count();

@@ -77,14 +77,12 @@ impl Link {
         outcome
     }
 
-    /// Runs a statement and returns what `read` makes of its rows.
-    pub(super) async fn query<T>(
+    pub(super) async fn query(
         &mut self,
         sql: &str,
         parameters: &[SqlParameter<'_>],
-        read: impl FnOnce(&[Row]) -> Result<T, QueueError>,
-    ) -> Result<T, QueueError> {
-        self.run(async |session| read(&answer(session.client.query_typed(sql, parameters)).await?)).await
+    ) -> Result<Vec<Row>, QueueError> {
+        self.run(async |session| answer(session.client.query_typed(sql, parameters)).await).await
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 
 use uuid::{Builder, Uuid};
 
+use super::QueueError;
+
 /// Identifies a batch from its claim to its settlement, in the database and towards the reader: a random UUID (RFC 9562,
 /// version 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,9 +16,10 @@ impl BatchId {
     ///
     /// # Errors
     /// The operating system has no random bytes.
-    pub fn random() -> Result<Self, getrandom::Error> {
+    pub fn random() -> Result<Self, QueueError> {
         let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes)?;
+        let none = |_| QueueError::Unavailable("the operating system has no random bytes".to_owned());
+        getrandom::fill(&mut bytes).map_err(none)?;
         Ok(Self(Builder::from_random_bytes(bytes).into_uuid()))
     }
 

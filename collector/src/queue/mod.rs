@@ -206,9 +206,3 @@ pub enum QueueError {
     #[error("{0}")]
     Superseded(String),
 }
-
-impl From<getrandom::Error> for QueueError {
-    fn from(_: getrandom::Error) -> Self {
-        Self::Unavailable("the operating system has no random bytes".to_owned())
-    }
-}

@@ -162,9 +162,7 @@ impl Model {
     fn act(&mut self, step: &Step) {
         self.now += 1;
         match *step {
-            Step::Claim { rows, limit } => {
-                self.claim(rows, limit);
-            }
+            Step::Claim { rows, limit } => _ = self.claim(rows, limit),
             Step::Take => self.settle(self.in_flight.keys().next().copied()),
             Step::SettleEmpty { newest } => self.settle(self.in_flight.keys().rev().nth(newest).copied()),
             Step::CancelUnsent { kept } => self.cancel_unsent(kept),

@@ -19,13 +19,10 @@ use crate::queue::activity::Activity;
 use crate::queue::session::{answer, column, count, unexpected};
 use crate::queue::{BatchId, Claim, ClaimRequest, Nack, Peek, Queue, QueueError, Settlement};
 
-/// The most rows that one statement reads: some tenths of a second's work.
+/// The most rows that one statement reads: some tenths of a second's work. A claim that finds few eligible tokens reads `WIDENING`
+/// times more the next time, and one call goes on past tokens that are not eligible for `SCAN_TIME`.
 const MAX_SCAN: usize = 10_000;
-
-/// A claim that finds few eligible tokens reads this many times more rows the next time.
 const WIDENING: usize = 4;
-
-/// How long one call goes on past tokens that are not eligible.
 const SCAN_TIME: Duration = Duration::from_secs(2);
 
 /// How often a claim begins at the low watermark, if that is quick, and what part of the time it may take.
@@ -250,14 +247,11 @@ impl DeliveriesQueue {
             let count = claimed.expired;
             tracing::warn!(event = "tokens_expired", count, "tokens expired before they could be sent");
         }
-        for (count, event, message) in [
-            (claimed.cancelled, "tokens_cancelled", "tokens were used or deleted before they could be sent"),
-            (
-                claimed.parked,
-                "tokens_parked",
-                "tokens wait until their account has the status that they need",
-            ),
-        ] {
+        let cancelled = "tokens were used or deleted before they could be sent";
+        let parked = "tokens wait until their account has the status that they need";
+        for (count, event, message) in
+            [(claimed.cancelled, "tokens_cancelled", cancelled), (claimed.parked, "tokens_parked", parked)]
+        {
             if count > 0 {
                 tracing::info!(event, count, "{message}");
             }
@@ -282,14 +276,10 @@ impl Queue for DeliveriesQueue {
             for reason in warnings {
                 tracing::warn!(event = "hindrance", reason, "tokens may never be sent");
             }
-            let again = if was_open { " again" } else { "" };
             let holder = self.collector_id.to_string();
-            tracing::info!(
-                event = "queue_opened",
-                server,
-                holder,
-                "this collector has the queue `deliveries`{again}"
-            );
+            let message = "this collector has the queue `deliveries`";
+            let again = if was_open { " again" } else { "" };
+            tracing::info!(event = "queue_opened", server, holder, "{message}{again}");
         }
         Ok(())
     }
@@ -344,11 +334,8 @@ impl Queue for DeliveriesQueue {
         Box::pin(self.sweeper.sweep(&mut self.link, self.collector_id)).await?;
         let lost = std::mem::take(&mut self.lost);
         if !lost.is_empty() {
-            tracing::warn!(
-                event = "leases_lost",
-                count = lost.len(),
-                "batches were taken over by another collector, because their leases expired"
-            );
+            let message = "batches were taken over by another collector, because their leases expired";
+            tracing::warn!(event = "leases_lost", count = lost.len(), "{message}");
         }
         Ok(lost)
     }

@@ -69,9 +69,7 @@ impl Sweeper {
         match outcome {
             Ok(position) => {
                 self.position = position;
-                if position != (None, None) {
-                    self.next = Some(now + PART);
-                }
+                self.next = Some(now + if position == (None, None) { ROUND } else { PART });
                 self.outage.over(now);
             }
             Err(refusal) => self.outage.failed(&refusal, now),

@@ -1,15 +1,10 @@
 //! Finds tokens before the cursor that an earlier process may have skipped unsent; the module's documentation says how.
 
-use std::time::Duration;
-
 use super::queue::CursorQueue;
 use super::read_ahead;
-use super::session::CursorSession;
+use super::session::{CursorSession, SLOWEST_TRANSACTION};
 use crate::queue::QueueError;
 use crate::queue::session::{column, count, unexpected};
-
-/// The longest that a transaction which changes a status, or makes a token, is believed to take.
-pub(super) const SLOWEST_TRANSACTION: Duration = Duration::from_secs(60);
 
 /// So many expired rows in succession end the search: tokens live equally long unless an application makes them otherwise, so what
 /// lies before has expired, too. There is no index on the expiry.
@@ -53,11 +48,8 @@ impl CursorQueue {
             }
         }
         if !skipped.is_empty() {
-            tracing::info!(
-                event = "tokens_recovered",
-                count = skipped.len(),
-                "tokens before the cursor go out when their account's status allows it; some may have been sent"
-            );
+            let message = "tokens before the cursor go out when their account's status allows it; some may have been sent";
+            tracing::info!(event = "tokens_recovered", count = skipped.len(), "{message}");
         }
         self.state()?.ahead.put_back(skipped);
         self.recover_from = None;

@@ -8,7 +8,6 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
-use super::recover_skipped::SLOWEST_TRANSACTION;
 use crate::preflight;
 use crate::queue::session::{ANSWER, QueueSession, answer, answer_within, column, count, token, unexpected};
 use crate::queue::{QueueError, Token};
@@ -19,6 +18,9 @@ const BEGIN: &str = include_str!("begin.sql");
 const ADVANCE: &str = include_str!("advance.sql");
 const CLAIM: &str = include_str!("claim.sql");
 const RECOVER_SKIPPED: &str = include_str!("recover_skipped.sql");
+
+/// The longest that a transaction which changes a status, or makes a token, is believed to take.
+pub(super) const SLOWEST_TRANSACTION: Duration = Duration::from_secs(60);
 
 /// How long the server gets to end a session that is terminated.
 const TERMINATION: Duration = Duration::from_secs(2);

@@ -19,7 +19,7 @@ use crate::config::{CollectSettings, QueueKind, SenderCommand, Wake, name_of, un
 use crate::keys::{KeySource, KeyUse};
 use crate::log::display::HumanDuration;
 use crate::migrate::MIGRATIONS;
-use crate::queue::{CursorQueue, DeliveriesQueue, Intervals, Queue};
+use crate::queue::{CursorQueue, DeliveriesQueue, Queue};
 use crate::signals;
 use crate::sink::{Sender, Stdout, kill_running_sender};
 use crate::wake::idle_lock;
@@ -91,8 +91,7 @@ async fn collect(CollectArguments { key_file, settings }: CollectArguments) -> R
     let inputs = Inputs { signer, wakeups, idle_lock, stop: stop.subscribe() };
     let collecting = match settings.queue_kind {
         QueueKind::Cursor => {
-            let intervals = Intervals { poll: settings.poll_interval, reread: settings.healthcheck_interval };
-            let queue = CursorQueue::new(connection, &settings.queue_name, intervals);
+            let queue = CursorQueue::new(connection, &settings);
             collect_from(queue, destination, &settings, inputs)
         }
         QueueKind::Deliveries => {

@@ -7,38 +7,32 @@ use super::Nack;
 /// How often the counts are logged.
 const PAUSE: Duration = Duration::from_secs(3_600);
 
-/// Counts since the last line. The caller passes the time in.
-#[derive(Debug)]
+/// How many tokens had which outcome since the last line. The caller passes the time in.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Activity {
-    counts: Counts,
-    logged: Instant,
-}
-
-/// How many tokens had which outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
     sent: usize,
     /// Refused for now, or failed.
     retried: usize,
     /// Not sent, for a reason that does not concern the token.
     returned: usize,
     dead: usize,
-    expired: usize,
+    /// Before they were sent.
+    pub(super) expired: usize,
+    logged: Instant,
 }
 
 impl Activity {
-    /// None yet.
     pub(super) fn since(now: Instant) -> Self {
-        Self { counts: Counts::default(), logged: now }
+        Self { sent: 0, retried: 0, returned: 0, dead: 0, expired: 0, logged: now }
     }
 
     /// A batch of so many tokens was settled. Dead letters are counted by [`dead`](Self::dead).
     pub(super) fn settled(&mut self, tokens: usize, nacks: &[(i64, Nack)]) {
-        self.counts.sent += tokens.saturating_sub(nacks.len());
+        self.sent += tokens.saturating_sub(nacks.len());
         for (_, nack) in nacks {
             match nack {
-                Nack::Retry { .. } | Nack::Failed { .. } => self.counts.retried += 1,
-                Nack::Abandoned | Nack::Unavailable { .. } => self.counts.returned += 1,
+                Nack::Retry { .. } | Nack::Failed { .. } => self.retried += 1,
+                Nack::Abandoned | Nack::Unavailable { .. } => self.returned += 1,
                 Nack::Dead { .. } => {}
             }
         }
@@ -46,18 +40,15 @@ impl Activity {
 
     /// Tokens became dead letters. So many of them were settled as refused or failed, but are not retried.
     pub(super) fn dead(&mut self, tokens: usize, refused: usize) {
-        self.counts.dead += tokens;
-        self.counts.retried = self.counts.retried.saturating_sub(refused);
-    }
-
-    /// Tokens expired before they were sent.
-    pub(super) fn expired(&mut self, tokens: usize) {
-        self.counts.expired += tokens;
+        self.dead += tokens;
+        self.retried = self.retried.saturating_sub(refused);
     }
 
     /// Logs the counts if that is due.
     pub(super) fn log(&mut self, now: Instant) {
-        if let Some(Counts { sent, retried, returned, dead, expired }) = self.due(now) {
+        if now.duration_since(self.logged) >= PAUSE {
+            let Self { sent, retried, returned, dead, expired, .. } =
+                std::mem::replace(self, Self::since(now));
             tracing::info!(
                 event = "activity",
                 sent,
@@ -68,14 +59,6 @@ impl Activity {
                 "what became of tokens since the last such line"
             );
         }
-    }
-
-    fn due(&mut self, now: Instant) -> Option<Counts> {
-        let is_due = now.duration_since(self.logged) >= PAUSE;
-        is_due.then(|| {
-            self.logged = now;
-            std::mem::take(&mut self.counts)
-        })
     }
 }
 
@@ -98,11 +81,10 @@ mod tests {
         activity.settled(8, &nacks);
         // Number 5, and number 2, whose last attempt that was.
         activity.dead(2, 1);
-        activity.expired(4);
-        assert_eq!(activity.due(start + Duration::from_secs(3_599)), None);
-        let expected = Counts { sent: 3, retried: 1, returned: 2, dead: 2, expired: 4 };
-        assert_eq!(activity.due(start + PAUSE), Some(expected));
-        assert_eq!(activity.due(start + PAUSE), None);
-        assert_eq!(activity.due(start + 2 * PAUSE), Some(Counts::default()));
+        let expected = Activity { sent: 3, retried: 1, returned: 2, dead: 2, ..Activity::since(start) };
+        activity.log(start + Duration::from_secs(3_599));
+        assert_eq!(activity, expected);
+        activity.log(start + PAUSE);
+        assert_eq!(activity, Activity::since(start + PAUSE));
     }
 }

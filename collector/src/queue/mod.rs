@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use mailroom_verifier_core::Action;
 
 pub use batch_id::BatchId;
-pub use cursor::{CursorQueue, Intervals};
+pub use cursor::CursorQueue;
 pub use deliveries::DeliveriesQueue;
 
 /// A token's row with what the mail needs of its account.
@@ -205,10 +205,4 @@ pub enum QueueError {
     /// Another queue has replaced this one for good: to go on would send mails a second time.
     #[error("{0}")]
     Superseded(String),
-}
-
-impl From<getrandom::Error> for QueueError {
-    fn from(_: getrandom::Error) -> Self {
-        Self::Unavailable("the operating system has no random bytes".to_owned())
-    }
 }

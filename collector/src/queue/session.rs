@@ -57,7 +57,11 @@ impl QueueSession {
         // First: a standby that lags behind may lack what the primary has.
         let is_standby = answer(session.client.query_typed_one("SELECT pg_is_in_recovery()", &[])).await?;
         if column(&is_standby, 0)? {
-            return Err(standby());
+            return Err(QueueError::Unavailable(
+                "the server is a standby, where nothing can be claimed; connect to the primary, for instance with \
+                 target_session_attrs=read-write"
+                    .to_owned(),
+            ));
         }
         if let Some(fault) = answer(preflight::missing(&session.client, required)).await? {
             return Err(QueueError::Unusable(fault));
@@ -118,22 +122,13 @@ pub(super) fn not_open() -> QueueError {
     QueueError::Unavailable("there is no connection to the database".to_owned())
 }
 
-/// The server is a standby.
-fn standby() -> QueueError {
-    QueueError::Unavailable(
-        "the server is a standby, where nothing can be claimed; connect to the primary, for instance with \
-         target_session_attrs=read-write"
-            .to_owned(),
-    )
-}
-
 pub(super) fn unexpected(what: &str) -> QueueError {
     QueueError::Unavailable(format!("the server answered {what}"))
 }
 
-/// A count, which the server has as a `bigint`.
-pub(super) fn count(row: &Row, index: usize) -> Result<usize, QueueError> {
-    usize::try_from(column::<i64>(row, index)?).map_err(|_| unexpected("a negative count"))
+/// A count, which the server has as a signed `N`.
+pub(super) fn count<'a, N: FromSql<'a>, T: TryFrom<N>>(row: &'a Row, index: usize) -> Result<T, QueueError> {
+    T::try_from(column::<N>(row, index)?).map_err(|_| unexpected("a negative count"))
 }
 
 pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, QueueError> {

@@ -27,7 +27,7 @@
 //!   cursor moves in the order of claims. So if the cursor has passed a token that was made a poll interval after the change, this
 //!   one was sent, too. Otherwise it is sent, perhaps for the second time: a mail too many is better than none.
 //!
-//! Times are those at which transactions began, hence [`SLOWEST_TRANSACTION`](recover_skipped::SLOWEST_TRANSACTION).
+//! Times are those at which transactions began, hence [`SLOWEST_TRANSACTION`](session::SLOWEST_TRANSACTION).
 //!
 //! # Known gaps
 //! - Ids are assigned before commits. A transaction that commits after one with higher ids leaves its tokens below a cursor that has
@@ -44,4 +44,4 @@ mod recover_skipped;
 mod session;
 mod state;
 
-pub use queue::{CursorQueue, Intervals};
+pub use queue::CursorQueue;

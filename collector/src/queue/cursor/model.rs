@@ -8,11 +8,16 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 
-use super::read_ahead::ReadAhead;
-use super::read_ahead::tests::page;
 use super::session::Page;
 use super::state::CursorState;
+use crate::line::sample;
 use crate::queue::BatchId;
+
+/// A page that was read through an id.
+pub(super) fn page(through: i64, tokens: &[i64], ineligible: &[i64]) -> Page {
+    let tokens = tokens.iter().copied().map(sample).collect();
+    Page { tokens, ineligible: ineligible.to_vec(), through, rows: 0 }
+}
 
 /// As many as the steps of the longest history, so that there is something new to claim at every step.
 const TOKENS: i64 = 80;
@@ -55,11 +60,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// A collector without a server: what the database holds, and what the reader has.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Model {
     now: i64,
     state: CursorState,
-    ahead: ReadAhead,
     scanned: i64,
     /// What `jobs.last_seq` holds.
     cursor: i64,
@@ -69,27 +73,12 @@ struct Model {
     changed: BTreeMap<i64, i64>,
     /// Lines on their way, and batches without a line.
     in_flight: BTreeMap<BatchId, Vec<i64>>,
-    next_batch: u128,
+    last_batch: u128,
     /// Tokens that the reader has, or that were passed for good with a reason.
     done: BTreeSet<i64>,
 }
 
 impl Model {
-    fn new(ineligible: BTreeSet<i64>) -> Self {
-        Self {
-            now: 0,
-            state: CursorState::at(0),
-            ahead: ReadAhead::default(),
-            scanned: 0,
-            cursor: 0,
-            ineligible,
-            changed: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
-            next_batch: 1,
-            done: BTreeSet::new(),
-        }
-    }
-
     fn page(&self, ids: impl Iterator<Item = i64>, through: i64) -> Page {
         let (ineligible, eligible): (Vec<_>, Vec<_>) = ids.partition(|id| self.ineligible.contains(id));
         page(through, &eligible, &ineligible)
@@ -97,41 +86,36 @@ impl Model {
 
     /// As `CursorQueue::claim` does it; returns whether there may be more to claim.
     fn claim(&mut self, rows: usize, limit: usize) -> bool {
-        if self.ahead.late_len() < limit && self.ahead.is_deferred_due() || self.now - self.scanned >= POLL {
+        let ahead = &self.state.ahead;
+        if ahead.late_len() < limit && ahead.is_deferred_due || self.now - self.scanned >= POLL {
             self.rescan(limit);
         }
         let newest = self.now.min(TOKENS);
-        let first = self.ahead.read_through() + 1;
-        let last = (first + i64::try_from(rows).unwrap() - 1).min(newest);
-        if self.ahead.len() < limit {
-            let page = self.page(first..=last, last.max(first - 1));
-            self.ahead.add(page, Instant::now());
+        let read = self.state.ahead.read;
+        let last = (read + i64::try_from(rows).unwrap()).min(newest);
+        if self.state.ahead.len() < limit {
+            let page = self.page(read + 1..=last, last.max(read));
+            self.state.ahead.add(page, Instant::now());
         }
-        let Some(tokens) = self.ahead.cut(limit, true) else { return last < newest };
-        let ids: Vec<_> = tokens.iter().map(|token| token.id).collect();
-        let batch = BatchId::from(self.next_batch);
-        self.next_batch += 1;
-        self.state.claim(batch, ids.iter().copied());
-        self.in_flight.insert(batch, ids);
+        self.last_batch += 1;
+        let batch = BatchId::from(self.last_batch);
+        let Some(tokens) = self.state.claim(batch, limit, true) else { return last < newest };
+        self.in_flight.insert(batch, tokens.iter().map(|token| token.id).collect());
         true
     }
 
     /// As `CursorQueue::rescan` does it, two tokens at a time.
     fn rescan(&mut self, enough: usize) {
-        self.ahead.drop_tokens();
-        self.ahead.start_at(self.state.claimed_through());
-        let mut read_through = i64::MIN;
-        loop {
-            let part = self.ahead.deferred_after(read_through, 2);
-            let is_over = part.is_empty();
-            if is_over || self.ahead.len() >= enough {
-                self.ahead.deferred_read(is_over);
-                break;
-            }
+        self.state.ahead.start_at(self.state.claimed_through());
+        let mut part = self.state.ahead.deferred_after(i64::MIN, 2);
+        while let Some(last) = part.last().copied()
+            && self.state.ahead.len() < enough
+        {
             let page = self.page(part.iter().copied(), 0);
-            self.ahead.add_deferred(page, &part, Instant::now());
-            read_through = *part.last().unwrap();
+            self.state.ahead.add_deferred(page, &part, Instant::now());
+            part = self.state.ahead.deferred_after(last, 2);
         }
+        self.state.ahead.is_deferred_due = !part.is_empty();
         self.scanned = self.now;
     }
 
@@ -151,9 +135,7 @@ impl Model {
     fn cancel_unsent(&mut self, kept: usize) {
         let released: Vec<_> = self.in_flight.keys().copied().skip(kept).collect();
         self.in_flight.retain(|batch, _| !released.contains(batch));
-        let late = self.state.release(&released);
-        self.ahead.start_at(self.state.claimed_through());
-        self.ahead.put_back(late);
+        self.state.release(&released);
     }
 
     fn record(&mut self, is_answered: bool, is_executed: bool) {
@@ -166,21 +148,6 @@ impl Model {
         } else {
             self.cancel_unsent(1);
             self.state.resume(self.cursor);
-            self.ahead.start_at(self.state.claimed_through());
-        }
-    }
-
-    fn suspend(&mut self, id: i64) {
-        if self.ineligible.insert(id) {
-            self.changed.insert(id, self.now);
-        }
-    }
-
-    fn restore(&mut self, first: usize, count: usize) {
-        let restored: Vec<_> = self.ineligible.iter().copied().skip(first).take(count).collect();
-        for id in restored {
-            self.ineligible.remove(&id);
-            self.changed.insert(id, self.now);
         }
     }
 
@@ -188,24 +155,28 @@ impl Model {
         self.in_flight.clear();
         self.scanned = self.now;
         self.state = CursorState::at(self.cursor);
-        self.ahead = ReadAhead::default();
-        self.ahead.start_at(self.cursor);
         let skipped: Vec<_> = (1..=self.cursor).filter(|id| self.is_skipped(*id)).collect();
-        self.ahead.put_back(skipped);
+        self.state.ahead.put_back(skipped);
     }
 
     fn act(&mut self, step: &Step) {
         self.now += 1;
         match *step {
-            Step::Claim { rows, limit } => {
-                self.claim(rows, limit);
-            }
+            Step::Claim { rows, limit } => _ = self.claim(rows, limit),
             Step::Take => self.settle(self.in_flight.keys().next().copied()),
             Step::SettleEmpty { newest } => self.settle(self.in_flight.keys().rev().nth(newest).copied()),
             Step::CancelUnsent { kept } => self.cancel_unsent(kept),
             Step::Record { is_answered, is_executed } => self.record(is_answered, is_executed),
-            Step::Suspend { id } => self.suspend(id),
-            Step::Restore { first, count } => self.restore(first, count),
+            Step::Suspend { id } => {
+                if self.ineligible.insert(id) {
+                    self.changed.insert(id, self.now);
+                }
+            }
+            Step::Restore { first, count } => {
+                let restored: Vec<_> = self.ineligible.iter().copied().skip(first).take(count).collect();
+                self.ineligible.retain(|id| !restored.contains(id));
+                self.changed.extend(restored.into_iter().map(|id| (id, self.now)));
+            }
             Step::Kill => self.begin_anew(),
         }
     }
@@ -219,7 +190,7 @@ proptest! {
         ineligible in proptest::collection::btree_set(1..=TOKENS, 0..40),
         steps in proptest::collection::vec(step(), 0..80),
     ) {
-        let mut model = Model::new(ineligible);
+        let mut model = Model { ineligible, ..Model::default() };
         for step in &steps {
             model.act(step);
             // What a kill at this point leaves to the next process: everything after the cursor, and what it recovers.

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use mailroom_connect::ConnectionSettings;
 
-use super::read_ahead::ReadAhead;
 use super::session::{Backend, CursorSession, Page};
 use super::state::{CursorMove, CursorState};
+use crate::config::CollectSettings;
 use crate::queue::activity::Activity;
 use crate::queue::session::not_open;
 use crate::queue::{Batch, BatchId, Claim, ClaimRequest, Nack, Peek, Queue, QueueError, Settlement};
@@ -17,28 +17,21 @@ use crate::queue::{Batch, BatchId, Claim, ClaimRequest, Nack, Peek, Queue, Queue
 const LARGEST_PAGE: usize = 4_096;
 const SMALLEST_PAGE: usize = 64;
 
-/// How often the queue is asked to read again.
-#[derive(Clone, Copy, Debug)]
-pub struct Intervals {
-    /// The longest time between two claims with [`ClaimRequest::rescan`]; the same in every collector of the queue.
-    pub poll: Duration,
-    /// How often all tokens beyond the cursor are read again.
-    pub reread: Duration,
-}
-
 /// The cursor queue.
 #[derive(Debug)]
 pub struct CursorQueue {
     connection: ConnectionSettings,
     name: String,
-    pub(super) intervals: Intervals,
+    /// The longest time between two claims with [`ClaimRequest::rescan`]; the same in every collector of the queue.
+    pub(super) poll_interval: Duration,
+    /// How often all tokens beyond the cursor are read again.
+    reread_interval: Duration,
     session: Option<CursorSession>,
     /// A session that waits for the lock, which another collector has.
     waiting_session: Option<CursorSession>,
     past_backend: Option<Backend>,
     /// `None` until the cursor was read for the first time.
     state: Option<CursorState>,
-    pub(super) ahead: ReadAhead,
     /// How many tokens the batches have that are neither settled nor released.
     claimed: HashMap<BatchId, usize>,
     last_reread: Instant,
@@ -52,17 +45,17 @@ pub struct CursorQueue {
 }
 
 impl CursorQueue {
-    /// The queue `name`, a label of `jobs.job_type`.
-    pub fn new(connection: ConnectionSettings, name: &str, intervals: Intervals) -> Self {
+    /// The queue that the settings name, a label of `jobs.job_type`.
+    pub fn new(connection: ConnectionSettings, settings: &CollectSettings) -> Self {
         Self {
             connection,
-            name: name.to_owned(),
-            intervals,
+            name: settings.queue_name.clone(),
+            poll_interval: settings.poll_interval,
+            reread_interval: settings.healthcheck_interval,
             session: None,
             waiting_session: None,
             past_backend: None,
             state: None,
-            ahead: ReadAhead::default(),
             claimed: HashMap::new(),
             last_reread: Instant::now(),
             recover_from: None,
@@ -75,12 +68,16 @@ impl CursorQueue {
     /// Ends the session. The server frees the lock when it notices.
     fn close(&mut self) {
         if let Some(session) = self.session.take() {
-            self.past_backend = Some(session.backend.clone());
+            self.past_backend = Some(session.backend);
         }
     }
 
+    pub(super) fn state(&mut self) -> Result<&mut CursorState, QueueError> {
+        self.state.as_mut().ok_or_else(not_open)
+    }
+
     /// Runs `work` on the session, which is lost on an error: whatever state it is in, a new one is in a known state.
-    pub(super) async fn on_session<T>(
+    async fn on_session<T>(
         &mut self,
         work: impl AsyncFnOnce(&CursorSession) -> Result<T, QueueError>,
     ) -> Result<T, QueueError> {
@@ -91,51 +88,57 @@ impl CursorQueue {
         outcome
     }
 
-    fn resume(&mut self, found: i64) {
-        let Some(state) = &mut self.state else {
-            self.state = Some(CursorState::at(found));
-            self.ahead.start_at(found);
-            self.recover_from = Some(found);
-            tracing::info!(event = "cursor_read", "collecting the tokens after id {found}");
-            return;
+    /// Reads a page. The next is a smaller one if the server could not read it in time, and a larger one if it could.
+    pub(super) async fn read_sized<T>(
+        &mut self,
+        read: impl AsyncFnOnce(&CursorSession) -> Result<T, QueueError>,
+    ) -> Result<T, QueueError> {
+        let page = self.on_session(read).await;
+        self.page = match page {
+            Ok(_) => (self.page * 2).min(LARGEST_PAGE),
+            Err(_) => (self.page / 2).max(SMALLEST_PAGE),
         };
-        let moved = state.resume(found);
-        self.ahead.start_at(state.claimed_through());
-        match moved {
-            CursorMove::None => return,
-            CursorMove::Forward { from } => tracing::warn!(
-                event = "cursor_moved",
-                from,
-                to = found,
-                "another collector moved the cursor; going on from there"
-            ),
-            CursorMove::Back { from } => tracing::warn!(
-                event = "cursor_set_back",
-                from,
-                to = found,
-                "the cursor was set back; the tokens after it go out again"
-            ),
+        page
+    }
+
+    fn resume(&mut self, found: i64) {
+        match self.state.as_mut().map(|state| state.resume(found)) {
+            None => {
+                self.state = Some(CursorState::at(found));
+                tracing::info!(event = "cursor_read", "collecting the tokens after id {found}");
+            }
+            Some(CursorMove::None) => return,
+            Some(CursorMove::Forward { from }) => {
+                let message = "another collector moved the cursor; going on from there";
+                tracing::warn!(event = "cursor_moved", from, to = found, "{message}");
+            }
+            Some(CursorMove::Back { from }) => {
+                let message = "the cursor was set back; the tokens after it go out again";
+                tracing::warn!(event = "cursor_set_back", from, to = found, "{message}");
+            }
         }
-        // What this process has deferred of them may have been sent since.
-        self.ahead.drop_deferred_through(found);
         self.recover_from = Some(found);
     }
 
     /// Reads until `count` tokens are there or no more can be, at least `first_page` rows.
     async fn read(&mut self, count: usize, first_page: usize) -> Result<(), QueueError> {
         let mut least = first_page;
-        while self.ahead.len() < count {
-            let rows = (count - self.ahead.len()).max(least).min(self.page);
-            let Some(page) = self.read_page(self.ahead.read_through(), rows, &[]).await? else { continue };
+        loop {
+            let ahead = &self.state()?.ahead;
+            let (have, after) = (ahead.len(), ahead.read);
+            if have >= count {
+                return Ok(());
+            }
+            let rows = (count - have).max(least).min(self.page);
+            let Some(page) = self.read_page(after, rows, &[]).await? else { continue };
             let is_last = page.rows < rows;
-            self.ahead.add(page, Instant::now());
+            self.state()?.ahead.add(page, Instant::now());
             if is_last {
-                break;
+                return Ok(());
             }
             // Where many rows cannot be sent, the next page is a larger one.
             least = rows.saturating_mul(4);
         }
-        Ok(())
     }
 
     /// Reads a page; `None` if it is to be read in smaller ones, because of a text that has no UTF-8 form.
@@ -145,41 +148,31 @@ impl CursorQueue {
         rows: usize,
         again: &[i64],
     ) -> Result<Option<Page>, QueueError> {
-        let page = self.on_session(async |session| session.read(after, rows, again).await).await;
-        let page = self.resize(page)?;
+        let page = self.read_sized(async |session| session.read(after, rows, again).await).await?;
         if page.is_none() {
             self.page = usize::midpoint(rows, again.len());
         }
         Ok(page)
     }
 
-    /// Asks for smaller pages if the server could not read one in time, and for larger ones if it could.
-    pub(super) fn resize<T>(&mut self, page: Result<T, QueueError>) -> Result<T, QueueError> {
-        self.page = match page {
-            Ok(_) => (self.page * 2).min(LARGEST_PAGE),
-            Err(_) => (self.page / 2).max(SMALLEST_PAGE),
-        };
-        page
-    }
-
     /// Reads again what was passed, until `enough` tokens are there: deferred tokens, and those that were committed late.
-    async fn rescan(&mut self, claimed_through: i64, enough: usize) -> Result<(), QueueError> {
-        self.ahead.drop_tokens();
-        let everything = self.last_reread.elapsed() >= self.intervals.reread;
+    async fn rescan(&mut self, enough: usize) -> Result<(), QueueError> {
+        let everything = self.last_reread.elapsed() >= self.reread_interval;
+        let state = self.state()?;
         let page = i64::try_from(LARGEST_PAGE).expect("a page is small");
-        let restart =
-            if everything { claimed_through } else { claimed_through.max(self.ahead.passed() - page) };
-        self.ahead.start_at(restart);
+        let last_page = if everything { i64::MIN } else { state.ahead.passed - page };
+        let restart = last_page.max(state.claimed_through());
+        state.ahead.start_at(restart);
         let mut read_through = i64::MIN;
         loop {
-            let part = self.ahead.deferred_after(read_through, self.page);
-            if part.is_empty() || self.ahead.len() >= enough {
-                self.ahead.deferred_read(part.is_empty());
-                break;
-            }
+            let most = self.page;
+            let ahead = &mut self.state()?.ahead;
+            let part = ahead.deferred_after(read_through, most);
+            ahead.is_deferred_due = !part.is_empty();
+            let Some(last) = part.last().copied().filter(|_| ahead.len() < enough) else { break };
             let Some(page) = self.read_page(restart, 0, &part).await? else { continue };
-            self.ahead.add_deferred(page, &part, Instant::now());
-            read_through = part.last().copied().unwrap_or(read_through);
+            self.state()?.ahead.add_deferred(page, &part, Instant::now());
+            read_through = last;
         }
         if everything {
             self.last_reread = Instant::now();
@@ -188,11 +181,10 @@ impl CursorQueue {
     }
 
     async fn record(&mut self) -> Result<(), QueueError> {
-        let state = self.state.as_mut().ok_or_else(not_open)?;
         // Whether the answer comes or not, the next session compares what it finds with both.
-        let Some((from, to)) = state.begin_advance() else { return Ok(()) };
+        let Some((from, to)) = self.state()?.begin_advance() else { return Ok(()) };
         self.on_session(async |session| session.advance(from, to).await).await?;
-        self.state.as_mut().ok_or_else(not_open)?.advanced(to);
+        self.state()?.advanced(to);
         tracing::debug!(event = "cursor_recorded", to, "the cursor is recorded");
         Ok(())
     }
@@ -201,15 +193,15 @@ impl CursorQueue {
         if let Some(cursor) = self.recover_from {
             self.recover_skipped(cursor).await?;
         }
-        let claimed_through = self.state.as_ref().ok_or_else(not_open)?.claimed_through();
         let count = want.batches * want.limit;
-        let is_stale = self.ahead.is_stale(Instant::now());
-        let late = self.ahead.late_len();
-        let rescans = want.rescan || late < count && self.ahead.is_deferred_due() || late > 0 && is_stale;
+        let ahead = &mut self.state()?.ahead;
+        let is_stale = ahead.is_stale(Instant::now());
+        let late = ahead.late_len();
+        let rescans = want.rescan || late < count && ahead.is_deferred_due || late > 0 && is_stale;
         if rescans {
-            self.rescan(claimed_through, count).await?;
+            self.rescan(count).await?;
         } else if is_stale {
-            self.ahead.drop_tokens();
+            ahead.start_at(ahead.passed);
         }
         self.read(count, if rescans { LARGEST_PAGE } else { SMALLEST_PAGE }).await?;
 
@@ -218,12 +210,11 @@ impl CursorQueue {
         // Nothing below waits or fails, so a call that was dropped or that failed has claimed nothing.
         let mut claim = Claim::default();
         for id in ids {
-            let Some(tokens) = self.ahead.cut(want.limit, want.partial) else { break };
-            state.claim(id, tokens.iter().map(|token| token.id));
+            let Some(tokens) = state.claim(id, want.limit, want.partial) else { break };
             self.claimed.insert(id, tokens.len());
             claim.batches.push(Batch { id, tokens });
         }
-        claim.waiting = self.ahead.len();
+        claim.waiting = state.ahead.len();
         Ok(claim)
     }
 }
@@ -245,7 +236,7 @@ impl Queue for CursorQueue {
         // From here on no other collector moves the cursor.
         let found = session.begin().await?;
         if !std::mem::replace(&mut self.is_announced, true) {
-            let server = session.server();
+            let server = &session.connection.server;
             tracing::info!(event = "queue_opened", server, "this collector has the queue `{}`", self.name);
         }
         self.session = Some(session);
@@ -271,11 +262,8 @@ impl Queue for CursorQueue {
             if dead == nacks.len() { sent.push(batch) } else { unsent.push(batch) }
         }
         self.activity.log(Instant::now());
-        self.state.as_mut().ok_or_else(not_open)?.settle(&sent);
-        if !unsent.is_empty() {
-            // Only then: what was released is read again, with all that lies behind it.
-            self.release(&unsent);
-        }
+        self.state()?.settle(&sent);
+        self.release(&unsent);
         self.record().await?;
         let claim = match want {
             Some(want) => self.claim(want).await?,
@@ -294,9 +282,7 @@ impl Queue for CursorQueue {
             self.claimed.remove(batch);
         }
         if let Some(state) = &mut self.state {
-            let late = state.release(batches);
-            self.ahead.start_at(state.claimed_through());
-            self.ahead.put_back(late);
+            state.release(batches);
         }
     }
 

@@ -18,33 +18,22 @@ pub(super) struct ReadAhead {
     /// Eligible tokens: first those that became so late, then those beyond `passed` in id order.
     tokens: VecDeque<Token>,
     /// Everything up to here was claimed, is deferred, or can never be sent.
-    passed: i64,
-    /// Everything up to here was read.
-    read: i64,
+    pub(super) passed: i64,
+    /// Everything up to here was read; reading goes on behind it.
+    pub(super) read: i64,
     /// When the oldest of `tokens` was read.
     since: Option<Instant>,
     /// Unexpired, unconsumed tokens up to `read` whose account had the wrong status.
     deferred: BTreeSet<i64>,
     /// Whether some of them may be eligible by now, so that none with a higher id may be claimed before they were read again.
-    is_deferred_due: bool,
+    pub(super) is_deferred_due: bool,
     /// Whether the log says that there are too many, and there still are about as many.
     is_full: bool,
 }
 
 impl ReadAhead {
-    /// The number of tokens that were read and not claimed.
     pub(super) fn len(&self) -> usize {
         self.tokens.len()
-    }
-
-    /// Where reading goes on.
-    pub(super) fn read_through(&self) -> i64 {
-        self.read
-    }
-
-    /// Nothing up to here needs to be read again, but for deferred tokens.
-    pub(super) fn passed(&self) -> i64 {
-        self.passed
     }
 
     /// The next deferred tokens after `id`, at most `count`.
@@ -52,26 +41,24 @@ impl ReadAhead {
         self.deferred.range(id.saturating_add(1)..).take(count).copied().collect()
     }
 
-    /// Whether deferred tokens must be read again before anything is claimed.
-    pub(super) fn is_deferred_due(&self) -> bool {
-        self.is_deferred_due
-    }
-
     /// Whether some of the tokens were read too long ago to be sent.
     pub(super) fn is_stale(&self, now: Instant) -> bool {
         self.since.is_some_and(|since| now.duration_since(since) > FRESH)
     }
 
-    /// The number of tokens that reading on from [`passed`](Self::passed) would not meet.
+    /// The number of tokens that reading on from `passed` would not meet.
     pub(super) fn late_len(&self) -> usize {
         self.tokens.partition_point(|token| token.id <= self.passed)
     }
 
-    /// Reads on after `id`.
+    /// Reads on after `id`. Tokens that were read and not claimed are read again.
     pub(super) fn start_at(&mut self, id: i64) {
-        self.drop_tokens();
-        self.passed = id;
-        self.read_back_to(id);
+        let late = self.late_len();
+        let late: Vec<_> = self.tokens.drain(..).take(late).map(|token| token.id).collect();
+        self.put_back(late);
+        (self.since, self.passed, self.read) = (None, id, id);
+        // What lies beyond is read anyhow.
+        self.deferred.split_off(&id.saturating_add(1));
     }
 
     /// Defers tokens that may be eligible: they are read again before anything is claimed.
@@ -81,12 +68,10 @@ impl ReadAhead {
         self.defer(ids);
     }
 
-    /// Drops the deferred tokens up to `id`.
     pub(super) fn drop_deferred_through(&mut self, id: i64) {
         self.deferred = self.deferred.split_off(&id.saturating_add(1));
     }
 
-    /// Takes a page.
     pub(super) fn add(&mut self, page: Page, now: Instant) {
         self.read = page.through;
         self.extend(page, now);
@@ -103,11 +88,6 @@ impl ReadAhead {
         self.tokens.extend(beyond);
     }
 
-    /// Some deferred tokens were read again, or all.
-    pub(super) fn deferred_read(&mut self, all: bool) {
-        self.is_deferred_due = !all;
-    }
-
     /// Takes out `limit` tokens, or fewer if a partial batch is wanted.
     pub(super) fn cut(&mut self, limit: usize, partial: bool) -> Option<Vec<Token>> {
         let count = self.tokens.len().min(limit);
@@ -121,14 +101,6 @@ impl ReadAhead {
         }
         self.pass();
         Some(tokens)
-    }
-
-    /// Drops the tokens that were read and not claimed; they are read again.
-    pub(super) fn drop_tokens(&mut self) {
-        let (passed, tokens) = (self.passed, std::mem::take(&mut self.tokens));
-        self.put_back(tokens.into_iter().map(|token| token.id).filter(|id| *id <= passed));
-        self.since = None;
-        self.read_back_to(passed);
     }
 
     fn extend(&mut self, page: Page, now: Instant) {
@@ -157,12 +129,6 @@ impl ReadAhead {
         }
     }
 
-    fn read_back_to(&mut self, id: i64) {
-        self.read = id;
-        // What lies beyond is read anyhow.
-        self.deferred.split_off(&id.saturating_add(1));
-    }
-
     /// Once every token that was read is claimed, nothing up to there needs to be read again.
     fn pass(&mut self) {
         if self.tokens.back().is_none_or(|token| token.id <= self.passed) {
@@ -172,106 +138,9 @@ impl ReadAhead {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use super::super::model::page;
     use super::*;
-    use mailroom_verifier_core::Action;
-
-    /// A page that was read through an id.
-    pub(in super::super) fn page(through: i64, tokens: &[i64], ineligible: &[i64]) -> Page {
-        let token = |id: &i64| Token {
-            id: *id,
-            attempt: 1,
-            action: Action::Activate,
-            email: Vec::new(),
-            login: Vec::new(),
-            secret: Vec::new(),
-            code: None,
-            expires_at: 0,
-        };
-        Page { tokens: tokens.iter().map(token).collect(), ineligible: ineligible.to_vec(), through, rows: 0 }
-    }
-
-    /// After these pages.
-    fn ahead(pages: &[(i64, &[i64], &[i64])]) -> ReadAhead {
-        let mut ahead = ReadAhead::default();
-        for (through, tokens, ineligible) in pages {
-            ahead.add(page(*through, tokens, ineligible), Instant::now());
-        }
-        ahead
-    }
-
-    fn deferred(ahead: &ReadAhead) -> Vec<i64> {
-        ahead.deferred_after(i64::MIN, usize::MAX)
-    }
-
-    fn cut(ahead: &mut ReadAhead, limit: usize) -> Vec<i64> {
-        ahead.cut(limit, true).unwrap_or_default().iter().map(|token| token.id).collect()
-    }
-
-    #[test]
-    fn rows_that_cannot_be_sent_are_passed_for_good() {
-        let mut ahead = ahead(&[(50, &[], &[])]);
-        ahead.drop_tokens();
-        assert_eq!((ahead.passed(), ahead.read_through()), (50, 50));
-    }
-
-    #[test]
-    fn what_is_claimed_is_passed_and_what_is_not_is_read_again() {
-        let mut ahead = ahead(&[(50, &[20, 30, 40], &[])]);
-        assert_eq!(cut(&mut ahead, 1), [20]);
-        assert_eq!((ahead.passed(), ahead.read_through()), (20, 50));
-        ahead.drop_tokens();
-        assert_eq!((ahead.len(), ahead.read_through()), (0, 20));
-        ahead.add(page(50, &[30, 40], &[]), Instant::now());
-        assert_eq!(cut(&mut ahead, 2), [30, 40]);
-        assert_eq!(ahead.passed(), 50);
-    }
-
-    #[test]
-    fn a_batch_is_cut_only_if_it_is_full_or_may_be_partial() {
-        let mut ahead = ahead(&[(50, &[20, 30], &[])]);
-        assert_eq!(ahead.cut(3, false), None);
-        assert_eq!(ahead.cut(3, true).map(|tokens| tokens.len()), Some(2));
-        assert_eq!(ahead.cut(3, true), None);
-    }
-
-    #[test]
-    fn deferred_tokens_go_first_and_in_order_once_they_are_eligible() {
-        let mut ahead = ahead(&[(50, &[], &[20, 30, 40]), (60, &[55], &[])]);
-        assert_eq!(deferred(&ahead), [20, 30, 40]);
-        ahead.add_deferred(page(50, &[20], &[30]), &[20, 30], Instant::now());
-        ahead.add_deferred(page(50, &[40], &[]), &[40], Instant::now());
-        assert_eq!((ahead.late_len(), deferred(&ahead)), (2, vec![30]));
-        assert_eq!(cut(&mut ahead, 4), [20, 40, 55]);
-        assert_eq!(ahead.late_len(), 0);
-    }
-
-    #[test]
-    fn a_late_token_that_was_not_claimed_is_deferred_until_the_next_claim() {
-        let mut ahead = ahead(&[(50, &[], &[20])]);
-        ahead.add_deferred(page(50, &[20], &[]), &[20], Instant::now());
-        assert_eq!((deferred(&ahead), ahead.is_deferred_due()), (Vec::new(), false));
-        ahead.drop_tokens();
-        assert_eq!((deferred(&ahead), ahead.is_deferred_due()), (vec![20], true));
-        for all in [false, true] {
-            ahead.deferred_read(all);
-            ahead.put_back([]);
-            assert_eq!(ahead.is_deferred_due(), !all);
-        }
-    }
-
-    #[test]
-    fn what_is_read_again_need_not_be_deferred() {
-        let mut ahead = ahead(&[(50, &[], &[20, 40])]);
-        ahead.start_at(30);
-        assert_eq!(deferred(&ahead), [20]);
-        ahead.add(page(50, &[], &[40]), Instant::now());
-        assert_eq!(deferred(&ahead), [20, 40]);
-        ahead.drop_deferred_through(20);
-        assert_eq!(deferred(&ahead), [40]);
-        ahead.drop_deferred_through(i64::MAX);
-        assert_eq!(deferred(&ahead), [0_i64; 0]);
-    }
 
     #[test]
     fn the_number_of_deferred_tokens_is_bounded_and_the_oldest_go_first() {
@@ -285,12 +154,11 @@ pub(super) mod tests {
     fn tokens_are_stale_a_second_after_the_first_was_read() {
         let start = Instant::now();
         let mut ahead = ReadAhead::default();
-        assert!(!ahead.is_stale(start + 2 * FRESH));
         ahead.add(page(50, &[20], &[]), start);
         ahead.add(page(60, &[55], &[]), start + FRESH);
         assert!(!ahead.is_stale(start + FRESH));
         assert!(ahead.is_stale(start + FRESH + Duration::from_millis(1)));
-        cut(&mut ahead, 2);
+        ahead.cut(2, true).unwrap();
         assert!(!ahead.is_stale(start + 2 * FRESH));
     }
 }

@@ -1,13 +1,10 @@
 //! Finds tokens before the cursor that an earlier process may have skipped unsent; the module's documentation says how.
 
-use std::time::Duration;
-
 use super::queue::CursorQueue;
 use super::read_ahead;
+use super::session::{CursorSession, SLOWEST_TRANSACTION};
 use crate::queue::QueueError;
-
-/// The longest that a transaction which changes a status, or makes a token, is believed to take.
-pub(super) const SLOWEST_TRANSACTION: Duration = Duration::from_secs(60);
+use crate::queue::session::{column, count, unexpected};
 
 /// So many expired rows in succession end the search: tokens live equally long unless an application makes them otherwise, so what
 /// lies before has expired, too. There is no index on the expiry.
@@ -19,22 +16,24 @@ const MAX_ROWS: usize = 2_000_000;
 impl CursorQueue {
     /// Defers what an earlier process may have skipped before the cursor.
     pub(super) async fn recover_skipped(&mut self, cursor: i64) -> Result<(), QueueError> {
-        let slack = self.intervals.poll + SLOWEST_TRANSACTION;
+        let slack = self.poll_interval + SLOWEST_TRANSACTION;
         let (mut through, mut read, mut expired, mut skipped) = (cursor, 0, 0, Vec::new());
         loop {
             let rows = self.page;
-            let page = self.on_session(async |session| {
-                session.skipped(through, rows, cursor, slack, SLOWEST_TRANSACTION).await
-            });
-            let page = page.await;
-            let page = self.resize(page)?;
-            through = page.before;
-            skipped.extend(page.skipped);
-            read += page.rows;
-            expired = if page.is_unexpired { 0 } else { expired + page.rows };
+            let skipped_page =
+                async |session: &CursorSession| session.skipped(through, rows, cursor, slack).await;
+            let page = self.read_sized(skipped_page).await?;
+            let first = page.first().ok_or_else(|| unexpected("a page without a row"))?;
+            let found = count::<i64, usize>(first, 1)?;
+            through = column(first, 0)?;
+            expired = if column(first, 2)? { 0 } else { expired + found };
+            read += found;
+            for row in &page {
+                skipped.extend(column::<Option<i64>>(row, 3)?);
+            }
             // More could not be deferred, and these are the newest.
             let is_full = skipped.len() > read_ahead::MAX_DEFERRED;
-            if page.rows < rows || expired >= EXPIRED_ENOUGH || is_full {
+            if found < rows || expired >= EXPIRED_ENOUGH || is_full {
                 break;
             }
             if read >= MAX_ROWS {
@@ -49,13 +48,10 @@ impl CursorQueue {
             }
         }
         if !skipped.is_empty() {
-            tracing::info!(
-                event = "tokens_recovered",
-                count = skipped.len(),
-                "tokens before the cursor go out when their account's status allows it; some may have been sent"
-            );
+            let message = "tokens before the cursor go out when their account's status allows it; some may have been sent";
+            tracing::info!(event = "tokens_recovered", count = skipped.len(), "{message}");
         }
-        self.ahead.put_back(skipped);
+        self.state()?.ahead.put_back(skipped);
         self.recover_from = None;
         Ok(())
     }

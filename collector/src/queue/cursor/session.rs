@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use mailroom_connect::ConnectionSettings;
 use tokio::time::{sleep, timeout};
-use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
 
 use crate::preflight;
 use crate::queue::session::{ANSWER, QueueSession, answer, answer_within, column, count, token, unexpected};
@@ -19,6 +19,9 @@ const ADVANCE: &str = include_str!("advance.sql");
 const CLAIM: &str = include_str!("claim.sql");
 const RECOVER_SKIPPED: &str = include_str!("recover_skipped.sql");
 
+/// The longest that a transaction which changes a status, or makes a token, is believed to take.
+pub(super) const SLOWEST_TRANSACTION: Duration = Duration::from_secs(60);
+
 /// How long the server gets to end a session that is terminated.
 const TERMINATION: Duration = Duration::from_secs(2);
 
@@ -26,19 +29,18 @@ const TERMINATION: Duration = Duration::from_secs(2);
 const UNTRANSLATABLE: [SqlState; 2] =
     [SqlState::UNTRANSLATABLE_CHARACTER, SqlState::CHARACTER_NOT_IN_REPERTOIRE];
 
-/// The columns that hold texts, each alone first, so that the reason for rejecting a row names the one at fault.
-const TEXTS: [&[&str]; 4] = [&["email"], &["login"], &["code"], &["email", "login", "code"]];
+/// The columns whose texts are not read: none, then each alone, so that the reason for rejecting a row names the one at fault.
+const UNREAD: [&[&str]; 5] = [&[], &["email"], &["login"], &["code"], &["email", "login", "code"]];
 
 /// A session on the queue, which holds its lock once it was taken.
 #[derive(Debug)]
 pub(super) struct CursorSession {
-    session: QueueSession,
+    pub(super) connection: QueueSession,
     queue: String,
     claim: Statement,
     recover_skipped: Statement,
     advance: Statement,
     lock: i64,
-    /// Which of the server's processes it is.
     pub(super) backend: Backend,
 }
 
@@ -62,24 +64,32 @@ pub(super) struct Page {
     pub(super) rows: usize,
 }
 
-/// Rows before the cursor that were read together.
-#[derive(Debug)]
-pub(super) struct SkippedPage {
-    /// Unexpired, unconsumed tokens that may not have been sent.
-    pub(super) skipped: Vec<i64>,
-    /// Where the next page ends.
-    pub(super) before: i64,
-    /// How many rows were read, whatever their state.
-    pub(super) rows: usize,
-    /// Whether any of them was unexpired, consumed or not.
-    pub(super) is_unexpired: bool,
+impl Page {
+    fn of(rows: &[Row]) -> Result<Self, QueueError> {
+        let first = rows.first().ok_or_else(|| unexpected("a page without a row"))?;
+        if column(first, 10)? {
+            return Err(superseded());
+        }
+        let (through, read) = (column(first, 0)?, count::<i64, _>(first, 1)?);
+        let mut page =
+            Self { tokens: Vec::with_capacity(rows.len()), ineligible: Vec::new(), through, rows: read };
+        for row in rows {
+            let Some(id) = column::<Option<i64>>(row, 2)? else { continue };
+            if column(row, 3)? {
+                page.tokens.push(token(row, id, 1, 4)?);
+            } else {
+                page.ineligible.push(id);
+            }
+        }
+        Ok(page)
+    }
 }
 
 impl CursorSession {
     /// Connects and checks that the queue is there.
-    pub(super) async fn open(connection: &ConnectionSettings, queue: &str) -> Result<Self, QueueError> {
-        let session = QueueSession::open(connection, ANSWER, true, preflight::OF_CURSORS).await?;
-        let client = &session.client;
+    pub(super) async fn open(settings: &ConnectionSettings, queue: &str) -> Result<Self, QueueError> {
+        let connection = QueueSession::open(settings, ANSWER, true, preflight::OF_CURSORS).await?;
+        let client = &connection.client;
         let row = answer(client.query_one(INSPECT, &[&queue])).await?;
         if let Some(others) = column::<Option<String>>(&row, 0)? {
             return Err(unknown_queue(queue, &others));
@@ -94,13 +104,8 @@ impl CursorSession {
             advance: answer(client.prepare(ADVANCE)).await?,
             lock: column(&row, 1)?,
             backend: Backend { pid: column(&row, 2)?, started: column(&row, 3)? },
-            session,
+            connection,
         })
-    }
-
-    /// Which server answers, for log lines.
-    pub(super) fn server(&self) -> &str {
-        &self.session.server
     }
 
     /// Takes the queue's lock, from an earlier session of this process if need be.
@@ -110,7 +115,7 @@ impl CursorSession {
         if self.try_lock().await? {
             return Ok(());
         }
-        let client = &self.session.client;
+        let client = &self.connection.client;
         let (pid, started) = past.map(|past| (past.pid, past.started.as_str())).unzip();
         let holder = answer(client.query_opt(HOLDER, &[&self.lock, &pid, &started])).await?;
         let Some(holder) = holder else {
@@ -138,19 +143,19 @@ impl CursorSession {
 
     async fn try_lock(&self) -> Result<bool, QueueError> {
         let lock = "SELECT pg_try_advisory_lock($1)";
-        column(&answer(self.session.client.query_one(lock, &[&self.lock])).await?, 0)
+        column(&answer(self.connection.client.query_one(lock, &[&self.lock])).await?, 0)
     }
 
     /// Reads where the cursor stands. No other collector moves it as long as this session lasts.
     pub(super) async fn begin(&self) -> Result<i64, QueueError> {
-        let rows = answer(self.session.client.query(BEGIN, &[&self.queue])).await?;
+        let rows = answer(self.connection.client.query(BEGIN, &[&self.queue])).await?;
         column(rows.first().ok_or_else(|| unknown_queue(&self.queue, ""))?, 0)
     }
 
     /// Moves the cursor, if it still is at `from` and this session still has the lock.
     pub(super) async fn advance(&self, from: i64, to: i64) -> Result<(), QueueError> {
         let parameters: [&(dyn ToSql + Sync); 4] = [&self.queue, &to, &from, &self.lock];
-        if answer(self.session.client.execute(&self.advance, &parameters)).await? == 1 {
+        if answer(self.connection.client.execute(&self.advance, &parameters)).await? == 1 {
             return Ok(());
         }
         Err(QueueError::Unavailable(format!(
@@ -169,73 +174,32 @@ impl CursorSession {
         limit: usize,
         again: &[i64],
     ) -> Result<Option<Page>, QueueError> {
-        let page = self.try_read(after, limit, again, &[]).await?;
-        if page.is_some() || limit + again.len() > 1 {
-            return Ok(page);
-        }
-        for marked in TEXTS {
-            if let Some(page) = self.try_read(after, limit, again, marked).await? {
-                return Ok(Some(page));
+        let rows = i64::try_from(limit).unwrap_or(i64::MAX);
+        let is_single = limit + again.len() <= 1;
+        for unread in &UNREAD[..if is_single { UNREAD.len() } else { 1 }] {
+            let parameters: [&(dyn ToSql + Sync); 4] = [&after, &rows, &again, unread];
+            match answer_within(ANSWER, self.connection.client.query(&self.claim, &parameters)).await? {
+                Err(error) if error.code().is_some_and(|code| UNTRANSLATABLE.contains(code)) => {}
+                rows => return Page::of(&rows?).map(Some),
             }
         }
-        Err(unexpected("a row that it cannot convert to UTF-8"))
-    }
-
-    /// `None` if a text other than the `marked` ones has no UTF-8 form.
-    async fn try_read(
-        &self,
-        after: i64,
-        limit: usize,
-        again: &[i64],
-        marked: &[&str],
-    ) -> Result<Option<Page>, QueueError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let parameters: [&(dyn ToSql + Sync); 4] = [&after, &limit, &again, &marked];
-        let rows = match answer_within(ANSWER, self.session.client.query(&self.claim, &parameters)).await? {
-            Err(error) if error.code().is_some_and(|code| UNTRANSLATABLE.contains(code)) => return Ok(None),
-            rows => rows?,
-        };
-        let first = rows.first().ok_or_else(|| unexpected("a page without a row"))?;
-        if column(first, 10)? {
-            return Err(superseded());
-        }
-        let (through, read) = (column(first, 0)?, count(first, 1)?);
-        let mut page =
-            Page { tokens: Vec::with_capacity(rows.len()), ineligible: Vec::new(), through, rows: read };
-        for row in &rows {
-            let Some(id) = column::<Option<i64>>(row, 2)? else { continue };
-            if column(row, 3)? {
-                page.tokens.push(token(row, id, 1, 4)?);
-            } else {
-                page.ineligible.push(id);
-            }
-        }
-        Ok(Some(page))
+        if is_single { Err(unexpected("a row that it cannot convert to UTF-8")) } else { Ok(None) }
     }
 
     /// Reads the `limit` rows up to the id `through`, from the highest down, before a cursor. Statuses that were changed more than
-    /// `slack` before the last token there were seen, and transactions take at most `slowest`.
+    /// `slack` before the last token there were seen.
     pub(super) async fn skipped(
         &self,
         through: i64,
         limit: usize,
         cursor: i64,
         slack: Duration,
-        slowest: Duration,
-    ) -> Result<SkippedPage, QueueError> {
+    ) -> Result<Vec<Row>, QueueError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let seconds = |span: Duration| i64::try_from(span.as_secs() + 1).unwrap_or(i64::MAX);
         let parameters: [&(dyn ToSql + Sync); 5] =
-            [&through, &limit, &cursor, &seconds(slack), &seconds(slowest)];
-        let rows = answer(self.session.client.query(&self.recover_skipped, &parameters)).await?;
-        let first = rows.first().ok_or_else(|| unexpected("a page without a row"))?;
-        let skipped: Result<Vec<Option<i64>>, _> = rows.iter().map(|row| column(row, 3)).collect();
-        Ok(SkippedPage {
-            skipped: skipped?.into_iter().flatten().collect(),
-            before: column(first, 0)?,
-            rows: count(first, 1)?,
-            is_unexpired: column(first, 2)?,
-        })
+            [&through, &limit, &cursor, &seconds(slack), &seconds(SLOWEST_TRANSACTION)];
+        answer(self.connection.client.query(&self.recover_skipped, &parameters)).await
     }
 }
 

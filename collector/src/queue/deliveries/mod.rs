@@ -20,8 +20,7 @@
 
 mod batches;
 mod claimed;
-mod dead_letters;
-mod nack_columns;
+mod nacks;
 mod queue;
 mod session;
 mod sweep;

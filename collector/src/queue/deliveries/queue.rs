@@ -3,14 +3,13 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_connect::ConnectionSettings;
-use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::batches::Batches;
-use super::claimed::Claimed;
-use super::nack_columns::NackColumns;
-use super::session::{Link, SqlParameter, ping};
+use super::claimed::{Claimed, DeadLetter};
+use super::nacks;
+use super::session::{Link, SqlParameter, integer, milliseconds, ping};
 use super::sweep::Sweeper;
 use super::watermark::{LowWatermark, Snapshot};
 use crate::config::DeliverySettings;
@@ -18,15 +17,12 @@ use crate::log::rate_limit::RateLimiter;
 use crate::preflight;
 use crate::queue::activity::Activity;
 use crate::queue::session::{answer, column, count, unexpected};
-use crate::queue::{BatchId, Claim, ClaimRequest, Peek, Queue, QueueError, Settlement};
+use crate::queue::{BatchId, Claim, ClaimRequest, Nack, Peek, Queue, QueueError, Settlement};
 
-/// The most rows that one statement reads: some tenths of a second's work.
+/// The most rows that one statement reads: some tenths of a second's work. A claim that finds few eligible tokens reads `WIDENING`
+/// times more the next time, and one call goes on past tokens that are not eligible for `SCAN_TIME`.
 const MAX_SCAN: usize = 10_000;
-
-/// A claim that finds few eligible tokens reads this many times more rows the next time.
 const WIDENING: usize = 4;
-
-/// How long one call goes on past tokens that are not eligible.
 const SCAN_TIME: Duration = Duration::from_secs(2);
 
 /// How often a claim begins at the low watermark, if that is quick, and what part of the time it may take.
@@ -56,10 +52,10 @@ pub struct DeliveriesQueue {
     settings: DeliverySettings,
     lease: Duration,
     /// The holder's id in the leases of this process.
-    pub(super) collector_id: i64,
+    collector_id: i64,
     collector_name: String,
-    pub(super) link: Link,
-    pub(super) batches: Batches,
+    link: Link,
+    batches: Batches,
     /// Taken over by other collectors, and not reported yet.
     lost: Vec<BatchId>,
     /// How many places there were since the last that was an activation's.
@@ -73,11 +69,11 @@ pub struct DeliveriesQueue {
     rescanned: Option<Instant>,
     rescan_pause: Duration,
     renewed: Option<Instant>,
-    pub(super) sweeper: Sweeper,
+    sweeper: Sweeper,
     /// Whether the log says that this collector has the queue, and no call has succeeded since.
     is_announced: bool,
-    pub(super) activity: Activity,
-    pub(super) dead_letter_limiter: RateLimiter,
+    activity: Activity,
+    dead_letter_limiter: RateLimiter,
 }
 
 impl DeliveriesQueue {
@@ -129,11 +125,11 @@ impl DeliveriesQueue {
             (&self.collector_name, Type::TEXT),
             (&leased, Type::UUID_ARRAY),
             (&milliseconds(self.lease), Type::INT8),
-            (&self.watermark.since(), Type::TIMESTAMPTZ),
+            (&self.watermark.since, Type::TIMESTAMPTZ),
         ];
-        let read = |rows: &[Row]| rows.iter().map(|row| column(row, 0).map(BatchId)).collect();
-        let kept = self.link.query(HEARTBEAT, &parameters, read).await?;
-        self.lost.extend(self.batches.drop_lost(&kept));
+        let kept = self.link.query(HEARTBEAT, &parameters).await?;
+        let kept: Result<_, QueueError> = kept.iter().map(|row| column(row, 0).map(BatchId)).collect();
+        self.lost.extend(self.batches.drop_lost(&kept?));
         self.renewed = Some(Instant::now());
         Ok(())
     }
@@ -143,29 +139,23 @@ impl DeliveriesQueue {
         let parameters: [SqlParameter<'_>; 3] = [
             (&self.watermark.peek_since(Instant::now()), Type::TIMESTAMPTZ),
             (&integer(enough), Type::INT4),
-            (&self.watermark.assigned_xid(), Type::INT8),
+            (&self.watermark.assigned_xid, Type::INT8),
         ];
-        let read = |rows: &[Row]| {
-            let row = rows.first().ok_or_else(|| unexpected("no row"))?;
-            let snapshot = Snapshot {
-                at: column(row, 3)?,
-                oldest: column(row, 4)?,
-                xmin: column(row, 5)?,
-                xmax: column(row, 6)?,
-                assigned_xid: column(row, 7)?,
-            };
-            let next: Option<i64> = column(row, 2)?;
-            let next = next.map(|next| Duration::from_millis(u64::try_from(next).unwrap_or(0)));
-            Ok((snapshot, count(row, 1)?, Peek { due: count(row, 0)?.min(enough), next }))
-        };
-        let (snapshot, expired, peek) = self.link.query(PEEK, &parameters, read).await?;
-        self.watermark.observe(snapshot);
+        let rows = self.link.query(PEEK, &parameters).await?;
+        let row = rows.first().ok_or_else(|| unexpected("no row"))?;
+        let due = count::<i64, usize>(row, 0)?.min(enough);
+        let expired = count::<i64, usize>(row, 1)?;
+        let next = column::<Option<i64>>(row, 2)?;
+        let next = next.map(|next| Duration::from_millis(u64::try_from(next).unwrap_or(0)));
+        let (at, oldest) = (column(row, 3)?, column(row, 4)?);
+        let (xmin, xmax, assigned_xid) = (column(row, 5)?, column(row, 6)?, column(row, 7)?);
+        self.watermark.observe(Snapshot { at, oldest, xmin, xmax, assigned_xid });
         self.watermark_updated = Some(Instant::now());
         // Due tokens in leases that have expired.
         if expired > 0 {
             self.renew().await?;
         }
-        Ok(peek)
+        Ok(Peek { due, next })
     }
 
     /// One statement: settles and releases whatever there is, and claims.
@@ -178,16 +168,17 @@ impl DeliveriesQueue {
         let settled: Vec<Uuid> = settling.iter().map(|(batch, _)| batch.0).collect();
         let releasing: Vec<Uuid> = self.batches.releasing().map(|batch| batch.0).collect();
         let DeliverySettings { max_attempts, bounds_refusals, backoff, min_lifetime } = self.settings;
-        let nacks = NackColumns::of(&settling, bounds_refusals, self.link.is_unicode());
+        let (nacked, tokens, kinds, waits, reasons) =
+            nacks::columns(&settling, bounds_refusals, self.link.is_unicode());
         let parameters: [SqlParameter<'_>; 19] = [
             (&self.collector_id, Type::INT8),
             (&settled, Type::UUID_ARRAY),
             (&releasing, Type::UUID_ARRAY),
-            (&nacks.batches, Type::UUID_ARRAY),
-            (&nacks.tokens, Type::INT8_ARRAY),
-            (&nacks.kinds, Type::TEXT_ARRAY),
-            (&nacks.waits, Type::INT8_ARRAY),
-            (&nacks.reasons, Type::TEXT_ARRAY),
+            (&nacked, Type::UUID_ARRAY),
+            (&tokens, Type::INT8_ARRAY),
+            (&kinds, Type::TEXT_ARRAY),
+            (&waits, Type::INT8_ARRAY),
+            (&reasons, Type::TEXT_ARRAY),
             (&integer(max_attempts), Type::INT4),
             (&milliseconds(backoff), Type::INT8),
             (&claiming, Type::UUID_ARRAY),
@@ -200,9 +191,13 @@ impl DeliveriesQueue {
             (&milliseconds(self.lease), Type::INT8),
             (&i64::try_from(min_lifetime.as_secs()).unwrap_or(i64::MAX), Type::INT8),
         ];
-        let read = |rows: &[Row]| Claimed::read(rows, self.since);
-        let claimed = self.link.query(SETTLE_AND_CLAIM, &parameters, read).await?;
-        self.log_dead_letters(&claimed.dead);
+        let rows = self.link.query(SETTLE_AND_CLAIM, &parameters).await?;
+        let claimed = Claimed::read(&rows, self.since)?;
+        let is_dead =
+            |dead: &&DeadLetter| matches!(self.batches.nack(dead.batch, dead.token), Some(Nack::Dead { .. }));
+        let refused = claimed.dead.len() - claimed.dead.iter().filter(is_dead).count();
+        self.activity.dead(claimed.dead.len(), refused);
+        claimed.log_dead_letters(&self.batches, &mut self.dead_letter_limiter);
         self.batches.answered(&claimed.batches, Instant::now());
         Ok(claimed)
     }
@@ -214,7 +209,7 @@ impl DeliveriesQueue {
             if self.watermark_updated.is_none_or(|updated| updated.elapsed() >= WATERMARK_PAUSE) {
                 self.update_watermark(1).await?;
             }
-            self.since = [self.watermark.since(); 2];
+            self.since = [self.watermark.since; 2];
         }
         loop {
             let left = want.batches - claim.batches.len();
@@ -247,19 +242,16 @@ impl DeliveriesQueue {
         claim.deferred += claimed.scanned.saturating_sub(done);
         self.since = claimed.since;
         self.turn = (self.turn + tokens) % PLACES;
-        self.activity.expired(claimed.expired);
+        self.activity.expired += claimed.expired;
         if claimed.expired > 0 {
             let count = claimed.expired;
             tracing::warn!(event = "tokens_expired", count, "tokens expired before they could be sent");
         }
-        for (count, event, message) in [
-            (claimed.cancelled, "tokens_cancelled", "tokens were used or deleted before they could be sent"),
-            (
-                claimed.parked,
-                "tokens_parked",
-                "tokens wait until their account has the status that they need",
-            ),
-        ] {
+        let cancelled = "tokens were used or deleted before they could be sent";
+        let parked = "tokens wait until their account has the status that they need";
+        for (count, event, message) in
+            [(claimed.cancelled, "tokens_cancelled", cancelled), (claimed.parked, "tokens_parked", parked)]
+        {
             if count > 0 {
                 tracing::info!(event, count, "{message}");
             }
@@ -272,7 +264,7 @@ impl Queue for DeliveriesQueue {
     async fn open(&mut self) -> Result<(), QueueError> {
         let was_open = self.renewed.is_some();
         let server = self.link.open(&self.connection).await?;
-        self.since = [self.watermark.since(); 2];
+        self.since = [self.watermark.since; 2];
         (self.watermark_updated, self.rescanned) = (None, None);
         self.renew().await?;
         // Also if there is nothing to settle or release: a function of another version is found out before anything is claimed.
@@ -284,14 +276,10 @@ impl Queue for DeliveriesQueue {
             for reason in warnings {
                 tracing::warn!(event = "hindrance", reason, "tokens may never be sent");
             }
-            let again = if was_open { " again" } else { "" };
             let holder = self.collector_id.to_string();
-            tracing::info!(
-                event = "queue_opened",
-                server,
-                holder,
-                "this collector has the queue `deliveries`{again}"
-            );
+            let message = "this collector has the queue `deliveries`";
+            let again = if was_open { " again" } else { "" };
+            tracing::info!(event = "queue_opened", server, holder, "{message}{again}");
         }
         Ok(())
     }
@@ -303,10 +291,7 @@ impl Queue for DeliveriesQueue {
     ) -> Result<Claim, QueueError> {
         self.batches.begin_call();
         for settlement in settlements {
-            if let Some(tokens) = self.batches.tokens(settlement.batch) {
-                self.activity.settled(tokens, &settlement.nacks);
-                self.batches.settle(settlement);
-            }
+            self.batches.settle(settlement, &mut self.activity);
         }
         let mut claim = Claim::default();
         match want {
@@ -330,7 +315,7 @@ impl Queue for DeliveriesQueue {
         if !self.lost.is_empty() {
             return Some(renewed);
         }
-        let sweep = self.sweeper.next().unwrap_or(renewed);
+        let sweep = self.sweeper.next.unwrap_or(renewed);
         Some((renewed + self.heartbeat_pause()).min(self.link.used + PING_PAUSE).min(sweep))
     }
 
@@ -346,14 +331,11 @@ impl Queue for DeliveriesQueue {
         }
         self.activity.log(Instant::now());
         // Last: if it fails, all else is done.
-        Box::pin(self.sweep()).await?;
+        Box::pin(self.sweeper.sweep(&mut self.link, self.collector_id)).await?;
         let lost = std::mem::take(&mut self.lost);
         if !lost.is_empty() {
-            tracing::warn!(
-                event = "leases_lost",
-                count = lost.len(),
-                "batches were taken over by another collector, because their leases expired"
-            );
+            let message = "batches were taken over by another collector, because their leases expired";
+            tracing::warn!(event = "leases_lost", count = lost.len(), "{message}");
         }
         Ok(lost)
     }
@@ -366,12 +348,4 @@ impl Queue for DeliveriesQueue {
         // Leases that other collectors take from now on are not announced.
         Ok(Peek { due, next: Some(next.unwrap_or(self.lease).min(self.lease)) })
     }
-}
-
-fn integer(number: usize) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
-}
-
-fn milliseconds(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,5 @@
 //! The session on which the database's functions are called.
 
-use std::future::Future;
-use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use mailroom_connect::ConnectionSettings;
@@ -34,7 +32,6 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// To be opened.
     pub(super) fn new() -> Self {
         Self { session: None, used: Instant::now() }
     }
@@ -54,7 +51,6 @@ impl Link {
         Ok(self.session.insert(session).server.clone())
     }
 
-    /// Whether the database takes all characters.
     pub(super) fn is_unicode(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.is_unicode)
     }
@@ -68,7 +64,11 @@ impl Link {
         let outcome = if self.used.elapsed() < SILENCE {
             work(session).await
         } else {
-            Box::pin(with_ping(session, work(session))).await
+            // A statement may take its time, and the ping shows much sooner that the connection is dead. Both are sent at once, in
+            // this order, so that nothing waits for the ping.
+            Box::pin(async { tokio::try_join!(biased; ping(session), work(session)) })
+                .await
+                .map(|((), done)| done)
         };
         if outcome.is_err() {
             self.session = None;
@@ -77,14 +77,12 @@ impl Link {
         outcome
     }
 
-    /// Runs a statement and returns what `read` makes of its rows.
-    pub(super) async fn query<T>(
+    pub(super) async fn query(
         &mut self,
         sql: &str,
         parameters: &[SqlParameter<'_>],
-        read: impl FnOnce(&[Row]) -> Result<T, QueueError>,
-    ) -> Result<T, QueueError> {
-        self.run(async |session| read(&answer(session.client.query_typed(sql, parameters)).await?)).await
+    ) -> Result<Vec<Row>, QueueError> {
+        self.run(async |session| answer(session.client.query_typed(sql, parameters)).await).await
     }
 }
 
@@ -93,18 +91,10 @@ pub(super) async fn ping(session: &QueueSession) -> Result<(), QueueError> {
     Ok(answer_within(PING, session.client.batch_execute("SELECT 1")).await??)
 }
 
-/// Runs `work` behind a ping: a statement may take its time, and the ping shows much sooner that the connection is dead. Both are
-/// sent at once, so that nothing waits for the ping.
-async fn with_ping<T>(
-    session: &QueueSession,
-    work: impl Future<Output = Result<T, QueueError>>,
-) -> Result<T, QueueError> {
-    let (mut ping, mut work) = (pin!(ping(session)), pin!(work));
-    tokio::select! {
-        // In the order in which they are sent, and answered.
-        biased;
-        alive = &mut ping => alive?,
-        done = &mut work => return done,
-    }
-    work.await
+pub(super) fn integer(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+pub(super) fn milliseconds(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }

@@ -33,35 +33,21 @@ pub(super) struct Snapshot {
     pub(super) assigned_xid: Option<i64>,
 }
 
-/// All transactions that had an xid at this time have a lower one.
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    at: SystemTime,
-    xid: i64,
-}
-
 /// The time before which nothing waits.
 #[derive(Debug, Default)]
 pub(super) struct LowWatermark {
-    since: Option<SystemTime>,
+    /// Where claims begin; `None` for the very beginning.
+    pub(super) since: Option<SystemTime>,
+    /// The last xid that was assigned. Unless a transaction with a higher one has ended, another would tell nothing new.
+    pub(super) assigned_xid: i64,
     /// The clock of the last snapshot.
     clock: Option<SystemTime>,
-    candidate: Option<Candidate>,
-    assigned_xid: i64,
+    /// A time, and an xid above those of all transactions that had one then.
+    candidate: Option<(SystemTime, i64)>,
     scanned: Option<Instant>,
 }
 
 impl LowWatermark {
-    /// Where claims begin; `None` for the very beginning.
-    pub(super) fn since(&self) -> Option<SystemTime> {
-        self.since
-    }
-
-    /// The last xid that was assigned. Unless a transaction with a higher one has ended, another would tell nothing new.
-    pub(super) fn assigned_xid(&self) -> i64 {
-        self.assigned_xid
-    }
-
     /// Where a peek begins: now and then at the very beginning. That counts as done, whatever becomes of it, so that a scan that
     /// takes too long is not repeated at once.
     pub(super) fn peek_since(&mut self, now: Instant) -> Option<SystemTime> {
@@ -72,7 +58,7 @@ impl LowWatermark {
         None
     }
 
-    /// A statement that began at [`since`](Self::since), or before, saw this.
+    /// A statement that began at `since`, or before, saw this.
     pub(super) fn observe(&mut self, snapshot: Snapshot) {
         if self.clock.replace(snapshot.at).is_some_and(|clock| snapshot.at < clock) {
             // The clock was set back, and what is new lies before what is old.
@@ -85,17 +71,17 @@ impl LowWatermark {
             // Another cluster with xids of its own: here, the transaction with the assigned one has ended.
             (self.assigned_xid, self.candidate) = (0, None);
         }
-        if let Some(candidate) = self.candidate
-            && snapshot.xmin >= candidate.xid
+        if let Some((at, xid)) = self.candidate
+            && snapshot.xmin >= xid
         {
-            let reached = snapshot.oldest.map_or(candidate.at, |oldest| oldest.min(candidate.at));
+            let reached = snapshot.oldest.map_or(at, |oldest| oldest.min(at));
             self.since = self.since.max(Some(reached));
             self.candidate = None;
         }
         if let Some(xid) = snapshot.assigned_xid {
             self.assigned_xid = xid;
             // An earlier one is reached earlier.
-            self.candidate = self.candidate.or(Some(Candidate { at: snapshot.at, xid }));
+            self.candidate = self.candidate.or(Some((snapshot.at, xid)));
         }
     }
 }
@@ -122,7 +108,7 @@ mod tests {
         // Number 7 is open, and no higher one has ended: no snapshot has it.
         let open = Snapshot { xmax: 7, ..with_xid(10, None, 7, 8) };
         let first = with_xid(10, None, 7, 8);
-        let cases: [(&str, &[Snapshot], Option<u64>); 13] = [
+        let cases: [(&str, &[Snapshot], Option<u64>); 14] = [
             ("after one snapshot a transaction may be open", &[with_xid(10, None, 8, 8)], None),
             ("an earlier one is open", &[first, with_xid(20, None, 7, 9), with_xid(30, None, 7, 12)], None),
             ("the one with the highest xid is open", &[open, with_xid(20, None, 7, 9)], None),
@@ -140,22 +126,19 @@ mod tests {
                 &[first, with_xid(20, None, 8, 9), with_xid(30, Some(4), 9, 10), with_xid(40, None, 11, 11)],
                 Some(30),
             ),
+            (
+                "in another cluster with lower xids",
+                &[with_xid(10, None, 700, 800), with_xid(20, None, 7, 8), with_xid(30, None, 9, 9)],
+                Some(20),
+            ),
         ];
         for (case, snapshots, expected) in cases {
             let mut watermark = LowWatermark::default();
             for snapshot in snapshots {
                 watermark.observe(*snapshot);
             }
-            assert_eq!(watermark.since(), expected.map(at), "{case}");
+            assert_eq!(watermark.since, expected.map(at), "{case}");
         }
-    }
-
-    #[test]
-    fn no_xid_is_asked_for_where_nothing_has_happened() {
-        let mut watermark = LowWatermark::default();
-        watermark.observe(with_xid(10, None, 8, 8));
-        watermark.observe(idle(20, None, 9, 9));
-        assert_eq!(watermark.assigned_xid(), 8);
     }
 
     #[test]
@@ -168,18 +151,7 @@ mod tests {
             let xid = i64::try_from(seconds + 1).unwrap();
             watermark.observe(with_xid(1_000 + seconds, None, xid, xid));
             let known = seconds.checked_sub(1).map(|before| at(1_000 + before));
-            assert_eq!(watermark.since(), known);
+            assert_eq!((watermark.since, watermark.assigned_xid), (known, xid));
         }
-    }
-
-    #[test]
-    fn it_goes_on_in_another_cluster_with_lower_xids() {
-        let mut watermark = LowWatermark::default();
-        watermark.observe(with_xid(10, None, 700, 800));
-        watermark.observe(with_xid(20, None, 800, 900));
-        watermark.observe(with_xid(30, None, 7, 8));
-        assert_eq!(watermark.since(), Some(at(10)));
-        watermark.observe(with_xid(40, None, 9, 9));
-        assert_eq!(watermark.since(), Some(at(30)));
     }
 }

@@ -1,6 +1,5 @@
 //! `mailroom prune`: deletes old delivery attempts from the log.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
 
 use super::session::connect_to_queue;
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, print, report};
 use crate::config::{Setting, retention};
 use crate::log::display::{Counted, HumanDuration};
 use crate::retention::{Pruned, prune, try_lock};
@@ -39,18 +38,17 @@ pub async fn run(PruneArguments { older_than }: PruneArguments) -> Outcome {
         if reported.elapsed() >= REPORT_INTERVAL {
             reported = Instant::now();
             let percent = 100 * progress.blocks / progress.all_blocks.max(1);
-            writeln!(io::stderr(), "{percent} % of the log looked through, {} pruned", shown(progress)).ok();
+            report(format_args!("{percent} % of the log looked through, {} pruned", shown(progress)));
         }
     })
     .await?;
-    writeln!(io::stdout(), "pruned {}, all older than {}", shown(progress), HumanDuration(older_than))
-        .map_err(CommandError::Output)?;
+    print(format_args!("pruned {}, all older than {}", shown(progress), HumanDuration(older_than)))?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn wait_for_lock(client: &Client) -> Result<(), CommandError> {
     if !try_lock(client).await? {
-        writeln!(io::stderr(), "another process is pruning; waiting for it to end").ok();
+        report("another process is pruning; waiting for it to end");
         while !try_lock(client).await? {
             sleep(PAUSE).await;
         }

@@ -1,7 +1,7 @@
 //! `mailroom sign`: makes a token, for tests and for mails sent by hand.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use mailroom_verifier_core::{Action, Code, Expiry, Grant, InvalidExpiry, Purpose, Secret, Version};
 use zeroize::Zeroizing;
 
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, UNREADABLE, print, random_bytes};
 use crate::config::{Setting, token_format, variable};
 use crate::keys::{KeySource, KeyUse};
 
@@ -62,7 +62,7 @@ pub fn run(arguments: &SignArguments) -> Outcome {
         }
     };
     let secret = match arguments.secret.as_deref() {
-        None => random_secret().map_err(CommandError::Randomness)?,
+        None => Secret::from(*random_bytes()?),
         Some(dash) if dash == "-" => secret_of_standard_input()?,
         Some(_) => {
             return usage(
@@ -81,7 +81,7 @@ pub fn run(arguments: &SignArguments) -> Outcome {
         (_, None) => Expiry::from_seconds(now() + LIFETIME).unwrap_or(Expiry::MAX),
     };
     let token = signer.sign(Grant { secret: &secret, purpose, expires_at });
-    writeln!(io::stdout(), "{token}").map_err(CommandError::Output)?;
+    print(token)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -94,16 +94,14 @@ fn parse_expiry(text: &str) -> Result<Expiry, InvalidExpiry> {
     text.parse().map_err(|_| InvalidExpiry).and_then(Expiry::from_seconds)
 }
 
-fn random_secret() -> Result<Secret, getrandom::Error> {
-    let mut bytes = [0; Secret::LENGTH];
-    getrandom::fill(&mut bytes)?;
-    Ok(Secret::from(bytes))
-}
-
 fn secret_of_standard_input() -> Result<Secret, CommandError> {
     const LONGEST: usize = 1024;
     let mut text = Zeroizing::new(Vec::with_capacity(LONGEST));
-    io::stdin().lock().take(LONGEST as u64).read_to_end(&mut text).map_err(CommandError::Input)?;
+    io::stdin()
+        .lock()
+        .take(LONGEST as u64)
+        .read_to_end(&mut text)
+        .map_err(CommandError::because(UNREADABLE))?;
     let mut bytes = Zeroizing::new([0; Secret::LENGTH]);
     match base16ct::mixed::decode(text.trim_ascii(), bytes.as_mut()) {
         Ok(decoded) if decoded.len() == Secret::LENGTH => Ok(Secret::from(*bytes)),

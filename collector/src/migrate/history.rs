@@ -1,7 +1,5 @@
 //! The schema's history: the table that records which version a schema has, in golang-migrate's shape.
 
-use std::str::FromStr;
-
 use tokio_postgres::{Client, GenericClient};
 
 use super::error::MigrateError;
@@ -22,21 +20,17 @@ impl Default for HistoryTable {
     }
 }
 
-impl FromStr for HistoryTable {
-    type Err = &'static str;
-
+impl HistoryTable {
     /// Reads `table` or `schema.table`, of names that need no quotes.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (schema, name) = text.split_once('.').map_or((None, text), |(schema, name)| (Some(schema), name));
         let is_name = |name: &str| {
             (1..=63).contains(&name.len())
                 && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
                 && !name.starts_with(|first: char| first.is_ascii_digit())
         };
-        if !schema.into_iter().chain([name]).all(is_name) {
-            return Err("the name of a table, or schema.table, of small letters, digits and underscores");
-        }
-        Ok(Self { schema: schema.map(str::to_owned), name: name.to_owned() })
+        let is_valid = schema.into_iter().chain([name]).all(is_name);
+        is_valid.then(|| Self { schema: schema.map(str::to_owned), name: name.to_owned() })
     }
 }
 
@@ -77,7 +71,10 @@ impl History {
         let query = "SELECT home::text, table_home, format('%I.%I', coalesce(table_home, ''), $2::text)
             FROM current_schema() AS home, coalesce($1::text, home::text) AS table_home";
         let row = client.query_one(query, &[&table.schema, &table.name]).await?;
-        let schema = row.get::<_, Option<String>>(0).ok_or(MigrateError::NoSchema)?;
+        let no_schema = "no schema of the search path exists; create one or set search_path for the role or the database, for \
+                         instance to public";
+        let schema: Option<String> = row.get(0);
+        let schema = schema.ok_or_else(|| MigrateError::Refused(no_schema.to_owned()))?;
         Ok(Self { schema, table_schema: row.get(1), table: table.name.clone(), quoted: row.get(2) })
     }
 
@@ -85,7 +82,7 @@ impl History {
     pub(super) async fn read(&self, client: &Client) -> Result<Option<RecordedVersion>, MigrateError> {
         let Self { schema: home, table_schema: schema, table, .. } = self;
         let refused = |reason: &str| {
-            Err(MigrateError::History(format!("the table {table} in schema {schema} {reason}")))
+            Err(MigrateError::Refused(format!("the table {table} in schema {schema} {reason}")))
         };
         let row = client.query_one(include_str!("history_columns.sql"), &[schema, table]).await?;
         match row.get(0) {
@@ -150,7 +147,7 @@ impl History {
             }
         }
         let table = &self.table;
-        Err(MigrateError::History(if dirty {
+        Err(MigrateError::Refused(if dirty {
             format!(
                 "golang-migrate or a newer mailroom left version {version} marked as dirty, because that migration failed or was \
                  stopped; find out by `mailroom migrate status` and the files which version the schema really has, and record \
@@ -185,7 +182,7 @@ impl History {
         let Some(tables) = self.tables(client).await? else {
             return Ok(Applied { count: 0, is_unfinished: false });
         };
-        Err(MigrateError::History(format!(
+        Err(MigrateError::Refused(format!(
             "schema {} already has {tables}, but nothing records which migrations made them; if an installation was loaded by \
              hand, run `mailroom migrate up --baseline 0`, otherwise give Mailroom a schema of its own",
             self.schema

@@ -41,7 +41,8 @@ pub struct SignArguments {
     #[arg(long, value_name = "SECONDS", value_parser = parse_expiry)]
     expires_at: Option<Expiry>,
 
-    #[arg(long, value_name = "FILE", help = "File of keys, the first one signs [env: MAILROOM_KEY_FILE]")]
+    /// File of keys, the first one signs; that of `MAILROOM_KEY_FILE` unless given
+    #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 }
 
@@ -50,32 +51,28 @@ pub fn run(arguments: &SignArguments) -> Outcome {
     let format = arguments.token_format;
     let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Signing(format), &variable)?;
     let signer = source.load(&variable)?.signer(format)?;
-    let usage = |reason: &str| Err(CommandError::Usage(reason.to_owned()));
+    let usage = |reason: &str| CommandError::Usage(reason.to_owned());
     let purpose = match (arguments.action, &arguments.code) {
-        (Action::Activate, None) => Purpose::Activation,
-        (Action::Recover, Some(code)) => Purpose::Recovery(code),
-        (Action::Activate, Some(_)) => {
-            return usage("an activation is signed without a code; leave --code out");
-        }
-        (Action::Recover, None) => {
-            return usage("a recovery is signed together with its code; give it with --code");
-        }
+        (Action::Activate, None) => Ok(Purpose::Activation),
+        (Action::Recover, Some(code)) => Ok(Purpose::Recovery(code)),
+        (Action::Activate, Some(_)) => Err("an activation is signed without a code; leave --code out"),
+        (Action::Recover, None) => Err("a recovery is signed together with its code; give it with --code"),
     };
+    let purpose = purpose.map_err(usage)?;
     let secret = match arguments.secret.as_deref() {
         None => Secret::from(*random_bytes()?),
         Some(dash) if dash == "-" => secret_of_standard_input()?,
         Some(_) => {
-            return usage(
-                "a secret is not taken as an argument, because everybody on the machine can read those; pipe it in and \
-                 write `--secret -`",
-            );
+            let reason = "a secret is not taken as an argument, because everybody on the machine can read those; pipe it in \
+                          and write `--secret -`";
+            return Err(usage(reason));
         }
     };
     let expires_at = match (format, arguments.expires_at) {
         (Version::V1, Some(_)) => {
-            return usage(
-                "a v1 token carries no expiry; leave --expires-at out, or sign v2 or v3 with --token-format",
-            );
+            let reason =
+                "a v1 token carries no expiry; leave --expires-at out, or sign v2 or v3 with --token-format";
+            return Err(usage(reason));
         }
         (_, Some(expiry)) => expiry,
         (_, None) => Expiry::from_seconds(now() + LIFETIME).unwrap_or(Expiry::MAX),

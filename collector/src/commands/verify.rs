@@ -66,28 +66,27 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     let ring = source.load(&variable)?.ring();
     let code = arguments.code.as_deref().map(str::as_bytes);
     let mut all_genuine = true;
+    let mut tell = |verdict: Result<bool, VerifyError>| {
+        all_genuine &= verdict.is_ok();
+        print(shown(verdict, arguments.json))
+    };
     if arguments.token == "-" {
         let mut input = io::stdin().lock();
         let mut lines = 0;
         while let Some(line) = next_line(&mut input).map_err(CommandError::because(UNREADABLE))? {
-            let verdict = line.map_err(VerifyError::from).and_then(|line| {
+            tell(line.map_err(VerifyError::from).and_then(|line| {
                 let mut words = line.splitn(2, |byte| *byte == b' ');
                 let token = words.next().unwrap_or_default();
                 judge(token, words.next().or(code), arguments, &ring)
-            });
-            all_genuine &= verdict.is_ok();
-            print(shown(verdict, arguments.json))?;
+            }))?;
             lines += 1;
         }
         if lines == 0 {
-            return Err(CommandError::Usage(
-                "there is no token on standard input; write one a line".to_owned(),
-            ));
+            let fault = "there is no token on standard input; write one a line";
+            return Err(CommandError::Usage(fault.to_owned()));
         }
     } else {
-        let verdict = judge(arguments.token.as_bytes(), code, arguments, &ring);
-        all_genuine = verdict.is_ok();
-        print(shown(verdict, arguments.json))?;
+        tell(judge(arguments.token.as_bytes(), code, arguments, &ring))?;
     }
     Ok(if all_genuine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

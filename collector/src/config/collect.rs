@@ -187,11 +187,9 @@ impl CollectSettings {
             let advice =
                 "; unset it or, on a schema from before migration 15, set MAILROOM_QUEUE_KIND to `cursor`";
             if self.wake == Wake::Listen && self.channel_name != DEFAULT_CHANNEL {
-                let announced = format!("but the queue `deliveries` is announced on `{DEFAULT_CHANNEL}`");
-                return refuse(
-                    "channel_name",
-                    format!("is {}, {announced}{advice}", Shown(&self.channel_name)),
-                );
+                let shown = Shown(&self.channel_name);
+                let announced = format!("the queue `deliveries` is announced on `{DEFAULT_CHANNEL}`");
+                return refuse("channel_name", format!("is {shown}, but {announced}{advice}"));
             }
             if self.queue_name != DEFAULT_QUEUE {
                 let named = "but names a row of the table jobs, which the queue `deliveries` does not read";

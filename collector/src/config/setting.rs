@@ -53,7 +53,7 @@ where
     }
 }
 
-/// The setting of a variable that clap must not read, because it does not count for every use of a command; `None` if it is unset.
+/// The setting of a variable that is no argument, or counts only for some uses of a command; `None` if it is unset.
 pub(crate) fn setting_of_variable<T>(
     name: &str,
     parse: fn(&str) -> Result<T, String>,

@@ -80,8 +80,10 @@ impl History {
 
     /// What is recorded, if anything is.
     pub(super) async fn read(&self, client: &Client) -> Result<Option<RecordedVersion>, MigrateError> {
+        const ADVICE: &str = "give Mailroom a table of its own by --migrations-table or MAILROOM_MIGRATIONS_TABLE, such as \
+            mailroom_migrations";
         let Self { schema: home, table_schema: schema, table, .. } = self;
-        let refused = |reason: &str| {
+        let refused = |reason: String| {
             Err(MigrateError::Refused(format!("the table {table} in schema {schema} {reason}")))
         };
         let row = client.query_one(include_str!("history_columns.sql"), &[schema, table]).await?;
@@ -89,10 +91,8 @@ impl History {
             None => return Ok(None),
             Some(true) => {}
             Some(false) => {
-                return refused(
-                    "is another tool's, without the columns `version bigint` and `dirty boolean`; give Mailroom a table of its \
-                     own by --migrations-table or MAILROOM_MIGRATIONS_TABLE, such as mailroom_migrations",
-                );
+                let columns = "`version bigint` and `dirty boolean`";
+                return refused(format!("is another tool's, without the columns {columns}; {ADVICE}"));
             }
         }
         let rows = client.query(&format!("SELECT version, dirty FROM {} LIMIT 2", self.quoted), &[]).await?;
@@ -100,18 +100,16 @@ impl History {
             [] => return Ok(None),
             [row] => RecordedVersion { version: row.get(0), dirty: row.get(1) },
             _ => {
-                return refused(
-                    "has several rows instead of one; delete all but that of the newest applied migration",
-                );
+                let advice = "delete all but that of the newest applied migration";
+                return refused(format!("has several rows instead of one; {advice}"));
             }
         };
         if self.fits(client, recorded).await? {
             return Ok(Some(recorded));
         }
-        refused(&format!(
+        refused(format!(
             "records version {}, but schema {home} does not have what Mailroom's migrations up to that one make; most likely \
-             it is another program's: give Mailroom a table of its own by --migrations-table or MAILROOM_MIGRATIONS_TABLE, such \
-             as mailroom_migrations (together with --baseline, if its schema was loaded by hand)",
+             it is another program's: {ADVICE} (together with --baseline, if its schema was loaded by hand)",
             recorded.version
         ))
     }
@@ -139,12 +137,10 @@ impl History {
         migrations: &[Migration],
     ) -> Result<Option<Applied>, MigrateError> {
         let Some(RecordedVersion { version, dirty }) = self.read(client).await? else { return Ok(None) };
-        let index = migrations.iter().position(|migration| migration.version == version);
-        if let Some(index) = index {
-            let applied = Applied { count: index + 1, is_unfinished: dirty };
-            if !dirty || self.resumes(client, &migrations[index]).await? {
-                return Ok(Some(applied));
-            }
+        if let Some(index) = migrations.iter().position(|migration| migration.version == version)
+            && (!dirty || self.resumes(client, &migrations[index]).await?)
+        {
+            return Ok(Some(Applied { count: index + 1, is_unfinished: dirty }));
         }
         let table = &self.table;
         Err(MigrateError::Refused(if dirty {
@@ -179,14 +175,14 @@ impl History {
         if let Some(applied) = self.recorded(client, migrations).await? {
             return Ok(applied);
         }
-        let Some(tables) = self.tables(client).await? else {
-            return Ok(Applied { count: 0, is_unfinished: false });
-        };
-        Err(MigrateError::Refused(format!(
-            "schema {} already has {tables}, but nothing records which migrations made them; if an installation was loaded by \
-             hand, run `mailroom migrate up --baseline 0`, otherwise give Mailroom a schema of its own",
-            self.schema
-        )))
+        match self.tables(client).await? {
+            None => Ok(Applied { count: 0, is_unfinished: false }),
+            Some(tables) => Err(MigrateError::Refused(format!(
+                "schema {} already has {tables}, but nothing records which migrations made them; if an installation was loaded \
+                 by hand, run `mailroom migrate up --baseline 0`, otherwise give Mailroom a schema of its own",
+                self.schema
+            ))),
+        }
     }
 
     /// Records a version, or that no migration is applied any more.
@@ -197,16 +193,14 @@ impl History {
         dirty: bool,
     ) -> Result<(), tokio_postgres::Error> {
         let table = &self.quoted;
-        let insert = version
-            .map_or_else(String::new, |version| format!("INSERT INTO {table} VALUES ({version}, {dirty})"));
+        let insert = version.map(|version| format!("INSERT INTO {table} VALUES ({version}, {dirty})"));
         // Statements that are sent together are one transaction.
-        client
-            .batch_execute(&format!(
-                "CREATE TABLE IF NOT EXISTS {table} (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
-                DELETE FROM {table};
-                {insert}"
-            ))
-            .await
+        let statements = format!(
+            "CREATE TABLE IF NOT EXISTS {table} (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
+            DELETE FROM {table}; {}",
+            insert.unwrap_or_default()
+        );
+        client.batch_execute(&statements).await
     }
 
     /// Which of Mailroom's tables are in the schema, recorded or not.

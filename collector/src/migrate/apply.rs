@@ -87,11 +87,11 @@ impl<'a> MigrationStep<'a> {
                 _ => return Err(MigrateError::Failed(failed)),
             };
             if attempt == LOCK_ATTEMPTS {
-                failed.advice = format!(". It was tried {LOCK_ATTEMPTS} times; {advice}");
-                if let Some(row) = client.query_opt(include_str!("oldest_transaction.sql"), &[]).await? {
-                    let oldest: &str = row.get(0);
-                    failed.advice += &format!(" (the oldest open transaction is {oldest})");
-                }
+                let oldest = client.query_opt(include_str!("oldest_transaction.sql"), &[]).await?;
+                let oldest = oldest.map_or_else(String::new, |row| {
+                    format!(" (the oldest open transaction is {})", row.get::<_, &str>(0))
+                });
+                failed.advice = format!(". It was tried {LOCK_ATTEMPTS} times; {advice}{oldest}");
                 return Err(MigrateError::Failed(failed));
             }
             let seconds = 1 << (attempt - 1);

@@ -83,27 +83,16 @@ pub fn parse() -> Result<Command, Error> {
         matches => matches,
     }?;
     let mut command = Cli::from_arg_matches(&matches)?.command;
-    if let Some((_, matches)) = matches.subcommand() {
-        match &mut command {
-            Command::Collect(arguments) => arguments.settings.check(matches)?,
-            Command::Keygen(arguments) => arguments.check(matches)?,
-            _ => {}
-        }
+    if let (Command::Collect(arguments), Some((_, matches))) = (&mut command, matches.subcommand()) {
+        arguments.settings.check(matches)?;
     }
     Ok(command)
 }
 
-/// An empty variable counts as unset. So does that of a global flag that is given: where the flag stands before a subcommand,
-/// clap reads the variable for the subcommand all the same, and fails if it is invalid.
+/// An empty variable counts as unset.
 fn unset_variable(arg: Arg) -> Arg {
     let is_empty = arg.get_env().and_then(env::var_os).is_some_and(|value| value.is_empty());
-    let flag = arg.get_long().map(|name| format!("--{name}")).filter(|_| arg.is_global_set());
-    let is_given = flag.is_some_and(|flag| {
-        env::args_os().any(|given| given.to_string_lossy().split('=').next() == Some(&flag))
-    });
-    // `keygen --public` signs nothing.
-    let is_unused = arg.get_id() == "token_format" && env::args_os().any(|given| given == "--public");
-    if is_empty || is_given || is_unused { arg.env(None::<&str>) } else { arg }
+    if is_empty { arg.env(None::<&str>) } else { arg }
 }
 
 /// Prints the help that was asked for, or what is wrong; returns the status to end with.

@@ -3,13 +3,12 @@
 use std::ffi::OsStr;
 use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
 use super::Environment;
 
 pub(crate) struct TestEnvironment {
     pub(crate) inner: Environment,
-    home: tempfile::TempDir,
+    _home: tempfile::TempDir,
 }
 
 impl TestEnvironment {
@@ -21,7 +20,7 @@ impl TestEnvironment {
             home: home.path().to_owned(),
             socket_folders: vec!["/nowhere/run".into(), "/nowhere/tmp".into()],
         };
-        Self { inner, home }
+        Self { inner, _home: home }
     }
 
     pub(crate) fn set(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
@@ -29,13 +28,9 @@ impl TestEnvironment {
         self
     }
 
-    pub(crate) fn home(&self) -> &Path {
-        self.home.path()
-    }
-
     /// Writes a file below the home folder.
     pub(crate) fn file(self, name: &str, content: impl AsRef<[u8]>, mode: u32) -> Self {
-        let path = self.home().join(name);
+        let path = self.home.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();

@@ -83,7 +83,7 @@ mod tests {
 
     fn found(content: impl AsRef<[u8]>, fields: [&str; 4]) -> Option<Vec<u8>> {
         let environment = TestEnvironment::new().file("pass", content, 0o600);
-        look_up(&environment.home().join("pass"), fields).unwrap()
+        look_up(&environment.home.join("pass"), fields).unwrap()
     }
 
     #[test]
@@ -98,17 +98,14 @@ mod tests {
             ("*:5433:*:*:no\n*:*:other:*:no\n*:*:*:other:no\nother:*:*:*:no\n", None),
             ("db.example.test:5432:mailroom:collector", None),
             ("db.example.test:5432:mailroom:collector:", None),
-            ("*:*:*:*:", None),
             ("db.example.tes:*:*:*:no\ndb.example.test2:*:*:*:no", None),
             (r"db\.example\.test:*:*:*:a\:b\\c\d", Some(r"a:b\cd")),
             (r"*:*:*:*:end\", Some(r"end\")),
             ("*:*:*:*:secret:ignored", Some("secret")),
             ("*:*:*:*: spaces stay ", Some(" spaces stay ")),
             ("**:*:*:*:no", None),
-            ("", None),
             (":", None),
             ("\\", None),
-            ("::::", None),
         ] {
             assert_eq!(found(content, FIELDS).as_deref(), expected.map(str::as_bytes), "{content:?}");
         }
@@ -130,19 +127,16 @@ mod tests {
             [(0o600, false), (0o400, false), (0o700, false), (0o640, true), (0o604, true), (0o620, true)]
         {
             let environment = TestEnvironment::new().file("pass", "*:*:*:*:secret", mode);
-            let outcome = look_up(&environment.home().join("pass"), FIELDS);
-            assert_eq!(outcome.is_err(), ignored, "{mode:o}");
-            if let Err(fault) = outcome {
-                assert!(fault.contains("chmod 0600"), "{fault}");
-            }
+            let fault = look_up(&environment.home.join("pass"), FIELDS).err();
+            assert_eq!(fault.is_some_and(|fault| fault.contains("chmod 0600")), ignored, "{mode:o}");
         }
     }
 
     #[test]
     fn a_missing_file_is_no_fault_and_a_folder_is_one() {
         let environment = TestEnvironment::new();
-        assert!(look_up(&environment.home().join("pass"), FIELDS).unwrap().is_none());
-        let fault = look_up(environment.home(), FIELDS).unwrap_err();
+        assert!(look_up(&environment.home.join("pass"), FIELDS).unwrap().is_none());
+        let fault = look_up(&environment.home, FIELDS).unwrap_err();
         assert!(fault.contains("not a plain file"), "{fault}");
     }
 }

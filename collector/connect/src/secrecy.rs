@@ -53,7 +53,6 @@ fn neither_a_piece_of_a_password_nor_one_of_the_environment_is_shown() {
     for string in [
         "password=ab SECRET=1",
         "password=ab SECRET",
-        "password=ab SECRET host=h",
         "password='ab'SECRET=1",
         "password='SECRET",
         "postgresql://h?password=ab&SECRET=1",
@@ -66,7 +65,6 @@ fn neither_a_piece_of_a_password_nor_one_of_the_environment_is_shown() {
         "postgresql://h?password=SECRET=1",
         "postgresql://h?password=a&SECRET",
         "host=h",
-        "host=h port=0",
     ] {
         let shown = shown(string, &environment);
         assert!(!shown.contains("SECRET"), "{string}: {shown}");

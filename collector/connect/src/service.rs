@@ -100,11 +100,8 @@ mod tests {
     fn a_service_gives_what_the_connection_string_does_not() {
         let environment = TestEnvironment::new().file(".pg_service.conf", FILE, 0o644);
         let values = applied("service=mail port=7", &environment).unwrap();
-        assert_eq!(values.of("host"), Some("db.example.test"));
-        assert_eq!(values.of("port"), Some("7"));
-        assert_eq!(values.of("dbname"), Some("two words"));
-        assert_eq!(values.of("password"), Some("p=w"));
-        assert_eq!(values.of("user"), None);
+        let shown = values.shown(&["host", "port", "dbname", "password", "user"]);
+        assert_eq!(shown, "host=<db.example.test> port=<7> dbname=<two words> password=<p=w>");
     }
 
     #[test]
@@ -113,7 +110,7 @@ mod tests {
             .file("named", FILE, 0o644)
             .file(".pg_service.conf", "[mine]\nhost=mine\n", 0o644)
             .file("system/pg_service.conf", "[mine]\nhost=theirs\n[shared]\nhost=shared\n", 0o644);
-        let (named, folder) = (environment.home().join("named"), environment.home().join("system"));
+        let (named, folder) = (environment.home.join("named"), environment.home.join("system"));
         let environment = environment.set("PGSYSCONFDIR", &folder).set("PGSERVICE", "mine");
         let host = |string: &str, environment: &_| {
             applied(string, environment).unwrap().of("host").map(str::to_owned)

@@ -176,7 +176,7 @@ mod tests {
         assert_eq!((settings.user(), settings.database()), ("os-user", "os-user"));
         let folders = environment.socket_folders.clone();
         assert_eq!(hosts(&settings), [(Host::Sockets(folders.clone()), 5432)]);
-        assert_eq!(settings.password_file, environment.home().join(".pgpass"));
+        assert_eq!(settings.password_file, environment.home.join(".pgpass"));
         assert_eq!(settings.local_folders, folders);
         assert_eq!(settings.config.get_password(), None);
         assert_eq!(settings.tls.mode, SslMode::Prefer);

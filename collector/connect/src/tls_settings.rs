@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(config.get_ssl_negotiation(), SslNegotiation::Postgres);
         assert!(settings.sni);
         assert_eq!(settings.versions.len(), 2);
-        let folder = environment.home().join(".postgresql");
+        let folder = environment.home.join(".postgresql");
         assert!(matches!(settings.roots, Roots::File(path) if path == folder.join("root.crt")));
         assert_eq!(settings.client, Some((folder.join("postgresql.crt"), folder.join("postgresql.key"))));
     }

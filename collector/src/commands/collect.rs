@@ -2,7 +2,6 @@
 
 use std::env;
 use std::future::{Future, pending};
-use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -19,21 +18,21 @@ use crate::config::{CollectSettings, QueueKind, SenderCommand, Wake, name_of, un
 use crate::keys::{KeySource, KeyUse};
 use crate::log::display::HumanDuration;
 use crate::migrate::MIGRATIONS;
-use crate::queue::{CursorQueue, DeliveriesQueue, Queue};
+use crate::queue::{CursorQueue, DeliveriesQueue};
 use crate::signals;
-use crate::sink::{Sender, Stdout, kill_running_sender};
+use crate::sink::{Sender, Sink, Stdout, kill_running_sender};
 use crate::wake::idle_lock;
 use crate::wake::listener::Listener;
 use crate::{log, retention};
 
+/// What fails if the operating system does not give what a collector needs.
+const NOT_STARTED: &str = "cannot start";
+
 /// Arguments of `mailroom collect`.
 #[derive(clap::Args)]
 pub struct CollectArguments {
-    #[arg(
-        long,
-        value_name = "FILE",
-        help = "File of keys: the first line signs, the others only verify [env: MAILROOM_KEY_FILE]"
-    )]
+    /// File of keys: the first line signs, the others only verify; that of `MAILROOM_KEY_FILE` unless given
+    #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
     #[command(flatten)]
@@ -55,80 +54,82 @@ pub async fn run(arguments: CollectArguments) -> Outcome {
 
 async fn collect(CollectArguments { key_file, settings }: CollectArguments) -> Result<(), CommandError> {
     let connection = connection_settings()?;
+    let keys = KeySource::find(key_file.as_deref(), KeyUse::Signing(settings.token_format), &variable)?;
+    match &settings.sender {
+        Some(command) => {
+            let sender = Sender::new(command.clone(), settings.timeouts.sender_timeout);
+            collect_into(sender, settings, connection, keys).await
+        }
+        None => collect_into(Stdout::start()?, settings, connection, keys).await,
+    }
+}
+
+/// Runs the collector. When a task that it relies on ends before it, it is stopped in order, and that is an error: without that
+/// task it would miss signals or notifications.
+async fn collect_into(
+    sink: impl Sink + 'static,
+    settings: CollectSettings,
+    connection: ConnectionSettings,
+    source: KeySource,
+) -> Result<(), CommandError> {
     let format = settings.token_format;
-    let source = KeySource::find(key_file.as_deref(), KeyUse::Signing(format), &variable)?;
+    let keys = source.load(&variable)?;
+    let (signer_sender, signer) = watch::channel(Arc::new(keys.signer(format)?));
+    let stop = watch::Sender::new(false);
+    let mut terminations = signals::on_termination(stop.clone(), kill_running_sender)
+        .map_err(CommandError::because(NOT_STARTED))?;
     let key_file = match &source {
         KeySource::File(path) => Some(path.display().to_string()),
         KeySource::Environment(_) => None,
     };
-    let keys = source.load(&variable)?;
-    let (signer_sender, signer) = watch::channel(Arc::new(keys.signer(format)?));
-
-    let cannot_start = |error: io::Error| CommandError::Failure(format!("cannot start: {error}"));
-    let stop = watch::Sender::new(false);
-    let mut terminations =
-        signals::on_termination(stop.clone(), kill_running_sender).map_err(cannot_start)?;
-    let mut hangups =
-        signals::on_hangup(move || reload(&source, format, &signer_sender)).map_err(cannot_start)?;
-    let destination = match &settings.sender {
-        Some(command) => {
-            Destination::Sender(Box::new(Sender::new(command.clone(), settings.timeouts.sender_timeout)))
-        }
-        None => Destination::Stdout(Stdout::start()?),
-    };
+    let mut hangups = signals::on_hangup(move || reload(&source, format, &signer_sender))
+        .map_err(CommandError::because(NOT_STARTED))?;
     log_start(&settings, &connection, key_file.as_deref(), keys.count());
+    let listens = settings.wake == Wake::Listen;
     // On the base schema writers always notify.
-    let (idle_lock, holder) =
-        idle_lock::pair(settings.queue_kind == QueueKind::Deliveries && settings.wake == Wake::Listen);
-    let _pruner = match (settings.queue_kind, settings.retention.0) {
+    let (idle_lock, holder) = idle_lock::pair(settings.queue_kind == QueueKind::Deliveries && listens);
+    let _pruner = match (settings.queue_kind, settings.retention) {
         (QueueKind::Deliveries, Some(age)) => Some(retention::start(connection.clone(), age)),
         _ => None,
     };
-    let mut listener = (settings.wake == Wake::Listen).then(|| {
+    let mut listener = listens.then(|| {
         Listener::start(connection.clone(), &settings.channel_name, settings.healthcheck_interval, holder)
     });
-    let wakeups = listener.as_ref().map_or_else(no_wakeups, Listener::wakeups);
+    // Without a listener the channel's sender is dropped at once.
+    let wakeups = listener.as_ref().map_or_else(|| watch::channel(0).1, Listener::wakeups);
     let inputs = Inputs { signer, wakeups, idle_lock, stop: stop.subscribe() };
-    let collecting = match settings.queue_kind {
+    let mut collecting: Pin<Box<dyn Future<Output = Result<(), CollectError>>>> = match settings.queue_kind {
         QueueKind::Cursor => {
             let queue = CursorQueue::new(connection, &settings);
-            collect_from(queue, destination, &settings, inputs)
+            Box::pin(Collector::new(queue, sink, &settings, inputs).run())
         }
         QueueKind::Deliveries => {
             let queue = DeliveriesQueue::new(connection, settings.deliveries, settings.lease);
-            let queue = queue.map_err(io::Error::from).map_err(cannot_start)?;
-            collect_from(queue, destination, &settings, inputs)
+            let queue = queue.map_err(CommandError::because(NOT_STARTED))?;
+            Box::pin(Collector::new(queue, sink, &settings, inputs).run())
         }
     };
-    let task_ended = async {
-        tokio::select! {
-            () = ended(listener.as_mut()) => "the task that listens to the database",
-            _ = &mut terminations => "the task that receives SIGTERM and SIGINT",
-            _ = &mut hangups => "the task that receives SIGHUP",
+    let listening = async {
+        match listener.as_mut() {
+            Some(listener) => listener.ended().await,
+            None => pending().await,
         }
     };
-    alongside(task_ended, || _ = stop.send_replace(true), collecting).await?;
-    tracing::info!(event = "ended", "ended");
-    Ok(())
-}
-
-type Collecting = Pin<Box<dyn Future<Output = Result<(), CollectError>>>>;
-
-enum Destination {
-    Stdout(Stdout),
-    Sender(Box<Sender>),
-}
-
-fn collect_from(
-    queue: impl Queue + 'static,
-    destination: Destination,
-    settings: &CollectSettings,
-    inputs: Inputs,
-) -> Collecting {
-    match destination {
-        Destination::Stdout(sink) => Box::pin(Collector::new(queue, sink, settings, inputs).run()),
-        Destination::Sender(sink) => Box::pin(Collector::new(queue, *sink, settings, inputs).run()),
-    }
+    let task = tokio::select! {
+        outcome = &mut collecting => {
+            outcome?;
+            tracing::info!(event = "ended", "ended");
+            return Ok(());
+        }
+        () = listening => "the task that listens to the database",
+        _ = &mut terminations => "the task that receives SIGTERM and SIGINT",
+        _ = &mut hangups => "the task that receives SIGHUP",
+    };
+    stop.send_replace(true);
+    collecting.await?;
+    Err(CommandError::Failure(format!(
+        "{task} ended by a fault of this program; start it again and report what the log says before"
+    )))
 }
 
 /// Logs the versions, and every setting that is no secret, by the name of its variable.
@@ -173,41 +174,11 @@ fn log_start(
         max_refusals = deliveries.bounds_refusals.then_some(deliveries.max_attempts),
         backoff = %HumanDuration(deliveries.backoff),
         min_lifetime = %HumanDuration(deliveries.min_lifetime),
-        retention = %settings.retention,
+        retention = %settings.retention.map_or_else(|| "off".to_owned(), |age| HumanDuration(age).to_string()),
         log_format = name_of(&settings.log_format),
         log_level = %settings.log_level,
         "the collector starts"
     );
-}
-
-/// Without a listener: the sender is dropped at once.
-fn no_wakeups() -> watch::Receiver<u64> {
-    watch::channel(0).1
-}
-
-async fn ended(listener: Option<&mut Listener>) {
-    match listener {
-        Some(listener) => listener.ended().await,
-        None => pending().await,
-    }
-}
-
-/// Runs the collector. When a task that it relies on ends before it, it is stopped in order, and that is an error:
-/// without that task it would miss signals or notifications.
-async fn alongside(
-    task_ended: impl Future<Output = &'static str>,
-    end_the_collector: impl FnOnce(),
-    mut collector: impl Future<Output = Result<(), CollectError>> + Unpin,
-) -> Result<(), CommandError> {
-    let task = tokio::select! {
-        outcome = &mut collector => return Ok(outcome?),
-        task = task_ended => task,
-    };
-    end_the_collector();
-    collector.await?;
-    Err(CommandError::Failure(format!(
-        "{task} ended by a fault of this program; start it again and report what the log says before"
-    )))
 }
 
 /// A file that cannot be used changes nothing: the keys in use are better than none.
@@ -225,35 +196,5 @@ fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer
             tracing::info!(event = "keys_read", count, %key_file, "{message}");
         }
         Err(error) => tracing::error!(event = "keys_kept", reason = %error, "SIGHUP: the keys in use stay"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::future::ready;
-
-    #[tokio::test]
-    async fn only_a_task_that_ends_too_early_ends_the_collector_and_is_an_error() {
-        let (stop, mut stopped) = watch::channel(false);
-        let collector = async {
-            signals::stopped(&mut stopped).await;
-            Ok(())
-        };
-        let end = || _ = stop.send_replace(true);
-        let error = alongside(ready("the task"), end, Box::pin(collector)).await.unwrap_err();
-        assert!(error.to_string().starts_with("the task ended by a fault of this program"), "{error}");
-        assert!(!error.is_usage());
-
-        alongside(pending(), || panic!("nothing ended"), Box::pin(ready(Ok(())))).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn the_end_of_the_task_that_receives_signals_is_noticed_and_is_no_stop() {
-        let stop = watch::Sender::new(false);
-        let task = signals::on_termination(stop.clone(), || ()).unwrap();
-        task.abort();
-        task.await.unwrap_err();
-        assert!(!*stop.borrow());
     }
 }

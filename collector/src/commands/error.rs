@@ -1,13 +1,13 @@
 //! Why a command fails.
 
-use std::io;
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use mailroom_connect::{ConnectError, explain};
-use tokio_postgres::error::SqlState;
 
 use crate::collect::CollectError;
 use crate::keys::KeyError;
+use crate::migrate::MigrateError;
 use crate::sink::StartError;
 
 /// Why a command failed.
@@ -28,15 +28,9 @@ pub enum CommandError {
     /// Collecting failed.
     #[error(transparent)]
     Collect(#[from] CollectError),
-    /// Standard output is closed or full.
-    #[error("standard output cannot be written: {0}")]
-    Output(io::Error),
-    /// Standard input is broken.
-    #[error("standard input cannot be read: {0}")]
-    Input(io::Error),
-    /// There is no random number generator.
-    #[error("the operating system gives no random bytes: {0}")]
-    Randomness(getrandom::Error),
+    /// Migrating failed.
+    #[error(transparent)]
+    Migrate(#[from] MigrateError),
     /// Anything else.
     #[error("{0}")]
     Failure(String),
@@ -48,6 +42,11 @@ impl CommandError {
         matches!(self, Self::Usage(_) | Self::Key(_) | Self::Start(StartError::Discards))
     }
 
+    /// The failure of something that a command needs, after what failed.
+    pub(super) fn because<E: Display>(what: impl Display) -> impl FnOnce(E) -> Self {
+        move |error| Self::Failure(format!("{what}: {error}"))
+    }
+
     /// 2 or 1.
     pub fn exit_code(&self) -> ExitCode {
         if self.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
@@ -57,19 +56,6 @@ impl CommandError {
 /// Only the message of an error is shown: its detail can quote rows.
 impl From<tokio_postgres::Error> for CommandError {
     fn from(error: tokio_postgres::Error) -> Self {
-        const MISSING: [SqlState; 4] = [
-            SqlState::UNDEFINED_TABLE,
-            SqlState::UNDEFINED_COLUMN,
-            SqlState::UNDEFINED_FUNCTION,
-            SqlState::UNDEFINED_OBJECT,
-        ];
-        let reason = explain(&error);
-        if error.code().is_some_and(|code| MISSING.contains(code)) {
-            return Self::Failure(format!(
-                "the database has no queue of deliveries that this program can use ({reason}); run `mailroom migrate up`, \
-                 or name the right database and schema in MAILROOM_DATABASE_URL"
-            ));
-        }
-        Self::Failure(reason)
+        Self::Failure(explain(&error))
     }
 }

@@ -1,18 +1,17 @@
 //! `mailroom keygen`: makes a key, or prints the public one of a private one.
 
+use std::fmt::Write as _;
 use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::ArgMatches;
-use clap::parser::ValueSource;
 use mailroom_verifier_core::{PrivateKey, PrivateKeyText, SharedKey, Signer, Version};
 use zeroize::Zeroizing;
 
-use super::{CommandError, Outcome};
-use crate::config::{Setting, refused, token_format, variable};
+use super::{CommandError, Outcome, UNWRITABLE, random_bytes};
+use crate::config::{Setting, setting_of_variable, token_format, variable};
 use crate::keys::{KeySource, KeyUse};
 
 /// Arguments of `mailroom keygen`.
@@ -22,44 +21,35 @@ pub struct KeygenArguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// What the key is to sign: v1 and v2, by the same shared key, or v3, by a private one
+    /// What the key is to sign: v1 and v2, by the same shared key, or v3, by a private one; `MAILROOM_TOKEN_FORMAT` or v1
+    /// unless given
     #[arg(long, value_name = "FORMAT", value_parser = Setting(token_format))]
-    #[arg(env = "MAILROOM_TOKEN_FORMAT", default_value = "v1")]
-    token_format: Version,
+    token_format: Option<Version>,
 
     /// Make no key, but print the public one that belongs to the private one of `MAILROOM_SIGNING_KEY` or of a key file
     #[arg(long)]
     public: bool,
 
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "public",
-        help = "File that begins with the private key, for --public [env: MAILROOM_KEY_FILE]"
-    )]
+    /// File that begins with the private key, for --public; that of `MAILROOM_KEY_FILE` unless given
+    #[arg(long, value_name = "FILE", requires = "public")]
     key_file: Option<PathBuf>,
-}
-
-impl KeygenArguments {
-    /// Refuses a format without public keys next to `--public`. The variable does not count: it is for those who sign.
-    pub(crate) fn check(&self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        let is_flag = matches.value_source("token_format") == Some(ValueSource::CommandLine);
-        if self.public && is_flag && self.token_format != Version::V3 {
-            return Err(refused(format!(
-                "{} has no public key, whoever verifies it must hold the shared one; v3 has public keys",
-                self.token_format
-            )));
-        }
-        Ok(())
-    }
 }
 
 /// Makes a key from the operating system's randomness, or finds the public one of a private one, and writes its text.
 pub fn run(arguments: &KeygenArguments) -> Outcome {
-    let text = if arguments.public {
-        public_key(arguments.key_file.as_deref())?
-    } else {
-        new_key(arguments.token_format).map_err(CommandError::Randomness)?
+    let text = match (arguments.public, arguments.token_format) {
+        (true, None | Some(Version::V3)) => public_key(arguments.key_file.as_deref())?,
+        (true, Some(format)) => {
+            return Err(CommandError::Usage(format!(
+                "{format} has no public key, whoever verifies it must hold the shared one; v3 has public keys"
+            )));
+        }
+        (false, Some(format)) => new_key(format)?,
+        // Only here: the variable is for those who sign, and a public key is for others.
+        (false, None) => {
+            let format = setting_of_variable("MAILROOM_TOKEN_FORMAT", token_format);
+            new_key(format.map_err(CommandError::Usage)?.unwrap_or(Version::V1))?
+        }
     };
     if let Some(path) = &arguments.output {
         write_private(path, &text).map_err(|error| match error.kind() {
@@ -70,38 +60,35 @@ pub fn run(arguments: &KeygenArguments) -> Outcome {
             _ => CommandError::Failure(format!("{} cannot be written: {error}", path.display())),
         })?;
     } else {
-        let mut output = io::stdout().lock();
-        output.write_all(&text).and_then(|()| output.flush()).map_err(CommandError::Output)?;
+        // At once: in parts, the key would stay in the buffer of standard output.
+        io::stdout().write_all(text.as_bytes()).map_err(CommandError::because(UNWRITABLE))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn new_key(format: Version) -> Result<Zeroizing<Vec<u8>>, getrandom::Error> {
-    let mut bytes = Zeroizing::new([0; SharedKey::LENGTH]);
-    getrandom::fill(bytes.as_mut())?;
+fn new_key(format: Version) -> Result<Zeroizing<String>, CommandError> {
+    const { assert!(PrivateKey::LENGTH == SharedKey::LENGTH, "both kinds are 32 random bytes") };
+    let bytes = random_bytes()?;
     // Sized beforehand: growing would leave copies of the key in freed memory.
-    let mut text = Zeroizing::new(Vec::with_capacity(2 * SharedKey::LENGTH + 1));
+    let mut text = Zeroizing::new(String::with_capacity(2 * SharedKey::LENGTH + 1));
     let written = match format {
-        Version::V3 => {
-            const { assert!(PrivateKey::LENGTH == SharedKey::LENGTH, "both kinds are 32 random bytes") };
-            writeln!(text, "{}", PrivateKeyText(&bytes))
-        }
+        Version::V3 => writeln!(text, "{}", PrivateKeyText(&bytes)),
         _ => bytes.iter().try_for_each(|byte| write!(text, "{byte:02x}")).and_then(|()| writeln!(text)),
     };
-    written.expect("a vector takes all that is written");
+    written.expect("a string takes all that is written");
     Ok(text)
 }
 
-fn public_key(key_file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, CommandError> {
+fn public_key(key_file: Option<&Path>) -> Result<Zeroizing<String>, CommandError> {
     let source = KeySource::find(key_file, KeyUse::Signing(Version::V3), &variable)?;
     let Signer::V3(key) = source.load(&variable)?.signer(Version::V3)? else {
         unreachable!("the signer of v3 has a private key")
     };
-    Ok(Zeroizing::new(format!("{}\n", key.public_key()).into_bytes()))
+    Ok(Zeroizing::new(format!("{}\n", key.public_key())))
 }
 
-fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text)?;
+    file.write_all(text.as_bytes())?;
     file.sync_all()
 }

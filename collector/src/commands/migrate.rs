@@ -1,6 +1,5 @@
 //! `mailroom migrate`: brings the database to the schema that this version works with, or back.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -8,9 +7,10 @@ use tokio_postgres::Client;
 use tokio_postgres::error::{DbError, SqlState};
 
 use super::session::connect;
-use super::{CommandError, Outcome};
-use crate::config::{Refusal, Setting};
+use super::{CommandError, Outcome, print, report};
+use crate::config::{Setting, digits, must_be, setting_of_variable};
 use crate::migrate::{self, DataLoss, HistoryTable, MIGRATIONS, MigrateError, Plan};
+use crate::preflight;
 
 /// Arguments of `mailroom migrate`.
 ///
@@ -18,16 +18,11 @@ use crate::migrate::{self, DataLoss, HistoryTable, MIGRATIONS, MigrateError, Pla
 /// those that are made.
 #[derive(Args)]
 pub struct MigrateArguments {
-    /// Table, or schema.table, that records which migrations are applied, if another program has the default
-    #[arg(
-        long,
-        value_name = "TABLE",
-        global = true,
-        env = "MAILROOM_MIGRATIONS_TABLE",
-        default_value = "schema_migrations",
-        value_parser = Setting(history_table)
-    )]
-    migrations_table: HistoryTable,
+    /// Table, or schema.table, that records which migrations are applied, if another program has the default,
+    /// `schema_migrations`; that of `MAILROOM_MIGRATIONS_TABLE` unless given
+    // clap would read the variable of a global flag also where the flag stands before the action, and fail if it is invalid.
+    #[arg(long, value_name = "TABLE", global = true, value_parser = Setting(history_table))]
+    migrations_table: Option<HistoryTable>,
 
     #[command(subcommand)]
     action: MigrateAction,
@@ -52,70 +47,79 @@ enum MigrateAction {
     },
     /// Show which migrations are applied
     Status,
+    /// Let this cluster send the mails of a database that was restored from another one
+    ///
+    /// Collectors refuse such a database, also after pg_upgrade. Before that, make sure that no other copy is collected
+    /// from, or mails go out twice.
+    Bind,
 }
 
 fn migration_number(text: &str) -> Result<i64, &'static str> {
-    let number = text.parse().ok().filter(|number| *number >= 0);
-    number.ok_or("it must be the number of a migration, such as 0 for the base schema")
+    digits(text)
+        .filter(|number| MIGRATIONS.iter().any(|migration| migration.version == *number))
+        .ok_or("it must be the number of a migration, such as 0 for the base schema")
 }
 
-fn history_table(text: &str) -> Result<HistoryTable, Refusal> {
-    text.parse().map_err(|allowed: &str| Refusal::Allowed(allowed.to_owned()))
-}
-
-impl From<MigrateError> for CommandError {
-    fn from(error: MigrateError) -> Self {
-        match error {
-            MigrateError::UnknownBaseline(..) => Self::Usage(error.to_string()),
-            _ => Self::Failure(error.to_string()),
-        }
-    }
+fn history_table(text: &str) -> Result<HistoryTable, String> {
+    let allowed = "the name of a table, or schema.table, of small letters, digits and underscores";
+    HistoryTable::parse(text).ok_or_else(|| must_be(text, allowed))
 }
 
 /// The progress goes to standard error, the outcome to standard output.
 pub async fn run(arguments: MigrateArguments) -> Outcome {
-    let plan = Plan { migrations: MIGRATIONS, table: arguments.migrations_table };
+    let table = match arguments.migrations_table {
+        None => {
+            setting_of_variable("MAILROOM_MIGRATIONS_TABLE", history_table).map_err(CommandError::Usage)?
+        }
+        given => given,
+    };
+    let plan = Plan { migrations: MIGRATIONS, table: table.unwrap_or_default() };
     let session = connect("mailroom migrate", true).await?;
     // The client's next call reports why a connection ended.
     tokio::spawn(async { session.connection.run_with(show).await.ok() });
     let mut client = session.client;
     let outcome = match arguments.action {
-        MigrateAction::Up { baseline } => up(&mut client, plan, baseline).await?,
+        MigrateAction::Up { baseline } => {
+            let outcome = up(&mut client, plan, baseline).await?;
+            for warning in preflight::warnings(&client).await? {
+                report(format_args!("warning: {warning}"));
+            }
+            outcome
+        }
         MigrateAction::Down { yes } => {
             let data_loss = if yes { DataLoss::Accepted } else { DataLoss::Refused };
-            match migrate::down(&mut client, plan, data_loss, &mut report).await? {
+            match migrate::down(&mut client, plan, data_loss, &mut |line| report(line)).await? {
                 None => "no migration is applied".to_owned(),
                 Some(migration) => format!("{migration} is taken back"),
             }
         }
         MigrateAction::Status => migrate::status(&client, plan).await?.text,
+        MigrateAction::Bind => {
+            client.query_typed("SELECT mailroom_bind()", &[]).await?;
+            "the queue is sent from this cluster".to_owned()
+        }
     };
-    writeln!(io::stdout(), "{outcome}").map_err(CommandError::Output)?;
+    print(outcome)?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn up(client: &mut Client, plan: Plan<'_>, baseline: Option<i64>) -> Result<String, MigrateError> {
     if let Some(version) = baseline {
-        let is_new = migrate::baseline(client, plan.clone(), version, &mut report).await?;
+        let is_new = migrate::baseline(client, plan.clone(), version, &mut |line| report(line)).await?;
         let state = if is_new { "recorded" } else { "already recorded, or a later one" };
-        report(&format!("version {version} is {state}"));
+        report(format_args!("version {version} is {state}"));
     }
-    Ok(match migrate::up(client, plan, &mut report).await? {
+    Ok(match migrate::up(client, plan, &mut |line| report(line)).await? {
         0 => "no migration is missing".to_owned(),
         1 => "1 migration applied".to_owned(),
         applied => format!("{applied} migrations applied"),
     })
 }
 
-/// A closed standard error must not stop a migration half-way through the list.
-fn report(line: &str) {
-    writeln!(io::stderr(), "{line}").ok();
-}
-
 /// Reports what a migration raises, such as how many mails may go out a second time. The server's own notices, such as that an
 /// extension is there already, have codes of their own.
 fn show(notice: &DbError) {
     if notice.code() == &SqlState::SUCCESSFUL_COMPLETION {
-        report(&format!("{}: {}", notice.severity(), notice.message()));
+        report(format_args!("{}: {}", notice.severity(), notice.message()));
     }
 }

@@ -1,6 +1,5 @@
 //! `mailroom prune`: deletes old delivery attempts from the log.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
 
 use super::session::connect_to_queue;
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, print, report};
 use crate::config::{Setting, retention};
 use crate::log::display::{Counted, HumanDuration};
 use crate::retention::{Pruned, prune, try_lock};
@@ -22,14 +21,15 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Arguments of `mailroom prune`.
 #[derive(clap::Args)]
 pub struct PruneArguments {
-    /// Age from which delivery attempts are deleted, and dead tokens that cannot be sent any more: 30d, 48h; at least 1d
+    /// Age from which delivery attempts are deleted, dead tokens that cannot be sent any more, and expired tokens: 30d, 48h; at
+    /// least 1d
     #[arg(long, value_name = "AGE", value_parser = Setting(retention), allow_hyphen_values = true)]
     older_than: Duration,
 }
 
 /// The progress goes to standard error, the outcome to standard output.
 pub async fn run(PruneArguments { older_than }: PruneArguments) -> Outcome {
-    let functions = ["mailroom_prune", "mailroom_prune_dead"];
+    let functions = ["mailroom_prune", "mailroom_prune_dead", "mailroom_prune_tokens"];
     let (client, keeps_state) = connect_to_queue("mailroom prune", &functions).await?;
     if keeps_state {
         wait_for_lock(&client).await?;
@@ -39,18 +39,17 @@ pub async fn run(PruneArguments { older_than }: PruneArguments) -> Outcome {
         if reported.elapsed() >= REPORT_INTERVAL {
             reported = Instant::now();
             let percent = 100 * progress.blocks / progress.all_blocks.max(1);
-            writeln!(io::stderr(), "{percent} % of the log looked through, {} pruned", shown(progress)).ok();
+            report(format_args!("{percent} % of the log looked through, {} pruned", shown(progress)));
         }
     })
     .await?;
-    writeln!(io::stdout(), "pruned {}, all older than {}", shown(progress), HumanDuration(older_than))
-        .map_err(CommandError::Output)?;
+    print(format_args!("pruned {}, all older than {}", shown(progress), HumanDuration(older_than)))?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn wait_for_lock(client: &Client) -> Result<(), CommandError> {
     if !try_lock(client).await? {
-        writeln!(io::stderr(), "another process is pruning; waiting for it to end").ok();
+        report("another process is pruning; waiting for it to end");
         while !try_lock(client).await? {
             sleep(PAUSE).await;
         }
@@ -58,7 +57,8 @@ async fn wait_for_lock(client: &Client) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn shown(Pruned { attempts, dead_letters, .. }: Pruned) -> String {
+fn shown(Pruned { attempts, dead_letters, tokens, .. }: Pruned) -> String {
     let attempts = Counted(attempts, "delivery attempt", "delivery attempts");
-    format!("{attempts} and {}", Counted(dead_letters, "dead token", "dead tokens"))
+    let dead_letters = Counted(dead_letters, "dead token", "dead tokens");
+    format!("{attempts}, {dead_letters} and {}", Counted(tokens, "expired token", "expired tokens"))
 }

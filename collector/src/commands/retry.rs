@@ -1,13 +1,13 @@
 //! `mailroom retry`: puts dead tokens back into the queue.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use tokio_postgres::types::Type;
 
 use super::session::connect_to_queue;
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, print, report};
+use crate::config::digits;
 use crate::log::display::Counted;
 
 const RETRY: &str = "SELECT * FROM mailroom_retry($1)";
@@ -44,31 +44,14 @@ pub async fn run(arguments: &RetryArguments) -> Outcome {
     };
     let back: BTreeSet<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     let count = i64::try_from(back.len()).unwrap_or(i64::MAX);
-    writeln!(io::stdout(), "{} again", Counted(count, "token waits", "tokens wait"))
-        .map_err(CommandError::Output)?;
+    print(format_args!("{} again", Counted(count, "token waits", "tokens wait")))?;
     let named: BTreeSet<i64> = arguments.ids.iter().copied().collect();
     for id in named.difference(&back) {
-        // A closed standard error does not undo the outcome.
-        writeln!(io::stderr(), "mailroom: token {id} is not dead").ok();
+        report(format_args!("mailroom: token {id} is not dead"));
     }
     Ok(if named.is_subset(&back) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn token_id(text: &str) -> Result<i64, &'static str> {
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    let id = is_number.then(|| text.parse().ok()).flatten().filter(|id| *id > 0);
-    id.ok_or("an id is a whole number from 1 to 9223372036854775807")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_positive_whole_numbers() {
-        assert_eq!((token_id("1"), token_id("9223372036854775807")), (Ok(1), Ok(i64::MAX)));
-        for text in ["", "0", "-1", "+1", " 1", "1.0", "1e3", "one", "9223372036854775808", "１"] {
-            assert!(token_id(text).is_err(), "{text:?}");
-        }
-    }
+    digits(text).filter(|id| *id > 0).ok_or("an id is a whole number from 1 to 9223372036854775807")
 }

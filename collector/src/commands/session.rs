@@ -4,26 +4,23 @@ use mailroom_connect::{ConnectionSettings, Environment, Session, SessionOptions}
 use tokio_postgres::Client;
 
 use super::CommandError;
-use crate::config::variable;
+use crate::config::setting_of_variable;
 use crate::preflight::{self, Requirements};
 
 const DATABASE_URL: &str = "MAILROOM_DATABASE_URL";
 
 /// How to connect.
 pub(super) fn connection_settings() -> Result<ConnectionSettings, CommandError> {
-    let text = variable(DATABASE_URL).ok_or_else(|| {
-        CommandError::Usage(format!(
-            "{DATABASE_URL} is not set; set it to a URL (postgresql://user@host/database) or a keyword string \
-             (host=… dbname=…)"
-        ))
-    })?;
-    let text = text.into_string().map_err(|_| {
-        CommandError::Usage(format!(
-            "{DATABASE_URL} is not valid UTF-8; write it in UTF-8, or percent-encode it"
-        ))
-    })?;
-    ConnectionSettings::resolve(&text, &Environment::of_process())
-        .map_err(|error| CommandError::Usage(format!("{DATABASE_URL} cannot be used: {error}")))
+    let resolve = |text: &str| {
+        let settings = ConnectionSettings::resolve(text, &Environment::of_process());
+        settings.map_err(|error| format!("cannot be used: {error}"))
+    };
+    let settings = setting_of_variable(DATABASE_URL, resolve).map_err(CommandError::Usage)?;
+    settings.ok_or_else(|| {
+        let advice =
+            "set it to a URL (postgresql://user@host/database) or a keyword string (host=… dbname=…)";
+        CommandError::Usage(format!("{DATABASE_URL} is not set; {advice}"))
+    })
 }
 
 /// Connects. The session has to be driven, see [`Session`].

@@ -1,7 +1,7 @@
 //! `mailroom sign`: makes a token, for tests and for mails sent by hand.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use mailroom_verifier_core::{Action, Code, Expiry, Grant, InvalidExpiry, Purpose, Secret, Version};
 use zeroize::Zeroizing;
 
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, UNREADABLE, print, random_bytes};
 use crate::config::{Setting, token_format, variable};
 use crate::keys::{KeySource, KeyUse};
 
@@ -41,7 +41,8 @@ pub struct SignArguments {
     #[arg(long, value_name = "SECONDS", value_parser = parse_expiry)]
     expires_at: Option<Expiry>,
 
-    #[arg(long, value_name = "FILE", help = "File of keys, the first one signs [env: MAILROOM_KEY_FILE]")]
+    /// File of keys, the first one signs; that of `MAILROOM_KEY_FILE` unless given
+    #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 }
 
@@ -50,38 +51,34 @@ pub fn run(arguments: &SignArguments) -> Outcome {
     let format = arguments.token_format;
     let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Signing(format), &variable)?;
     let signer = source.load(&variable)?.signer(format)?;
-    let usage = |reason: &str| Err(CommandError::Usage(reason.to_owned()));
+    let usage = |reason: &str| CommandError::Usage(reason.to_owned());
     let purpose = match (arguments.action, &arguments.code) {
-        (Action::Activate, None) => Purpose::Activation,
-        (Action::Recover, Some(code)) => Purpose::Recovery(code),
-        (Action::Activate, Some(_)) => {
-            return usage("an activation is signed without a code; leave --code out");
-        }
-        (Action::Recover, None) => {
-            return usage("a recovery is signed together with its code; give it with --code");
-        }
+        (Action::Activate, None) => Ok(Purpose::Activation),
+        (Action::Recover, Some(code)) => Ok(Purpose::Recovery(code)),
+        (Action::Activate, Some(_)) => Err("an activation is signed without a code; leave --code out"),
+        (Action::Recover, None) => Err("a recovery is signed together with its code; give it with --code"),
     };
+    let purpose = purpose.map_err(usage)?;
     let secret = match arguments.secret.as_deref() {
-        None => random_secret().map_err(CommandError::Randomness)?,
+        None => Secret::from(*random_bytes()?),
         Some(dash) if dash == "-" => secret_of_standard_input()?,
         Some(_) => {
-            return usage(
-                "a secret is not taken as an argument, because everybody on the machine can read those; pipe it in and \
-                 write `--secret -`",
-            );
+            let reason = "a secret is not taken as an argument, because everybody on the machine can read those; pipe it in \
+                          and write `--secret -`";
+            return Err(usage(reason));
         }
     };
     let expires_at = match (format, arguments.expires_at) {
         (Version::V1, Some(_)) => {
-            return usage(
-                "a v1 token carries no expiry; leave --expires-at out, or sign v2 or v3 with --token-format",
-            );
+            let reason =
+                "a v1 token carries no expiry; leave --expires-at out, or sign v2 or v3 with --token-format";
+            return Err(usage(reason));
         }
         (_, Some(expiry)) => expiry,
         (_, None) => Expiry::from_seconds(now() + LIFETIME).unwrap_or(Expiry::MAX),
     };
     let token = signer.sign(Grant { secret: &secret, purpose, expires_at });
-    writeln!(io::stdout(), "{token}").map_err(CommandError::Output)?;
+    print(token)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -94,16 +91,14 @@ fn parse_expiry(text: &str) -> Result<Expiry, InvalidExpiry> {
     text.parse().map_err(|_| InvalidExpiry).and_then(Expiry::from_seconds)
 }
 
-fn random_secret() -> Result<Secret, getrandom::Error> {
-    let mut bytes = [0; Secret::LENGTH];
-    getrandom::fill(&mut bytes)?;
-    Ok(Secret::from(bytes))
-}
-
 fn secret_of_standard_input() -> Result<Secret, CommandError> {
     const LONGEST: usize = 1024;
     let mut text = Zeroizing::new(Vec::with_capacity(LONGEST));
-    io::stdin().lock().take(LONGEST as u64).read_to_end(&mut text).map_err(CommandError::Input)?;
+    io::stdin()
+        .lock()
+        .take(LONGEST as u64)
+        .read_to_end(&mut text)
+        .map_err(CommandError::because(UNREADABLE))?;
     let mut bytes = Zeroizing::new([0; Secret::LENGTH]);
     match base16ct::mixed::decode(text.trim_ascii(), bytes.as_mut()) {
         Ok(decoded) if decoded.len() == Secret::LENGTH => Ok(Secret::from(*bytes)),

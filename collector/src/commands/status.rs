@@ -1,17 +1,15 @@
 //! `mailroom status`: how much waits in the queue of deliveries, and since when, and whether that is an alarm.
 
-use std::fmt;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::str::FromStr as _;
 use std::time::Duration;
 
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use super::session::connect_to_queue;
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, print};
 use crate::config::TimeoutSettings;
 use crate::log::display::Counted;
 use crate::preflight;
@@ -36,172 +34,111 @@ pub struct StatusArguments {
     timeouts: TimeoutSettings,
 }
 
-/// What the queue holds, as it is printed in JSON.
-#[derive(Serialize)]
-struct QueueStatus {
-    pending: PendingStatus,
-    leases: LeaseStatus,
-    parked: i64,
-    dead: i64,
-    expired: ExpiredStatus,
-    /// Seconds since the Unix epoch.
-    log_since: i64,
-    /// What keeps tokens from being made or sent.
-    warnings: Vec<String>,
-    /// `None` if the role may not read the log.
-    sent: Option<SentStatus>,
-    /// The names of what is an alarm.
-    alarms: Vec<&'static str>,
-}
-
-#[derive(Serialize)]
-struct PendingStatus {
-    depth: i64,
-    recoveries_due: i64,
-    activations_due: i64,
-    later: i64,
-    oldest_due_ms: Option<i64>,
-}
-
-#[derive(Serialize)]
-struct LeaseStatus {
-    batches: i64,
-    tokens: i64,
-    lapsed: i64,
-    oldest_ms: Option<i64>,
-}
-
-#[derive(Serialize)]
-struct ExpiredStatus {
-    logged: i64,
-    last_hour: i64,
-}
-
-#[derive(Serialize)]
-struct SentStatus {
-    last_minute: i64,
-    last_hour: i64,
-}
-
 /// Ends with 0 if nothing is an alarm.
-pub async fn run(arguments: StatusArguments) -> Outcome {
+pub async fn run(StatusArguments { json, timeouts }: StatusArguments) -> Outcome {
     let (client, _) = connect_to_queue("mailroom status", &["mailroom_status"]).await?;
-    let mut status = QueueStatus::read(&client).await?;
-    status.alarms = status.alarms(arguments.timeouts);
-    let text = if arguments.json { json!(status).to_string() } else { status.to_string() };
-    writeln!(io::stdout(), "{text}").map_err(CommandError::Output)?;
+    let status = QueueStatus::read(&client, timeouts).await?;
+    print(if json { status.json.to_string() } else { status.text() })?;
     Ok(if status.alarms.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// What the queue holds.
+struct QueueStatus {
+    /// As docs/OPERATIONS.md describes it, and as `status.sql` and `sent.sql` make it.
+    json: Value,
+    /// What keeps tokens from being made or sent.
+    warnings: Vec<String>,
+    /// The places of what is an alarm.
+    alarms: Vec<&'static str>,
+}
+
 impl QueueStatus {
-    async fn read(client: &Client) -> Result<Self, tokio_postgres::Error> {
-        let warnings = preflight::warnings(client).await?;
-        let row = client.query_typed_one(STATUS, &[]).await?;
-        let (recoveries_due, activations_due, later) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        let sent = match client.query_typed_one(SENT, &[]).await {
-            Ok(row) => Some(SentStatus { last_minute: row.try_get(0)?, last_hour: row.try_get(1)? }),
+    async fn read(client: &Client, timeouts: TimeoutSettings) -> Result<Self, CommandError> {
+        let sent = match query(client, SENT).await {
             // Only this needs a right on a table.
-            Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => None,
-            Err(error) => return Err(error),
+            Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Value::Null,
+            sent => sent?,
         };
-        Ok(Self {
-            pending: PendingStatus {
-                depth: recoveries_due + activations_due + later,
-                recoveries_due,
-                activations_due,
-                later,
-                oldest_due_ms: row.try_get(3)?,
-            },
-            leases: LeaseStatus {
-                batches: row.try_get(4)?,
-                tokens: row.try_get(5)?,
-                lapsed: row.try_get(6)?,
-                oldest_ms: row.try_get(7)?,
-            },
-            parked: row.try_get(8)?,
-            dead: row.try_get(9)?,
-            expired: ExpiredStatus { logged: row.try_get(10)?, last_hour: row.try_get(11)? },
-            log_since: row.try_get(12)?,
-            warnings,
-            sent,
-            alarms: Vec::new(),
-        })
+        let (json, warnings) = (query(client, STATUS).await?, preflight::warnings(client).await?);
+        let mut status = Self { json, warnings, alarms: Vec::new() };
+        let milliseconds = |age: Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        // As docs/OPERATIONS.md lists them.
+        let bounds = [
+            ("pending.oldest_due_ms", milliseconds(timeouts.batch_timeout + LATE)),
+            ("leases.oldest_ms", milliseconds(timeouts.sender_timeout * STUCK)),
+            ("leases.lapsed", 0),
+            ("dead", 0),
+            ("expired.last_hour", 0),
+        ];
+        let alarms = bounds.into_iter().filter(|(place, bound)| status.at(place) > Some(*bound));
+        status.alarms = alarms.map(|(place, _)| place).collect();
+        if !status.warnings.is_empty() {
+            status.alarms.push("warnings");
+        }
+        status.json["sent"] = sent;
+        status.json["warnings"] = json!(status.warnings);
+        status.json["alarms"] = json!(status.alarms);
+        Ok(status)
     }
 
-    /// As docs/OPERATIONS.md lists them.
-    fn alarms(&self, timeouts: TimeoutSettings) -> Vec<&'static str> {
-        let above = |age: Option<i64>, bound: Duration| {
-            age.is_some_and(|age| u128::try_from(age).is_ok_and(|age| age > bound.as_millis()))
+    /// The number at a place such as `leases.oldest_ms`, unless it is null.
+    fn at(&self, place: &str) -> Option<i64> {
+        self.json.pointer(&format!("/{}", place.replace('.', "/")))?.as_i64()
+    }
+
+    /// As it is printed for people.
+    fn text(&self) -> String {
+        let number = |place| self.at(place).unwrap_or_default();
+        let counted = |place, one, many| Counted(number(place), one, many);
+        let tokens = |place| counted(place, "token", "tokens");
+        let since = |place, what: &str| {
+            self.at(place)
+                .map_or_else(String::new, |oldest| format!(", the oldest {what} for {}", age(oldest)))
         };
-        let alarms = [
-            ("pending.oldest_due_ms", above(self.pending.oldest_due_ms, timeouts.batch_timeout + LATE)),
-            ("leases.oldest_ms", above(self.leases.oldest_ms, timeouts.sender_timeout * STUCK)),
-            ("leases.lapsed", self.leases.lapsed > 0),
-            ("dead", self.dead > 0),
-            ("expired.last_hour", self.expired.last_hour > 0),
-            ("warnings", !self.warnings.is_empty()),
+        let recoveries = counted("pending.recoveries_due", "recovery", "recoveries");
+        let activations = counted("pending.activations_due", "activation", "activations");
+        let (due, later) = (recoveries.0 + activations.0, number("pending.later"));
+        let (leased, batches) = (tokens("leases.tokens"), counted("leases.batches", "batch", "batches"));
+        let (claimed_since, lapsed) = (since("leases.oldest_ms", "claimed"), number("leases.lapsed"));
+        let (expired, last_hour) = (tokens("expired.logged"), number("expired.last_hour"));
+        let sent = if self.json["sent"].is_null() {
+            "unknown: this role may not read the table handovers".to_owned()
+        } else {
+            let (minute, hour) = (tokens("sent.last_minute"), number("sent.last_hour"));
+            format!("{minute} within the last minute, {hour} within the last hour")
+        };
+        let mut lines = vec![
+            ("waiting", format!("{}{}", tokens("pending.depth"), since("pending.oldest_due_ms", "due"))),
+            ("", format!("{due} due: {recoveries}, {activations}; {later} later")),
+            ("leased", format!("{leased} in {batches}{claimed_since}; {lapsed} lapsed")),
+            ("parked", format!("{}, until their account's status is right", tokens("parked"))),
+            ("dead", tokens("dead").to_string()),
+            ("expired", format!("{expired} unsent, {last_hour} of them within the last hour")),
+            ("sent", sent),
         ];
-        alarms.into_iter().filter_map(|(name, is_true)| is_true.then_some(name)).collect()
+        lines.extend(self.warnings.iter().map(|warning| ("warning", warning.clone())));
+        if !self.alarms.is_empty() {
+            lines.push(("alarm", self.alarms.join(", ")));
+        }
+        let lines: Vec<_> = lines.iter().map(|(name, text)| format!("{name:<10}{text}")).collect();
+        lines.join("\n")
     }
 }
 
-impl fmt::Display for QueueStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pending, leases, expired, .. } = self;
-        let since = |oldest: Option<i64>, what: &str| {
-            oldest.map_or_else(String::new, |oldest| format!(", the oldest {what} for {}", Age(oldest)))
-        };
-        let tokens = |count| Counted(count, "token", "tokens");
-        let recoveries = Counted(pending.recoveries_due, "recovery", "recoveries");
-        let activations = Counted(pending.activations_due, "activation", "activations");
-        let (due, later) = (pending.recoveries_due + pending.activations_due, pending.later);
-        let batches = Counted(leases.batches, "batch", "batches");
-        let (due_since, claimed_since) =
-            (since(pending.oldest_due_ms, "due"), since(leases.oldest_ms, "claimed"));
-        writeln!(f, "waiting   {}{due_since}", tokens(pending.depth))?;
-        writeln!(f, "          {due} due: {recoveries}, {activations}; {later} later")?;
-        writeln!(
-            f,
-            "leased    {} in {batches}{claimed_since}; {} lapsed",
-            tokens(leases.tokens),
-            leases.lapsed
-        )?;
-        writeln!(f, "parked    {}, until their account's status is right", tokens(self.parked))?;
-        writeln!(f, "dead      {}", tokens(self.dead))?;
-        let expired_last_hour = expired.last_hour;
-        writeln!(
-            f,
-            "expired   {} unsent, {expired_last_hour} of them within the last hour",
-            tokens(expired.logged)
-        )?;
-        match &self.sent {
-            Some(SentStatus { last_minute, last_hour }) => {
-                let last_minute = tokens(*last_minute);
-                write!(
-                    f,
-                    "sent      {last_minute} within the last minute, {last_hour} within the last hour"
-                )?;
-            }
-            None => write!(f, "sent      unknown: this role may not read the table handovers")?,
-        }
-        self.warnings.iter().try_for_each(|warning| write!(f, "\nwarning   {warning}"))?;
-        if self.alarms.is_empty() { Ok(()) } else { write!(f, "\nalarm     {}", self.alarms.join(", ")) }
-    }
+/// The object of a query's one row, which is the text of JSON.
+async fn query(client: &Client, query: &str) -> Result<Value, tokio_postgres::Error> {
+    let row = client.query_typed_one(query, &[]).await?;
+    Ok(Value::from_str(row.try_get(0)?).expect("PostgreSQL makes valid JSON"))
 }
 
 /// Milliseconds in a unit that fits.
-struct Age(i64);
-
-impl fmt::Display for Age {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0 / 1_000;
-        match seconds {
-            ..1 => write!(formatter, "{} ms", self.0),
-            1..120 => write!(formatter, "{seconds} s"),
-            120..7_200 => write!(formatter, "{} min", seconds / 60),
-            7_200..172_800 => write!(formatter, "{} h", seconds / 3_600),
-            _ => write!(formatter, "{} days", seconds / 86_400),
-        }
+fn age(milliseconds: i64) -> String {
+    match milliseconds / 1_000 {
+        ..1 => format!("{milliseconds} ms"),
+        seconds @ 1..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} days", seconds / 86_400),
     }
 }
 
@@ -211,16 +148,7 @@ mod tests {
 
     #[test]
     fn ages_are_shown_in_a_unit_that_fits() {
-        for (milliseconds, text) in [
-            (0, "0 ms"),
-            (999, "999 ms"),
-            (1_000, "1 s"),
-            (119_999, "119 s"),
-            (120_000, "2 min"),
-            (7_200_000, "2 h"),
-            (172_800_000, "2 days"),
-        ] {
-            assert_eq!(Age(milliseconds).to_string(), text);
-        }
+        let ages = [0, 999, 1_000, 119_999, 120_000, 7_200_000, 172_800_000].map(age);
+        assert_eq!(ages, ["0 ms", "999 ms", "1 s", "119 s", "2 min", "2 h", "2 days"]);
     }
 }

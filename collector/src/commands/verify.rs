@@ -1,6 +1,6 @@
 //! `mailroom verify`: checks whether a token was signed by one of the keys and, in v2 and v3, is still valid.
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Read as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use mailroom_verifier_core::{
 use serde_json::json;
 
 use super::sign::now;
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, UNREADABLE, print};
 use crate::config::variable;
 use crate::keys::{KeySource, KeyUse};
 
@@ -47,11 +47,8 @@ pub struct VerifyArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     clock_tolerance: u64,
 
-    #[arg(
-        long,
-        value_name = "FILE",
-        help = "File of keys, each of which may have signed [env: MAILROOM_KEY_FILE]"
-    )]
+    /// File of keys, each of which may have signed; that of `MAILROOM_KEY_FILE` unless given
+    #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
     /// Print a JSON object a token: valid, and code and message of the error
@@ -67,56 +64,43 @@ pub struct VerifyArguments {
 pub fn run(arguments: &VerifyArguments) -> Outcome {
     let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Verifying, &variable)?;
     let ring = source.load(&variable)?.ring();
-    let mut output = io::stdout().lock();
     let code = arguments.code.as_deref().map(str::as_bytes);
     let mut all_genuine = true;
+    let mut tell = |verdict: Result<bool, VerifyError>| {
+        all_genuine &= verdict.is_ok();
+        print(shown(verdict, arguments.json))
+    };
     if arguments.token == "-" {
         let mut input = io::stdin().lock();
         let mut lines = 0;
-        while let Some((line, length)) = next_line(&mut input).map_err(CommandError::Input)? {
-            let verdict = token_and_code(&line, length)
-                .and_then(|(token, own_code)| judge(token, own_code.or(code), arguments, &ring));
-            all_genuine &= print(&mut output, verdict, arguments.json)?;
+        while let Some(line) = next_line(&mut input).map_err(CommandError::because(UNREADABLE))? {
+            tell(line.map_err(VerifyError::from).and_then(|line| {
+                let mut words = line.splitn(2, |byte| *byte == b' ');
+                let token = words.next().unwrap_or_default();
+                judge(token, words.next().or(code), arguments, &ring)
+            }))?;
             lines += 1;
         }
         if lines == 0 {
-            return Err(CommandError::Usage(
-                "there is no token on standard input; write one a line".to_owned(),
-            ));
+            let fault = "there is no token on standard input; write one a line";
+            return Err(CommandError::Usage(fault.to_owned()));
         }
     } else {
-        let verdict = judge(arguments.token.as_bytes(), code, arguments, &ring);
-        all_genuine = print(&mut output, verdict, arguments.json)?;
+        tell(judge(arguments.token.as_bytes(), code, arguments, &ring))?;
     }
     Ok(if all_genuine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The beginning of a line of standard input without its end, at most [`LONGEST_LINE`] bytes, and the length of the whole
-/// line, which may be one too many if its end is not kept; `None` at the end.
-fn next_line(input: &mut impl BufRead) -> io::Result<Option<(Vec<u8>, usize)>> {
+/// A line of standard input without its end. Of one that is too long for a token and a code, only the length is kept.
+fn next_line(input: &mut impl BufRead) -> io::Result<Option<Result<Vec<u8>, Malformed>>> {
     let mut line = Vec::new();
-    let mut length = input.by_ref().take(LONGEST_LINE as u64).read_until(b'\n', &mut line)?;
-    if length == 0 {
-        return Ok(None);
-    }
-    if line.last() == Some(&b'\n') {
-        line.pop();
+    let length = input.by_ref().take(LONGEST_LINE as u64).read_until(b'\n', &mut line)?;
+    if line.pop_if(|byte| *byte == b'\n').is_some() {
         line.pop_if(|byte| *byte == b'\r');
-        length = line.len();
     } else if length == LONGEST_LINE {
-        length += input.skip_until(b'\n')?;
+        return Ok(Some(Err(Malformed::Length { found: length + input.skip_until(b'\n')? })));
     }
-    Ok(Some((line, length)))
-}
-
-/// The token of a line and the code that stands after a space.
-fn token_and_code(line: &[u8], length: usize) -> Result<(&[u8], Option<&[u8]>), VerifyError> {
-    match line.iter().position(|byte| *byte == b' ') {
-        // If the code is cut, it still is too long for one.
-        Some(space) => Ok((&line[..space], Some(&line[space + 1..]))),
-        None if line.len() < length => Err(Malformed::Length { found: length }.into()),
-        None => Ok((line, None)),
-    }
+    Ok((length > 0).then_some(Ok(line)))
 }
 
 /// Whether the code that belongs to a genuine token is proven, too.
@@ -141,13 +125,8 @@ fn judge(
     Ok(action == Action::Activate || code_is_proven)
 }
 
-/// Prints a verdict; returns whether the token is genuine.
-fn print(
-    output: &mut impl Write,
-    verdict: Result<bool, VerifyError>,
-    as_json: bool,
-) -> Result<bool, CommandError> {
-    let line = match (verdict, as_json) {
+fn shown(verdict: Result<bool, VerifyError>, as_json: bool) -> String {
+    match (verdict, as_json) {
         (Ok(true), false) => "valid".to_owned(),
         (Ok(false), false) => "valid, apart from its code, which was not checked".to_owned(),
         (Err(error), false) => format!("not valid: {}: {error}", error.reason()),
@@ -156,37 +135,22 @@ fn print(
         (Err(error), true) => {
             json!({ "valid": false, "reason": error.reason(), "message": error.to_string() }).to_string()
         }
-    };
-    writeln!(output, "{line}").map_err(CommandError::Output)?;
-    Ok(verdict.is_ok())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lines(mut input: &[u8]) -> Vec<(Vec<u8>, usize)> {
-        std::iter::from_fn(|| next_line(&mut input).unwrap()).collect()
-    }
-
     #[test]
-    fn lines_are_taken_without_their_ends_and_the_last_one_need_not_have_one() {
-        let line = |text: &str| (text.into(), text.len());
-        assert_eq!(lines(b""), []);
-        assert_eq!(lines(b"\n\r\n"), [line(""), line("")]);
-        assert_eq!(lines(b"a b\r\nc\rd\n\re"), [line("a b"), line("c\rd"), line("\re")]);
-    }
-
-    #[test]
-    fn of_a_long_line_the_beginning_is_kept_and_the_length() {
-        for length in [1_022, 1_023, 1_024, 1_025, 2_048, 100_000] {
-            let found = lines(format!("{}\nnext\n", "x".repeat(length)).as_bytes());
-            assert_eq!((found.len(), found[1].1), (2, 4));
-            assert_eq!(found[0].0.len(), length.min(LONGEST_LINE));
-            assert!((length..=length + 1).contains(&found[0].1), "{}", found[0].1);
-            assert_eq!(lines("x".repeat(length).as_bytes())[0].1, length);
-        }
-        let error = token_and_code(&[b'x'; 86], 2_000).unwrap_err();
-        assert_eq!(error, Malformed::Length { found: 2_000 }.into());
+    fn lines_are_taken_without_their_ends_and_those_that_are_too_long_only_measured() {
+        let long = "x".repeat(2_000);
+        let input = format!("a b\r\nc\rd\n\n{long}\n{}\n\re", &long[..LONGEST_LINE - 1]);
+        let mut input = input.as_bytes();
+        let lines: Vec<_> = std::iter::from_fn(|| next_line(&mut input).unwrap()).collect();
+        let line = |text: &str| Ok(text.as_bytes().to_vec());
+        let measured = Err(Malformed::Length { found: 2_001 });
+        let kept = line(&long[..LONGEST_LINE - 1]);
+        assert_eq!(lines, [line("a b"), line("c\rd"), line(""), measured, kept, line("\re")]);
     }
 }

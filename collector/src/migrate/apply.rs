@@ -21,6 +21,16 @@ const LOCK_TIMEOUT: &str = "5s";
 /// How often a migration is tried that does not get its locks.
 pub const LOCK_ATTEMPTS: u32 = 4;
 
+/// What keeps an index from being built: CREATE INDEX CONCURRENTLY waits for the statement of a session that waits in
+/// `pg_advisory_lock` for the lock of migrations.
+const OTHER_TOOL: &str =
+    "another migration tool, most likely golang-migrate, waits for this one to end; end that one";
+
+/// What is left of a migration that failed.
+const UNDONE: &str = "The database is as it was before this migration";
+const LEFT: &str =
+    "What it did stays: `mailroom migrate up` completes it, `mailroom migrate down` takes it back";
+
 /// How an index is built outside a transaction; its name follows.
 const BUILD_INDEX: &str = "INDEX CONCURRENTLY IF NOT EXISTS ";
 
@@ -56,38 +66,39 @@ impl<'a> MigrationStep<'a> {
     ) -> Result<(), MigrateError> {
         let Self { migration, direction, .. } = self;
         report(&format!("{migration}: going {direction}"));
-        for attempt in 1.. {
+        let mut attempt = 1;
+        loop {
             let began = Instant::now();
             let outcome = if migration.is_transactional() {
                 self.in_transaction(client, history).await
             } else {
                 self.outside_transaction(client, history).await
             };
-            match outcome {
-                Ok(()) => {
-                    let seconds = began.elapsed().as_secs_f32();
-                    report(&format!("{migration}: went {direction} in {seconds:.1} s"));
-                    break;
+            let Err(MigrateError::Failed(mut failed)) = outcome else {
+                let seconds = began.elapsed().as_secs_f32();
+                return outcome
+                    .inspect(|()| report(&format!("{migration}: went {direction} in {seconds:.1} s")));
+            };
+            let (obstacle, advice) = match failed.cause.code() {
+                Some(&SqlState::T_R_DEADLOCK_DETECTED) if failed.rest == LEFT => (OTHER_TOOL, OTHER_TOOL),
+                Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::T_R_DEADLOCK_DETECTED) => {
+                    ("others hold a lock it needs", "end what holds the lock, or try at a quieter time")
                 }
-                Err(MigrateError::Failed(mut failed)) if failed.is_about_locks() => {
-                    if attempt == LOCK_ATTEMPTS {
-                        let oldest = client.query_opt(include_str!("oldest_transaction.sql"), &[]).await?;
-                        failed.oldest_transaction = oldest.map(|row| row.get(0));
-                        return Err(MigrateError::Failed(failed));
-                    }
-                    let seconds = 1 << (attempt - 1);
-                    let obstacle = if failed.is_waited_for() {
-                        "another migration tool, most likely golang-migrate, waits for this one to end; end that one"
-                    } else {
-                        "others hold a lock it needs"
-                    };
-                    report(&format!("{migration}: {obstacle}; trying again in {seconds} s"));
-                    sleep(Duration::from_secs(seconds)).await;
-                }
-                Err(error) => return Err(error),
+                _ => return Err(MigrateError::Failed(failed)),
+            };
+            if attempt == LOCK_ATTEMPTS {
+                let oldest = client.query_opt(include_str!("oldest_transaction.sql"), &[]).await?;
+                let oldest = oldest.map_or_else(String::new, |row| {
+                    format!(" (the oldest open transaction is {})", row.get::<_, &str>(0))
+                });
+                failed.advice = format!(". It was tried {LOCK_ATTEMPTS} times; {advice}{oldest}");
+                return Err(MigrateError::Failed(failed));
             }
+            let seconds = 1 << (attempt - 1);
+            report(&format!("{migration}: {obstacle}; trying again in {seconds} s"));
+            sleep(Duration::from_secs(seconds)).await;
+            attempt += 1;
         }
-        Ok(())
     }
 
     /// Does both or neither: a transaction that is dropped never commits.
@@ -101,7 +112,11 @@ impl<'a> MigrationStep<'a> {
         let id: String = transaction.query_one(current, &[]).await?.get(0);
         self.execute(transaction.client()).await?;
         if transaction.query_one(current, &[]).await?.get::<_, &str>(0) != id {
-            return Err(MigrateError::EndsTransaction(self.file()));
+            return Err(MigrateError::Unrecorded(format!(
+                "{} ends the transaction that it runs in, so that what it did before may be committed and its version is not \
+                 recorded; only the lines BEGIN; and COMMIT; may stand around a migration",
+                self.file()
+            )));
         }
         if self.data_loss == DataLoss::Refused {
             let rows = transaction.query(include_str!("dropped.sql"), &[]).await?;
@@ -110,7 +125,11 @@ impl<'a> MigrationStep<'a> {
             let dropped: Vec<&str> = dropped.map(|table| table.get(1)).collect();
             if !dropped.is_empty() {
                 transaction.rollback().await?;
-                return Err(MigrateError::WouldLose(*self.migration, sizes(client, &dropped).await?));
+                return Err(MigrateError::Refused(format!(
+                    "taking back {} drops {}, and nothing brings that back; repeat with --yes if it is meant",
+                    self.migration,
+                    sizes(client, &dropped).await?
+                )));
             }
         }
         let recorded = history.record(&transaction, self.target, false).await;
@@ -127,7 +146,7 @@ impl<'a> MigrationStep<'a> {
         client.query(include_str!("limits.sql"), &[&"0", &false]).await?;
         let recorded = history.record(client, Some(self.migration.version), true).await;
         recorded.map_err(|cause| match cause.as_db_error() {
-            Some(_) => self.failed_leaving("it cannot be recorded as dirty", cause, true),
+            Some(_) => self.failed_leaving(UNDONE, "it cannot be recorded as dirty", cause),
             None => MigrateError::UnknownOutcome(self.file(), cause),
         })?;
         // IF NOT EXISTS would take what an interrupted CREATE INDEX CONCURRENTLY has left for an index.
@@ -141,7 +160,11 @@ impl<'a> MigrationStep<'a> {
         }
         self.execute(client).await?;
         if let Some(row) = client.query_opt(invalid, &[&index]).await? {
-            return Err(MigrateError::InvalidIndex(self.file(), row.get(0)));
+            let (file, index): (_, &str) = (self.file(), row.get(0));
+            return Err(MigrateError::Unrecorded(format!(
+                "{file}: its index {index} is invalid and is not used; `mailroom migrate up` builds it again, `mailroom migrate \
+                 down` takes it back"
+            )));
         }
         let recorded = history.record(client, self.target, false).await;
         recorded.map_err(|cause| self.failed("its version cannot be recorded", cause))
@@ -161,13 +184,13 @@ impl<'a> MigrationStep<'a> {
     }
 
     fn failed(&self, part: &str, cause: tokio_postgres::Error) -> MigrateError {
-        self.failed_leaving(part, cause, self.migration.is_transactional())
+        let rest = if self.migration.is_transactional() { UNDONE } else { LEFT };
+        self.failed_leaving(rest, part, cause)
     }
 
-    fn failed_leaving(&self, part: &str, cause: tokio_postgres::Error, is_undone: bool) -> MigrateError {
-        let (file, part) = (self.file(), part.to_owned());
-        let failed = FailedMigration { file, part, cause, is_undone, oldest_transaction: None };
-        MigrateError::Failed(Box::new(failed))
+    fn failed_leaving(&self, rest: &'static str, part: &str, cause: tokio_postgres::Error) -> MigrateError {
+        let (file, part, advice) = (self.file(), part.to_owned(), String::new());
+        MigrateError::Failed(Box::new(FailedMigration { file, part, cause, advice, rest }))
     }
 
     fn file(&self) -> String {

@@ -3,9 +3,7 @@
 use tokio_postgres::Client;
 
 use super::error::MigrateError;
-use super::history::History;
 use super::lock::with_lock;
-use super::migration::Migration;
 use super::{Plan, Report};
 
 /// Records that a schema which was loaded by hand has all migrations up to `version`, and executes none.
@@ -15,7 +13,7 @@ use super::{Plan, Report};
 ///
 /// # Errors
 ///
-/// If `version` is unknown, an earlier version is recorded, the schema has not the tables of Mailroom, or it bears
+/// If an earlier version is recorded, the schema has not the tables of Mailroom, or it bears
 /// the traces of fewer or of more migrations.
 pub async fn baseline<'a>(
     client: &mut Client,
@@ -24,55 +22,42 @@ pub async fn baseline<'a>(
     report: Report<'_>,
 ) -> Result<bool, MigrateError> {
     let Plan { migrations, table } = plan.into();
-    if !migrations.iter().any(|migration| migration.version == version) {
-        let newest = migrations.last().map_or(0, |migration| migration.version);
-        return Err(MigrateError::UnknownBaseline(version, newest));
-    }
     with_lock(client, &table, report, async |client, history, _| {
-        record_baseline(client, history, migrations, version).await
+        let schema = &history.schema;
+        let refused = |reason| Err(MigrateError::Refused(reason));
+        if let Some(applied) = history.recorded(client, migrations).await? {
+            let recorded = migrations[applied.count - 1].version;
+            if recorded >= version {
+                return Ok(false);
+            }
+            return refused(format!(
+                "the database already records version {recorded}, so --baseline {version} would have migrations left out; run `mailroom \
+                 migrate up` without --baseline"
+            ));
+        }
+        if history.tables(client).await?.is_none() {
+            return refused(format!(
+                "schema {schema} has no tables of Mailroom's that a baseline could describe; run `mailroom migrate up` without \
+                 --baseline"
+            ));
+        }
+        if let Some(row) = client.query_opt(include_str!("base_columns.sql"), &[schema]).await? {
+            let [column, expected] = [0, 1].map(|index| row.get::<_, &str>(index));
+            let found = row.get::<_, Option<&str>>(2).unwrap_or("missing");
+            return refused(format!(
+                "{column} is {found} instead of {expected}, so these are no tables that Mailroom can take over; change them, or \
+                 give Mailroom a schema of its own"
+            ));
+        }
+        let found: i64 = client.query_one(include_str!("traces.sql"), &[schema]).await?.get("version");
+        if version != found {
+            return refused(format!(
+                "the schema has what the migrations up to {found} make, and not what those up to {version} make; run `mailroom \
+                 migrate up --baseline {found}`"
+            ));
+        }
+        history.record(client, Some(version), false).await?;
+        Ok(true)
     })
     .await
-}
-
-async fn record_baseline(
-    client: &Client,
-    history: &History,
-    migrations: &[Migration],
-    version: i64,
-) -> Result<bool, MigrateError> {
-    let schema = &history.schema;
-    let refused = |reason| Err(MigrateError::History(reason));
-    if let Some(applied) = history.recorded(client, migrations).await? {
-        let recorded = migrations[applied.count - 1].version;
-        if recorded >= version {
-            return Ok(false);
-        }
-        return refused(format!(
-            "the database already records version {recorded}, so --baseline {version} would have migrations left out; run `mailroom \
-             migrate up` without --baseline"
-        ));
-    }
-    if history.tables(client).await?.is_none() {
-        return refused(format!(
-            "schema {schema} has no tables of Mailroom's that a baseline could describe; run `mailroom migrate up` without \
-             --baseline"
-        ));
-    }
-    if let Some(row) = client.query_opt(include_str!("base_columns.sql"), &[schema]).await? {
-        let [column, expected] = [0, 1].map(|index| row.get::<_, &str>(index));
-        let found = row.get::<_, Option<&str>>(2).unwrap_or("missing");
-        return refused(format!(
-            "{column} is {found} instead of {expected}, so these are no tables that Mailroom can take over; change them, or \
-             give Mailroom a schema of its own"
-        ));
-    }
-    let found: i64 = client.query_one(include_str!("traces.sql"), &[schema]).await?.get("version");
-    if version != found {
-        return refused(format!(
-            "the schema has what the migrations up to {found} make, and not what those up to {version} make; run `mailroom \
-             migrate up --baseline {found}`"
-        ));
-    }
-    history.record(client, Some(version), false).await?;
-    Ok(true)
 }

@@ -1,7 +1,5 @@
 //! The schema's history: the table that records which version a schema has, in golang-migrate's shape.
 
-use std::str::FromStr;
-
 use tokio_postgres::{Client, GenericClient};
 
 use super::error::MigrateError;
@@ -22,21 +20,17 @@ impl Default for HistoryTable {
     }
 }
 
-impl FromStr for HistoryTable {
-    type Err = &'static str;
-
+impl HistoryTable {
     /// Reads `table` or `schema.table`, of names that need no quotes.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (schema, name) = text.split_once('.').map_or((None, text), |(schema, name)| (Some(schema), name));
         let is_name = |name: &str| {
             (1..=63).contains(&name.len())
                 && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
                 && !name.starts_with(|first: char| first.is_ascii_digit())
         };
-        if !schema.into_iter().chain([name]).all(is_name) {
-            return Err("the name of a table, or schema.table, of small letters, digits and underscores");
-        }
-        Ok(Self { schema: schema.map(str::to_owned), name: name.to_owned() })
+        let is_valid = schema.into_iter().chain([name]).all(is_name);
+        is_valid.then(|| Self { schema: schema.map(str::to_owned), name: name.to_owned() })
     }
 }
 
@@ -77,25 +71,28 @@ impl History {
         let query = "SELECT home::text, table_home, format('%I.%I', coalesce(table_home, ''), $2::text)
             FROM current_schema() AS home, coalesce($1::text, home::text) AS table_home";
         let row = client.query_one(query, &[&table.schema, &table.name]).await?;
-        let schema = row.get::<_, Option<String>>(0).ok_or(MigrateError::NoSchema)?;
+        let no_schema = "no schema of the search path exists; create one or set search_path for the role or the database, for \
+                         instance to public";
+        let schema: Option<String> = row.get(0);
+        let schema = schema.ok_or_else(|| MigrateError::Refused(no_schema.to_owned()))?;
         Ok(Self { schema, table_schema: row.get(1), table: table.name.clone(), quoted: row.get(2) })
     }
 
     /// What is recorded, if anything is.
     pub(super) async fn read(&self, client: &Client) -> Result<Option<RecordedVersion>, MigrateError> {
+        const ADVICE: &str = "give Mailroom a table of its own by --migrations-table or MAILROOM_MIGRATIONS_TABLE, such as \
+            mailroom_migrations";
         let Self { schema: home, table_schema: schema, table, .. } = self;
-        let refused = |reason: &str| {
-            Err(MigrateError::History(format!("the table {table} in schema {schema} {reason}")))
+        let refused = |reason: String| {
+            Err(MigrateError::Refused(format!("the table {table} in schema {schema} {reason}")))
         };
         let row = client.query_one(include_str!("history_columns.sql"), &[schema, table]).await?;
         match row.get(0) {
             None => return Ok(None),
             Some(true) => {}
             Some(false) => {
-                return refused(
-                    "is another tool's, without the columns `version bigint` and `dirty boolean`; give Mailroom a table of its \
-                     own by --migrations-table or MAILROOM_MIGRATIONS_TABLE, such as mailroom_migrations",
-                );
+                let columns = "`version bigint` and `dirty boolean`";
+                return refused(format!("is another tool's, without the columns {columns}; {ADVICE}"));
             }
         }
         let rows = client.query(&format!("SELECT version, dirty FROM {} LIMIT 2", self.quoted), &[]).await?;
@@ -103,18 +100,16 @@ impl History {
             [] => return Ok(None),
             [row] => RecordedVersion { version: row.get(0), dirty: row.get(1) },
             _ => {
-                return refused(
-                    "has several rows instead of one; delete all but that of the newest applied migration",
-                );
+                let advice = "delete all but that of the newest applied migration";
+                return refused(format!("has several rows instead of one; {advice}"));
             }
         };
         if self.fits(client, recorded).await? {
             return Ok(Some(recorded));
         }
-        refused(&format!(
+        refused(format!(
             "records version {}, but schema {home} does not have what Mailroom's migrations up to that one make; most likely \
-             it is another program's: give Mailroom a table of its own by --migrations-table or MAILROOM_MIGRATIONS_TABLE, such \
-             as mailroom_migrations (together with --baseline, if its schema was loaded by hand)",
+             it is another program's: {ADVICE} (together with --baseline, if its schema was loaded by hand)",
             recorded.version
         ))
     }
@@ -142,15 +137,13 @@ impl History {
         migrations: &[Migration],
     ) -> Result<Option<Applied>, MigrateError> {
         let Some(RecordedVersion { version, dirty }) = self.read(client).await? else { return Ok(None) };
-        let index = migrations.iter().position(|migration| migration.version == version);
-        if let Some(index) = index {
-            let applied = Applied { count: index + 1, is_unfinished: dirty };
-            if !dirty || self.resumes(client, &migrations[index]).await? {
-                return Ok(Some(applied));
-            }
+        if let Some(index) = migrations.iter().position(|migration| migration.version == version)
+            && (!dirty || self.resumes(client, &migrations[index]).await?)
+        {
+            return Ok(Some(Applied { count: index + 1, is_unfinished: dirty }));
         }
         let table = &self.table;
-        Err(MigrateError::History(if dirty {
+        Err(MigrateError::Refused(if dirty {
             format!(
                 "golang-migrate or a newer mailroom left version {version} marked as dirty, because that migration failed or was \
                  stopped; find out by `mailroom migrate status` and the files which version the schema really has, and record \
@@ -182,14 +175,14 @@ impl History {
         if let Some(applied) = self.recorded(client, migrations).await? {
             return Ok(applied);
         }
-        let Some(tables) = self.tables(client).await? else {
-            return Ok(Applied { count: 0, is_unfinished: false });
-        };
-        Err(MigrateError::History(format!(
-            "schema {} already has {tables}, but nothing records which migrations made them; if an installation was loaded by \
-             hand, run `mailroom migrate up --baseline 0`, otherwise give Mailroom a schema of its own",
-            self.schema
-        )))
+        match self.tables(client).await? {
+            None => Ok(Applied { count: 0, is_unfinished: false }),
+            Some(tables) => Err(MigrateError::Refused(format!(
+                "schema {} already has {tables}, but nothing records which migrations made them; if an installation was loaded \
+                 by hand, run `mailroom migrate up --baseline 0`, otherwise give Mailroom a schema of its own",
+                self.schema
+            ))),
+        }
     }
 
     /// Records a version, or that no migration is applied any more.
@@ -200,16 +193,14 @@ impl History {
         dirty: bool,
     ) -> Result<(), tokio_postgres::Error> {
         let table = &self.quoted;
-        let insert = version
-            .map_or_else(String::new, |version| format!("INSERT INTO {table} VALUES ({version}, {dirty})"));
+        let insert = version.map(|version| format!("INSERT INTO {table} VALUES ({version}, {dirty})"));
         // Statements that are sent together are one transaction.
-        client
-            .batch_execute(&format!(
-                "CREATE TABLE IF NOT EXISTS {table} (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
-                DELETE FROM {table};
-                {insert}"
-            ))
-            .await
+        let statements = format!(
+            "CREATE TABLE IF NOT EXISTS {table} (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
+            DELETE FROM {table}; {}",
+            insert.unwrap_or_default()
+        );
+        client.batch_execute(&statements).await
     }
 
     /// Which of Mailroom's tables are in the schema, recorded or not.

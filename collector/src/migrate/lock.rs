@@ -55,15 +55,14 @@ pub(super) async fn with_lock<T>(
 /// Polls instead of waiting in one statement, which a `statement_timeout` could end, and for which CREATE INDEX CONCURRENTLY
 /// of the session that has the lock would wait.
 async fn wait_for(client: &Client, id: i64, report: Report<'_>) -> Result<(), MigrateError> {
-    let mut is_reported = false;
+    let mut reported = false;
     while !client.query_one("SELECT pg_try_advisory_lock($1)", &[&id]).await?.get::<_, bool>(0) {
-        if !is_reported {
+        if !std::mem::replace(&mut reported, true) {
             let holder = client.query_opt(include_str!("lock_holder.sql"), &[&id]).await?;
             report(&match holder.map(|row| row.get::<_, i32>(0)) {
                 Some(process) => format!("waiting for the migration that server process {process} runs"),
                 None => "waiting for another migration".to_owned(),
             });
-            is_reported = true;
         }
         sleep(POLL_INTERVAL).await;
     }
@@ -72,14 +71,8 @@ async fn wait_for(client: &Client, id: i64, report: Report<'_>) -> Result<(), Mi
 
 /// CRC-32 of IEEE 802.3, which Go calls `crc32.ChecksumIEEE`.
 fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |crc, byte| {
-        (0..8).fold(
-            crc ^ u32::from(*byte),
-            |crc, _| {
-                if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 }
-            },
-        )
-    })
+    let shifted = |crc: u32, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
+    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), shifted))
 }
 
 #[cfg(test)]

@@ -16,14 +16,18 @@ pub(super) async fn check(client: &Client, history: &History, applied: usize) ->
     let row = client.query_one("SELECT current_setting('server_version_num')::integer / 10000", &[]).await?;
     let version: i32 = row.get(0);
     if version < OLDEST_SERVER {
-        return Err(MigrateError::Prerequisite(format!(
-            "server is PostgreSQL {version}, and Mailroom needs {OLDEST_SERVER} or newer"
+        return Err(MigrateError::Refused(format!(
+            "the server is PostgreSQL {version}, and Mailroom needs {OLDEST_SERVER} or newer; nothing was changed"
         )));
     }
     let row = client.query_one(include_str!("prerequisites.sql"), &[&&OWN_TABLES[..]]).await?;
     let role: &str = row.get("role");
-    fault(&row, role, &history.schema, applied)
-        .map_or(Ok(()), |fault| Err(MigrateError::Prerequisite(format!("role \"{role}\" {fault}"))))
+    match fault(&row, role, &history.schema, applied) {
+        None => Ok(()),
+        Some(fault) => {
+            Err(MigrateError::Refused(format!("the role \"{role}\" {fault}; nothing was changed")))
+        }
+    }
 }
 
 fn fault(row: &Row, role: &str, schema: &str, applied: usize) -> Option<String> {

@@ -21,27 +21,11 @@ pub async fn status<'a>(client: &Client, plan: impl Into<Plan<'a>>) -> Result<Mi
     let history = History::of_session(client, &table).await?;
     let recorded = history.read(client).await?;
     let mut lines = Vec::new();
-    let mut resumes = false;
-    for migration in migrations {
-        let state = match recorded {
-            Some(recorded) if migration.version == recorded.version && recorded.dirty => {
-                resumes = history.resumes(client, migration).await?;
-                "dirty"
-            }
-            Some(recorded) if migration.version <= recorded.version => "applied",
-            _ => "pending",
-        };
-        lines.push(format!("{state:<8} {migration}"));
-    }
-    let newest = migrations.last().map_or(-1, |migration| migration.version);
-    let summary = match recorded {
-        Some(RecordedVersion { version, dirty: true }) if resumes => format!(
-            "version {version} is unfinished; `mailroom migrate up` completes it, `mailroom migrate down` takes it back"
-        ),
+    let mut summary = match recorded {
         Some(RecordedVersion { version, dirty: true }) => {
             format!("version {version} was left dirty by golang-migrate or a newer mailroom")
         }
-        Some(RecordedVersion { version, .. }) if version > newest => {
+        Some(RecordedVersion { version, .. }) if migrations.iter().all(|known| known.version < version) => {
             format!("version {version}, which is newer than this mailroom")
         }
         Some(RecordedVersion { version, .. }) => format!("version {version}"),
@@ -50,6 +34,21 @@ pub async fn status<'a>(client: &Client, plan: impl Into<Plan<'a>>) -> Result<Mi
         }
         None => "nothing is applied".to_owned(),
     };
+    for migration in migrations {
+        let state = match recorded {
+            Some(RecordedVersion { version, dirty: true }) if version == migration.version => {
+                if history.resumes(client, migration).await? {
+                    summary = format!(
+                        "version {version} is unfinished; `mailroom migrate up` completes it, `mailroom migrate down` takes it back"
+                    );
+                }
+                "dirty"
+            }
+            Some(recorded) if migration.version <= recorded.version => "applied",
+            _ => "pending",
+        };
+        lines.push(format!("{state:<8} {migration}"));
+    }
     lines.push(format!("schema {}: {summary}", history.schema));
     Ok(MigrationStatus { recorded, text: lines.join("\n") })
 }

@@ -34,7 +34,16 @@ pub async fn missing(client: &Client, requirements: Requirements<'_>) -> Result<
     let parameters =
         [(&requirements.functions as _, Type::TEXT_ARRAY), (&requirements.tables as _, Type::TEXT_ARRAY)];
     let rows = client.query_typed(MISSING, &parameters).await?;
-    let objects = rows.iter().map(FoundObject::read).collect::<Result<Vec<_>, _>>()?;
+    let object = |row: &Row| {
+        Ok(FoundObject {
+            name: row.try_get(2)?,
+            schema: row.try_get(3)?,
+            is_on_path: row.try_get(4)?,
+            may_use_schema: row.try_get(5)?,
+            is_allowed: row.try_get(6)?,
+        })
+    };
+    let objects = rows.iter().map(object).collect::<Result<Vec<_>, Error>>()?;
     let Some(first) = rows.first() else { return Ok(None) };
     let (role, path): (String, String) = (first.try_get(0)?, first.try_get(1)?);
     Ok(fault(&objects, requirements, &role)
@@ -55,18 +64,6 @@ struct FoundObject {
     is_on_path: bool,
     may_use_schema: bool,
     is_allowed: bool,
-}
-
-impl FoundObject {
-    fn read(row: &Row) -> Result<Self, Error> {
-        Ok(Self {
-            name: row.try_get(2)?,
-            schema: row.try_get(3)?,
-            is_on_path: row.try_get(4)?,
-            may_use_schema: row.try_get(5)?,
-            is_allowed: row.try_get(6)?,
-        })
-    }
 }
 
 fn fault(objects: &[FoundObject], requirements: Requirements<'_>, role: &str) -> Option<String> {

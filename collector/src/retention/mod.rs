@@ -1,4 +1,4 @@
-//! Prunes the log of delivery attempts, and dead letters, in small steps.
+//! Prunes the log of delivery attempts, dead letters and expired tokens, in small steps.
 //!
 //! A step reads some blocks of the log and deletes what is too old in them, in a transaction of its own. So no lock lasts
 //! longer than a step, vacuum can follow, and an interrupted run keeps what it did.
@@ -15,9 +15,9 @@ use tokio_postgres::{Client, Error};
 use crate::backoff::jittered;
 use crate::log::display::HumanDuration;
 
-/// The size of a step: some 12,000 rows of the log, and as many dead letters.
+/// The size of a step: some 12,000 rows of the log, and about as many dead letters or tokens.
 const BLOCKS: i32 = 128;
-const DEAD_LETTERS: i32 = 10_000;
+const ROWS: i32 = 10_000;
 
 /// When a collector prunes. The first time is soon after the start, for collectors that never run long.
 const FIRST: Duration = Duration::from_secs(5);
@@ -31,6 +31,7 @@ const PAUSE_FACTOR: u32 = 4;
 
 const PRUNE: &str = include_str!("prune.sql");
 const PRUNE_DEAD: &str = include_str!("prune_dead.sql");
+const PRUNE_TOKENS: &str = include_str!("prune_tokens.sql");
 const TRY_LOCK: &str = include_str!("try_lock.sql");
 
 /// What a run has deleted so far.
@@ -40,6 +41,8 @@ pub struct Pruned {
     pub attempts: i64,
     /// Dead letters that were deleted.
     pub dead_letters: i64,
+    /// Tokens that were deleted.
+    pub tokens: i64,
     /// Blocks of the log that were read.
     pub blocks: i64,
     /// How many there are.
@@ -52,8 +55,8 @@ pub async fn try_lock(client: &Client) -> Result<bool, Error> {
     client.query_typed_one(TRY_LOCK, &[]).await?.try_get(0)
 }
 
-/// Deletes delivery attempts older than `age`, and dead letters as old that cannot be sent any more. Awaits `report` after
-/// each step with what was deleted and how long the step took.
+/// Deletes delivery attempts older than `age`, dead letters as old that cannot be sent any more, and tokens that expired as long
+/// ago. Awaits `report` after each step with what was deleted and how long the step took.
 pub async fn prune(
     client: &Client,
     age: Duration,
@@ -76,14 +79,25 @@ pub async fn prune(
     }
     loop {
         let start = Instant::now();
-        let parameters = &[(&seconds as _, Type::FLOAT8), (&DEAD_LETTERS as _, Type::INT4)];
+        let parameters = &[(&seconds as _, Type::FLOAT8), (&ROWS as _, Type::INT4)];
         let count: i64 = client.query_typed_one(PRUNE_DEAD, parameters).await?.try_get(0)?;
         pruned.dead_letters += count;
-        if count < i64::from(DEAD_LETTERS) {
-            return Ok(pruned);
+        if count < i64::from(ROWS) {
+            break;
         }
         report(pruned, start.elapsed()).await;
     }
+    let mut after = Some(0_i64);
+    while after.is_some() {
+        let start = Instant::now();
+        let parameters =
+            &[(&seconds as _, Type::FLOAT8), (&after as _, Type::INT8), (&ROWS as _, Type::INT4)];
+        let row = client.query_typed_one(PRUNE_TOKENS, parameters).await?;
+        pruned.tokens += row.try_get::<_, i64>(0)?;
+        after = row.try_get(1)?;
+        report(pruned, start.elapsed()).await;
+    }
+    Ok(pruned)
 }
 
 /// Starts the task that prunes beside the collecting: once an hour, one collector at a time, on a connection of its own. It
@@ -94,13 +108,16 @@ pub fn start(connection: ConnectionSettings, age: Duration) -> JoinSet<Infallibl
         loop {
             let older_than = HumanDuration(age);
             match run(&connection, age).await {
-                Ok(Pruned { attempts, dead_letters, .. }) if attempts + dead_letters > 0 => tracing::info!(
-                    event = "pruned",
-                    attempts,
-                    dead_letters,
-                    %older_than,
-                    "the log of delivery attempts is pruned"
-                ),
+                Ok(Pruned { attempts, dead_letters, tokens, .. }) if attempts + dead_letters + tokens > 0 => {
+                    tracing::info!(
+                        event = "pruned",
+                        attempts,
+                        dead_letters,
+                        tokens,
+                        %older_than,
+                        "the log of delivery attempts and expired tokens are pruned"
+                    );
+                }
                 Ok(_) => {}
                 Err(cause) => tracing::warn!(
                     event = "prune_failed",

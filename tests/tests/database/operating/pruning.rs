@@ -26,7 +26,10 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
     let client = database.connect().await?;
     write_log(&client, 60_000).await?;
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
-    assert_eq!(said, "pruned 30000 delivery attempts and 0 dead tokens, all older than 30d\n");
+    assert_eq!(
+        said,
+        "pruned 30000 delivery attempts, 0 dead tokens and 0 expired tokens, all older than 30d\n"
+    );
     assert_eq!((count(&client, OLD).await?, count(&client, "handovers").await?), (0, 30_000));
     let since = "SELECT log_complete_since BETWEEN now() - interval '31 days' AND now() - interval '30 days' FROM installation";
     assert!(client.query_one(since, &[]).await?.get::<_, bool>(0));
@@ -34,9 +37,12 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
     client.batch_execute("VACUUM handovers").await?;
     write_log(&client, 20_000).await?;
     let said = run(&database, &["prune", "--older-than", "720h"])?.success()?;
-    assert_eq!(said, "pruned 10000 delivery attempts and 0 dead tokens, all older than 30d\n");
+    assert_eq!(
+        said,
+        "pruned 10000 delivery attempts, 0 dead tokens and 0 expired tokens, all older than 30d\n"
+    );
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
-    assert_eq!(said, "pruned 0 delivery attempts and 0 dead tokens, all older than 30d\n");
+    assert_eq!(said, "pruned 0 delivery attempts, 0 dead tokens and 0 expired tokens, all older than 30d\n");
     Ok(())
 }
 
@@ -59,7 +65,7 @@ async fn dead_tokens_go_once_nobody_could_use_them() -> Result<()> {
         .await?;
     // Used, deleted with its account, expired, never there.
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
-    assert_eq!(said, "pruned 0 delivery attempts and 4 dead tokens, all older than 30d\n");
+    assert_eq!(said, "pruned 0 delivery attempts, 4 dead tokens and 0 expired tokens, all older than 30d\n");
     let left: Vec<i64> = client
         .query("SELECT token FROM dead ORDER BY token", &[])
         .await?

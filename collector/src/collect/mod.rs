@@ -136,6 +136,3 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         outcome
     }
 }
-
-#[cfg(test)]
-mod tests;

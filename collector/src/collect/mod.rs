@@ -92,32 +92,25 @@ pub struct Collector<Q, S> {
     paused_until: Option<Instant>,
     /// Whether the reader took nothing at all in the last iteration.
     was_down: bool,
-    /// Whether a stop was requested, and it finishes what is in flight.
-    is_ending: bool,
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// A collector that is not connected yet.
     pub fn new(queue: Q, sink: S, settings: &CollectSettings, inputs: Inputs) -> Self {
         let now = Instant::now();
-        let is_idle_lock_enabled = inputs.idle_lock.is_enabled();
+        let (limit, timeout) = (settings.batch_limit, settings.timeouts.batch_timeout);
         Self {
             queue,
-            in_flight: InFlight::new(sink, Prefetch::new(settings.prefetch, settings.batch_limit)),
+            in_flight: InFlight::new(sink, Prefetch::new(settings.prefetch, limit)),
+            batcher: Batcher::new(limit, timeout, inputs.idle_lock.is_enabled()),
             inputs,
             settings: settings.clone(),
-            batcher: Batcher::new(
-                settings.batch_limit,
-                settings.timeouts.batch_timeout,
-                is_idle_lock_enabled,
-            ),
             connection: ConnectionState::new(now),
             more: false,
             wakeups_seen: 0,
             rescanned: now,
             paused_until: None,
             was_down: true,
-            is_ending: false,
         }
     }
 

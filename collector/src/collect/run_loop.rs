@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
-use super::in_flight::{Capacity, STALE};
+use super::in_flight::STALE;
 use super::{CollectError, Collector, Ended};
 use crate::config::MissingSchema;
 use crate::line::Line;
 use crate::line::sign::InvalidRow;
 use crate::log::display::{ids, listed};
-use crate::queue::{BatchId, Claim, ClaimRequest, Queue, QueueError};
+use crate::queue::{Claim, ClaimRequest, Queue, QueueError};
 use crate::signals::stopped;
 use crate::sink::{Readiness, Sink};
 use crate::wake::idle_lock::IdleReply;
@@ -24,8 +24,7 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 impl<Q: Queue, S: Sink> Collector<Q, S> {
     pub(super) async fn collect(&mut self) -> Result<Infallible, Ended> {
         loop {
-            let unsent = self.in_flight.take_unsent();
-            self.release(&unsent);
+            self.release_unsent();
             // What has come due while the reader was down was not polled for.
             let is_down = self.in_flight.sink.readiness() == Readiness::Down;
             self.more |= self.was_down && !is_down;
@@ -39,9 +38,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                 () = stopped(&mut self.inputs.stop) => return Err(Ended::Stopped),
                 // Before the sink, which a fast reader keeps changing: acks must be settled meanwhile.
                 () = wait_until(next) => self.act(Instant::now()).await?,
-                acked = self.in_flight.changed() => if acked? {
-                    self.paused_until = None;
-                },
+                acked = self.in_flight.changed() => if acked? { self.paused_until = None },
                 Ok(()) = self.inputs.wakeups.changed() => self.note_wakeups(),
                 reply = self.inputs.idle_lock.reply() => self.answer_idle_reply(reply).await?,
             }
@@ -49,7 +46,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     /// When there is something to do next without a wake-up.
-    fn next_action(&self, now: Instant) -> Instant {
+    pub(super) fn next_action(&self, now: Instant) -> Instant {
         if !self.connection.is_open {
             return self.connection.next_attempt;
         }
@@ -62,7 +59,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         next.into_iter().flatten().min().unwrap_or(now + self.settings.poll_interval)
     }
 
-    fn capacity(&self) -> Option<Capacity> {
+    fn capacity(&self) -> Option<ClaimRequest> {
         self.in_flight.capacity(self.settings.batch_limit)
     }
 
@@ -71,7 +68,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let rescan = self.rescanned + self.settings.poll_interval;
         let poll =
             if self.more { now } else { self.batcher.next_poll().map_or(rescan, |poll| poll.min(rescan)) };
-        Some(self.paused_until.map_or(poll, |until| poll.max(until)))
+        // Nothing is due before any pause: `None` is the least.
+        Some(poll).max(self.paused_until)
     }
 
     /// Whether only a notification, or time, gives a reason to poll.
@@ -90,22 +88,22 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             return Ok(());
         }
         let peek = self.queue.peek(self.settings.batch_limit);
-        match self.in_flight.attend(Some(&mut self.inputs.stop), Duration::ZERO, peek).await? {
+        match self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, peek).await? {
             Ok(peek) => self.batcher.peeked(peek, Instant::now()),
-            Err(error) => self.lost(&error),
+            Err(error) => self.failed(&error)?,
         }
         Ok(())
     }
 
     /// Does what is due.
-    async fn act(&mut self, now: Instant) -> Result<(), Ended> {
+    pub(super) async fn act(&mut self, now: Instant) -> Result<(), Ended> {
         if !self.connection.is_open {
             return self.open().await;
         }
         let cancels = is_due(self.in_flight.stale_at(), now);
         if cancels {
-            let batches = self.in_flight.cancel_stale();
-            self.release(&batches);
+            self.in_flight.cancel_stale();
+            self.release_unsent();
             self.paused_until = Some(now + STALE);
         }
         if is_due(self.queue.heartbeat_at(), now) {
@@ -124,51 +122,41 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     async fn open(&mut self) -> Result<(), Ended> {
         let open = self.queue.open();
-        match self.in_flight.attend(Some(&mut self.inputs.stop), Duration::ZERO, open).await? {
-            Ok(()) => {
-                self.connection.opened(Instant::now());
-                self.more = true;
-                self.paused_until = None;
-            }
-            Err(QueueError::Unusable(reason))
-                if self.settings.missing_schema == MissingSchema::Exit && !self.connection.was_open() =>
-            {
-                return Err(Ended::Failed(CollectError::Queue(reason)));
-            }
-            Err(QueueError::Superseded(reason)) => return Err(Ended::Failed(CollectError::Queue(reason))),
-            Err(error) => self.lost(&error),
+        if let Err(error) = self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, open).await? {
+            return self.failed(&error);
         }
+        self.connection.opened(Instant::now());
+        (self.more, self.paused_until) = (true, None);
         Ok(())
     }
 
-    pub(super) async fn settle(&mut self) -> Result<(), Ended> {
+    async fn settle(&mut self) -> Result<(), Ended> {
         let settlements = self.in_flight.take_settlements(Instant::now());
         // Not cancelled by a stop unless it takes long: what it records need not go out again. If it fails, the queue keeps
         // the settlements.
-        let stop = (!self.is_ending).then_some(&mut self.inputs.stop);
         let settle = self.queue.settle_and_claim(settlements, None);
-        if let Err(error) = self.in_flight.attend(stop, STOP_GRACE, settle).await? {
-            self.lost(&error);
+        match self.in_flight.attend(&mut self.inputs.stop, STOP_GRACE, settle).await? {
+            Ok(_) => Ok(()),
+            Err(error) => self.failed(&error),
         }
-        Ok(())
     }
 
-    pub(super) async fn heartbeat(&mut self) -> Result<(), Ended> {
-        let stop = (!self.is_ending).then_some(&mut self.inputs.stop);
-        match self.in_flight.attend(stop, STOP_GRACE, self.queue.heartbeat()).await? {
-            Err(error) => self.lost(&error),
-            Ok(lost) if !lost.is_empty() => {
-                tracing::warn!(
-                    event = "batches_lost",
-                    count = lost.len(),
-                    "leases ended before their batches were acknowledged; another collector sends them now, and acks \
-                     of them are ignored"
-                );
-                self.in_flight.drop_lost(&lost);
-                // Unsent lines are as old, and their tokens are better checked again.
-                self.cancel_unsent();
-            }
-            Ok(_) => {}
+    async fn heartbeat(&mut self) -> Result<(), Ended> {
+        let heartbeat = self.queue.heartbeat();
+        let lost = match self.in_flight.attend(&mut self.inputs.stop, STOP_GRACE, heartbeat).await? {
+            Ok(lost) => lost,
+            Err(error) => return self.failed(&error),
+        };
+        if !lost.is_empty() {
+            tracing::warn!(
+                event = "batches_lost",
+                count = lost.len(),
+                "leases ended before their batches were acknowledged; another collector sends them now, and acks of \
+                 them are ignored"
+            );
+            self.in_flight.drop_lost(&lost);
+            // Unsent lines are as old, and their tokens are better checked again.
+            self.cancel_unsent();
         }
         Ok(())
     }
@@ -176,33 +164,26 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Claims what there is capacity for, and sends it. Settles in the same round trip if that is due as well.
     async fn poll(&mut self, settles: bool) -> Result<(), Ended> {
         let now = Instant::now();
-        let Some(capacity) = self.capacity() else { return Ok(()) };
-        let rescan = now >= self.rescanned + self.settings.poll_interval;
-        let request = ClaimRequest {
-            batches: capacity.batches,
-            limit: capacity.limit,
-            partial: capacity.is_probe || self.batcher.is_due(now),
-            rescan,
-        };
+        let Some(mut request) = self.capacity() else { return Ok(()) };
+        request.partial |= self.batcher.is_due(now);
+        request.rescan = now >= self.rescanned + self.settings.poll_interval;
         // What this poll leaves gives writers no reason to notify.
         self.inputs.idle_lock.set_idle(false);
         // Wake-ups from here on may concern tokens that this poll does not see.
         self.wakeups_seen = *self.inputs.wakeups.borrow_and_update();
         let settlements = if settles { self.in_flight.take_settlements(now) } else { Vec::new() };
         let claim = self.queue.settle_and_claim(settlements, Some(request));
-        match self.in_flight.attend(Some(&mut self.inputs.stop), Duration::ZERO, claim).await? {
-            Ok(claim) => {
-                self.connection.worked(Instant::now());
-                self.more = claim.batches.len() == request.batches;
-                self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, Instant::now());
-                if rescan {
-                    self.rescanned = now;
-                }
-                self.send(claim);
-            }
-            Err(QueueError::Superseded(reason)) => return Err(Ended::Failed(CollectError::Queue(reason))),
-            Err(error) => self.lost(&error),
+        let claim = match self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, claim).await? {
+            Ok(claim) => claim,
+            Err(error) => return self.failed(&error),
+        };
+        self.connection.worked(Instant::now());
+        self.more = claim.batches.len() == request.batches;
+        self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, Instant::now());
+        if request.rescan {
+            self.rescanned = now;
         }
+        self.send(claim);
         Ok(())
     }
 
@@ -233,11 +214,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     /// Cancels unsent lines, so that their tokens are checked again or left to another collector.
     pub(super) fn cancel_unsent(&mut self) {
-        let batches = self.in_flight.cancel_unsent();
-        self.release(&batches);
+        self.in_flight.cancel_unsent();
+        self.release_unsent();
     }
 
-    fn release(&mut self, batches: &[BatchId]) {
+    fn release_unsent(&mut self) {
+        let batches = self.in_flight.take_unsent();
         if !batches.is_empty() {
             let count = batches.len();
             tracing::debug!(
@@ -245,14 +227,27 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                 count,
                 "lines were cancelled before the reader read them"
             );
-            self.queue.release(batches);
+            self.queue.release(&batches);
             self.more = true;
         }
     }
 
-    fn lost(&mut self, error: &QueueError) {
+    /// A call of the queue has failed. It is opened again, unless that would be of no use.
+    fn failed(&mut self, error: &QueueError) -> Result<(), Ended> {
+        let is_final = match error {
+            QueueError::Unavailable(_) | QueueError::Locked(_) => false,
+            QueueError::Unusable(_) => {
+                self.settings.missing_schema == MissingSchema::Exit && !self.connection.was_open()
+            }
+            // At the end the reader keeps the time that it has.
+            QueueError::Superseded(_) => !self.in_flight.is_ending,
+        };
+        if is_final {
+            return Err(Ended::Failed(CollectError::Queue(error.to_string())));
+        }
         self.cancel_unsent();
         self.connection.lost(error, Instant::now());
+        Ok(())
     }
 
     fn note_wakeups(&mut self) {
@@ -263,12 +258,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 }
 
-pub(super) fn is_due(time: Option<Instant>, now: Instant) -> bool {
+fn is_due(time: Option<Instant>, now: Instant) -> bool {
     time.is_some_and(|time| time <= now)
 }
 
 /// Without the millisecond by which a timer is late.
-async fn wait_until(time: Instant) {
+pub(super) async fn wait_until(time: Instant) {
     if time > Instant::now() {
         sleep_until(time.into()).await;
     }

@@ -198,21 +198,6 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_due_while_nothing_waits() {
-        let (mut batcher, now) = batcher(10);
-        assert_eq!(batcher.next_poll(), None);
-        batcher.polled(0, 0, 0, now);
-        assert_eq!(batcher.next_poll(), None);
-        assert!(!batcher.is_due(now + ms(3_600_000)));
-        batcher.polled(2, 0, 0, now);
-        batcher.peeked(peek(0, None), now);
-        assert_eq!(batcher.next_poll(), None, "another collector has claimed them");
-        batcher.polled(1, 0, 0, now);
-        batcher.polled(0, 0, 0, now + ms(100));
-        assert_eq!(batcher.next_poll(), None, "they are no longer eligible");
-    }
-
-    #[test]
     fn tokens_wait_no_longer_than_the_timeout_since_the_first_was_noticed() {
         let (mut batcher, start) = batcher(10);
         batcher.polled(1, 0, 0, start);
@@ -224,6 +209,12 @@ mod tests {
         batcher.polled(2, 1, 0, start + ms(4_500));
         assert!(!batcher.is_due(start + ms(9_499)));
         assert!(batcher.is_due(start + ms(9_500)));
+        batcher.peeked(peek(0, None), start + ms(4_600));
+        assert_eq!(batcher.next_poll(), None, "another collector has claimed them");
+        batcher.polled(1, 0, 0, start + ms(4_700));
+        batcher.polled(0, 0, 0, start + ms(4_800));
+        assert_eq!(batcher.next_poll(), None, "they are no longer eligible");
+        assert!(!batcher.is_due(start + ms(3_600_000)));
     }
 
     #[test]
@@ -256,33 +247,33 @@ mod tests {
     }
 
     #[test]
-    fn backlogs_make_polls_rarer_until_one_batch_or_less_is_found() {
-        let (mut batcher, mut now) = batcher(1);
-        for pause in [20, 40, 80, 160, 200, 200] {
-            batcher.polled(0, 7, 0, now);
-            assert!(!batcher.is_idle());
-            assert_eq!(batcher.next_poll(), Some(now + ms(pause)));
-            now += ms(pause);
+    fn polls_of_a_busy_database_are_growing_pauses_apart_until_one_batch_or_less_is_found() {
+        const BACKLOG: fn(&mut Batcher, Instant) = |batcher, now| batcher.polled(0, 7, 0, now);
+        const REFUSED: fn(&mut Batcher, Instant) = |batcher, now| batcher.refused(now);
+        const CLAIMED_BY_ANOTHER: fn(&mut Batcher, Instant) = |batcher, now| {
+            batcher.polled(0, 0, 0, now);
+            batcher.peeked(peek(1, None), now);
+        };
+        for (poll, pauses) in [
+            (BACKLOG, [20, 40, 80, 160, 200, 200]),
+            (REFUSED, [20, 40, 80, 160, 200, 200]),
+            (CLAIMED_BY_ANOTHER, [0, 0, 20, 40, 80, 160]),
+        ] {
+            let (mut batcher, mut now) = batcher(1);
+            for pause in pauses {
+                poll(&mut batcher, now);
+                assert!(!batcher.is_idle());
+                assert_eq!(batcher.next_poll(), Some(now + ms(pause)));
+                now += ms(pause);
+            }
+            batcher.polled(0, 1, 0, now);
+            assert!(batcher.is_idle() && batcher.next_poll().is_none());
+            batcher.polled(0, 2, 0, now);
+            assert_eq!(batcher.next_poll(), Some(now + GATHERING));
         }
-        batcher.polled(0, 1, 0, now);
-        assert!(batcher.is_idle());
-        batcher.polled(0, 2, 0, now);
-        assert_eq!(batcher.next_poll(), Some(now + GATHERING));
         // Where writers always notify, or never.
         let mut batcher = Batcher::new(10, TIMEOUT, false);
-        batcher.polled(0, 7, 0, now);
-        assert_eq!(batcher.next_poll(), None);
-    }
-
-    #[test]
-    fn a_collector_that_was_refused_polls_after_pauses() {
-        let (mut batcher, now) = batcher(10);
-        for pause in [20, 40, 80, 160, 200] {
-            batcher.refused(now);
-            assert_eq!(batcher.next_poll(), Some(now + ms(pause)));
-        }
-        batcher.polled(0, 0, 0, now);
-        assert!(batcher.is_idle());
+        batcher.polled(0, 7, 0, Instant::now());
         assert_eq!(batcher.next_poll(), None);
     }
 
@@ -316,16 +307,5 @@ mod tests {
         batcher.peeked(peek(10, None), start + ms(200));
         assert!(!batcher.is_idle());
         assert_eq!(batcher.next_poll(), Some(start + ms(200)));
-    }
-
-    #[test]
-    fn tokens_that_another_collector_is_claiming_are_polled_after_pauses() {
-        let (mut batcher, mut now) = batcher(1);
-        for pause in [0, 0, 20, 40, 80, 160, 200, 200] {
-            batcher.polled(0, 0, 0, now);
-            batcher.peeked(peek(1, None), now);
-            assert_eq!(batcher.next_poll(), Some(now + ms(pause)));
-            now += ms(pause);
-        }
     }
 }

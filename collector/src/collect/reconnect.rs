@@ -63,12 +63,8 @@ impl ConnectionState {
                 self.backoff.reset();
             }
         }
-        let pause = match error {
-            QueueError::Locked(_) => LOCKED_PAUSE,
-            QueueError::Unavailable(_) | QueueError::Unusable(_) | QueueError::Superseded(_) => {
-                self.backoff.pause()
-            }
-        };
+        let is_locked = matches!(error, QueueError::Locked(_));
+        let pause = if is_locked { LOCKED_PAUSE } else { self.backoff.pause() };
         self.next_attempt = now + pause;
         self.outage.failed(&error.to_string(), now);
     }
@@ -87,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_while_opening_works_and_claiming_does_not() {
+    fn pauses_grow_until_a_claim_works_on_a_connection_that_lasts() {
         let start = Instant::now();
         let mut connection = ConnectionState::new(start);
         for _ in 0..6 {
@@ -96,20 +92,14 @@ mod tests {
         }
         assert!(connection.next_attempt >= start + Duration::from_millis(2_500));
         assert!(!connection.is_open && connection.was_open());
-    }
-
-    #[test]
-    fn a_claim_ends_the_outage_and_the_pauses_begin_anew() {
-        let start = Instant::now();
-        let mut connection = ConnectionState::new(start);
-        for _ in 0..6 {
-            connection.lost(&error(), start);
-        }
         connection.opened(start);
-        assert!(connection.worked(start));
-        assert!(!connection.worked(start));
+        assert!(!connection.worked(start), "the connection before it did not last");
+        assert!(connection.worked(start + LASTED));
         connection.lost(&error(), start + LASTED);
         assert!(connection.next_attempt <= start + LASTED + Duration::from_millis(200));
+        connection.opened(start + LASTED);
+        assert!(connection.worked(start + LASTED), "the connection before it lasted");
+        assert!(!connection.worked(start + LASTED));
     }
 
     #[test]
@@ -125,17 +115,5 @@ mod tests {
             attempts += 1;
         }
         assert!(attempts < 25 && over == 0, "{attempts} attempts, {over} times over");
-        connection.opened(now);
-        assert!(connection.worked(now + LASTED));
-    }
-
-    #[test]
-    fn a_locked_queue_is_tried_once_a_second() {
-        let start = Instant::now();
-        let mut connection = ConnectionState::new(start);
-        for _ in 0..6 {
-            connection.lost(&QueueError::Locked("another has it".to_owned()), start);
-            assert_eq!(connection.next_attempt, start + Duration::from_secs(1));
-        }
     }
 }

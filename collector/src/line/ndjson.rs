@@ -75,15 +75,11 @@ impl Formatter for Ascii {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        if fragment.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
-            return writer.write_all(fragment.as_bytes());
-        }
-        for character in fragment.chars() {
-            if let plain @ ' '..='~' = character {
-                write!(writer, "{plain}")?;
-                continue;
-            }
-            for unit in character.encode_utf16(&mut [0; 2]) {
+        // Runs of printable ASCII, of which almost every text is one, each with the character that ends it.
+        for run in fragment.split_inclusive(|character| !matches!(character, ' '..='~')) {
+            let plain = run.trim_end_matches(|character| !matches!(character, ' '..='~'));
+            writer.write_all(plain.as_bytes())?;
+            for unit in run[plain.len()..].encode_utf16() {
                 write!(writer, "\\u{unit:04x}")?;
             }
         }

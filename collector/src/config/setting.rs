@@ -138,7 +138,7 @@ pub(super) fn duration(
         let units = [("", 1), ("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
         let milliseconds = with_unit(text, &units).filter(|span| range.contains(span));
         milliseconds.map(Duration::from_millis).ok_or_else(|| {
-            let [from, to] = [range.start(), range.end()].map(|end| HumanDuration::of_millis(*end));
+            let [from, to] = [*range.start(), *range.end()].map(Duration::from_millis).map(HumanDuration);
             let form = "a whole number of milliseconds, or one with the unit ms, s, m or h";
             Refusal::Allowed(format!("{form}, from {from} to {to}"))
         })

@@ -12,16 +12,10 @@ use mailroom_verifier_core::VerifyingKey::{self, Public, Shared};
 use mailroom_verifier_core::{InvalidKey, KeyRing, PrivateKey, PublicKey, SharedKey, Signer, Version};
 use zeroize::Zeroizing;
 
-/// The shared key. Keys have no flags: every user of the machine can read arguments.
+// Keys have no flags: every user of the machine can read arguments.
 const SECRET_KEY: &str = "MAILROOM_SECRET_KEY";
-
-/// The private key that signs v3.
 const SIGNING_KEY: &str = "MAILROOM_SIGNING_KEY";
-
-/// A public key that verifies v3.
 const PUBLIC_KEY: &str = "MAILROOM_PUBLIC_KEY";
-
-/// The path of a key file.
 const KEY_FILE: &str = "MAILROOM_KEY_FILE";
 
 /// Longer files are refused: a thousand keys fit.

@@ -16,7 +16,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.in_flight.is_ending = true;
         self.cancel_unsent();
         if sink_works {
-            // The reader does not get the time by which work has delayed the stop.
+            // The reader does not get the time by which a call has delayed the stop.
             let began = self.in_flight.stop_noticed.unwrap_or_else(Instant::now);
             let end = began + self.in_flight.sink.grace();
             self.in_flight.sink.close(end);
@@ -49,7 +49,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             let next = self.next_action(Instant::now());
             tokio::select! {
                 biased;
-                () = wait_until(next), if self.connection.is_open => self.act(Instant::now()).await?,
+                () = wait_until(next), if self.connection.is_open => self.act(None).await?,
                 changed = self.in_flight.changed() => changed.map(drop)?,
             }
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::Ended;
 use super::prefetch::Prefetch;
 use crate::line::Line;
-use crate::queue::{BatchId, ClaimRequest, Nack, Settlement};
+use crate::queue::{BatchId, ClaimRequest, Nack, QueueError, Settlement};
 use crate::signals::{Stop, stopped};
 use crate::sink::{OutgoingBatch, Readiness, Sink, SinkError};
 use crate::timer::sleep_until_opt;
@@ -32,7 +32,7 @@ pub(super) struct InFlight<S> {
     settled_at: Option<Instant>,
     /// Batches that the reader will never read, not released yet.
     unsent: Vec<BatchId>,
-    /// When work was first found to delay a stop.
+    /// When a call was first found to delay a stop.
     pub(super) stop_noticed: Option<Instant>,
     /// Whether nothing more is claimed, because the collector finishes what is in flight.
     pub(super) is_ending: bool,
@@ -92,23 +92,23 @@ impl<S: Sink> InFlight<S> {
         changed.map(|()| is_acked)
     }
 
-    /// Serves the sink until `work` on the queue is done; `grace` is how long the work may go on after a stop.
+    /// Serves the sink until a call of the queue is done; `grace` is how long that may go on after a stop.
     ///
     /// # Errors
-    /// The collector is to stop and was not ending, or the sink will take nothing more; the work is cancelled.
+    /// That of the call. The collector is to stop and was not ending, or the sink will take nothing more: the call is cancelled.
     pub(super) async fn attend<T>(
         &mut self,
         stop: &mut Stop,
         grace: Duration,
-        work: impl Future<Output = T>,
+        call: impl Future<Output = Result<T, QueueError>>,
     ) -> Result<T, Ended> {
-        let mut work = pin!(work);
+        let mut call = pin!(call);
         let mut end = None;
         loop {
             tokio::select! {
                 biased;
-                // Before the stop: the queue gets the settlements passed to it only when the work is polled.
-                done = &mut work => return Ok(done),
+                // Before the stop: the queue gets the settlements passed to it only when the call is polled.
+                done = &mut call => return Ok(done?),
                 () = stopped(stop), if end.is_none() && !self.is_ending => {
                     let now = *self.stop_noticed.get_or_insert_with(Instant::now);
                     end = Some(now + grace);

@@ -33,7 +33,7 @@ use self::in_flight::InFlight;
 use self::prefetch::Prefetch;
 use self::reconnect::ConnectionState;
 use crate::config::CollectSettings;
-use crate::queue::Queue;
+use crate::queue::{Queue, QueueError};
 use crate::signals::Stop;
 use crate::sink::{Sink, SinkError};
 use crate::wake::idle_lock::IdleLock;
@@ -45,8 +45,8 @@ pub enum CollectError {
     #[error(transparent)]
     Sink(#[from] SinkError),
     /// The queue cannot be used until the operator intervenes.
-    #[error("{0}")]
-    Queue(String),
+    #[error(transparent)]
+    Queue(#[from] QueueError),
 }
 
 /// Why the loop ended.
@@ -56,8 +56,8 @@ enum Ended {
     Failed(CollectError),
 }
 
-impl From<SinkError> for Ended {
-    fn from(error: SinkError) -> Self {
+impl<E: Into<CollectError>> From<E> for Ended {
+    fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
 }

@@ -37,10 +37,10 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                 biased;
                 () = stopped(&mut self.inputs.stop) => return Err(Ended::Stopped),
                 // Before the sink, which a fast reader keeps changing: acks must be settled meanwhile.
-                () = wait_until(next) => self.act(Instant::now()).await?,
+                () = wait_until(next) => self.act(None).await?,
                 acked = self.in_flight.changed() => if acked? { self.paused_until = None },
                 Ok(()) = self.inputs.wakeups.changed() => self.note_wakeups(),
-                reply = self.inputs.idle_lock.reply() => self.answer_idle_reply(reply).await?,
+                reply = self.inputs.idle_lock.reply() => self.act(Some(reply)).await?,
             }
         }
     }
@@ -81,6 +81,30 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             && self.paused_until.is_none_or(|until| until <= now)
     }
 
+    /// Answers a reply of the idle lock, or does what is due. If a call of the queue fails, it is opened again, unless that
+    /// would be of no use.
+    pub(super) async fn act(&mut self, reply: Option<IdleReply>) -> Result<(), Ended> {
+        let done = match reply {
+            Some(reply) => self.answer_idle_reply(reply).await,
+            None => self.do_what_is_due(Instant::now()).await,
+        };
+        let Err(Ended::Failed(CollectError::Queue(error))) = &done else { return done };
+        let is_final = match error {
+            QueueError::Unavailable(_) | QueueError::Locked(_) => false,
+            QueueError::Unusable(_) => {
+                self.settings.missing_schema == MissingSchema::Exit && !self.connection.was_open()
+            }
+            // At the end the reader keeps the time that it has.
+            QueueError::Superseded(_) => !self.in_flight.is_ending,
+        };
+        if is_final {
+            return done;
+        }
+        self.cancel_unsent();
+        self.connection.lost(error, Instant::now());
+        Ok(())
+    }
+
     /// Peeks at the queue once notifications are granted.
     async fn answer_idle_reply(&mut self, reply: IdleReply) -> Result<(), Ended> {
         if reply == IdleReply::Refused {
@@ -88,15 +112,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             return Ok(());
         }
         let peek = self.queue.peek(self.settings.batch_limit);
-        match self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, peek).await? {
-            Ok(peek) => self.batcher.peeked(peek, Instant::now()),
-            Err(error) => self.failed(&error)?,
-        }
+        let peek = self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, peek).await?;
+        self.batcher.peeked(peek, Instant::now());
         Ok(())
     }
 
-    /// Does what is due.
-    pub(super) async fn act(&mut self, now: Instant) -> Result<(), Ended> {
+    async fn do_what_is_due(&mut self, now: Instant) -> Result<(), Ended> {
         if !self.connection.is_open {
             return self.open().await;
         }
@@ -110,21 +131,18 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             self.heartbeat().await?;
         }
         let settles = is_due(self.in_flight.settle_at(now), now);
-        if self.connection.is_open && is_due(self.poll_at(now), now) {
+        if is_due(self.poll_at(now), now) {
             return self.poll(settles).await;
         }
         // What was cancelled goes to another collector at once, also if there is no capacity for a poll here.
-        if (settles || cancels) && self.connection.is_open {
+        if settles || cancels {
             self.settle().await?;
         }
         Ok(())
     }
 
     async fn open(&mut self) -> Result<(), Ended> {
-        let open = self.queue.open();
-        if let Err(error) = self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, open).await? {
-            return self.failed(&error);
-        }
+        self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
         self.connection.opened(Instant::now());
         (self.more, self.paused_until) = (true, None);
         Ok(())
@@ -135,18 +153,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         // Not cancelled by a stop unless it takes long: what it records need not go out again. If it fails, the queue keeps
         // the settlements.
         let settle = self.queue.settle_and_claim(settlements, None);
-        match self.in_flight.attend(&mut self.inputs.stop, STOP_GRACE, settle).await? {
-            Ok(_) => Ok(()),
-            Err(error) => self.failed(&error),
-        }
+        self.in_flight.attend(&mut self.inputs.stop, STOP_GRACE, settle).await.map(drop)
     }
 
     async fn heartbeat(&mut self) -> Result<(), Ended> {
         let heartbeat = self.queue.heartbeat();
-        let lost = match self.in_flight.attend(&mut self.inputs.stop, STOP_GRACE, heartbeat).await? {
-            Ok(lost) => lost,
-            Err(error) => return self.failed(&error),
-        };
+        let lost = self.in_flight.attend(&mut self.inputs.stop, STOP_GRACE, heartbeat).await?;
         if !lost.is_empty() {
             tracing::warn!(
                 event = "batches_lost",
@@ -173,10 +185,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.wakeups_seen = *self.inputs.wakeups.borrow_and_update();
         let settlements = if settles { self.in_flight.take_settlements(now) } else { Vec::new() };
         let claim = self.queue.settle_and_claim(settlements, Some(request));
-        let claim = match self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, claim).await? {
-            Ok(claim) => claim,
-            Err(error) => return self.failed(&error),
-        };
+        let claim = self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, claim).await?;
         self.connection.worked(Instant::now());
         self.more = claim.batches.len() == request.batches;
         self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, Instant::now());
@@ -230,24 +239,6 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             self.queue.release(&batches);
             self.more = true;
         }
-    }
-
-    /// A call of the queue has failed. It is opened again, unless that would be of no use.
-    fn failed(&mut self, error: &QueueError) -> Result<(), Ended> {
-        let is_final = match error {
-            QueueError::Unavailable(_) | QueueError::Locked(_) => false,
-            QueueError::Unusable(_) => {
-                self.settings.missing_schema == MissingSchema::Exit && !self.connection.was_open()
-            }
-            // At the end the reader keeps the time that it has.
-            QueueError::Superseded(_) => !self.in_flight.is_ending,
-        };
-        if is_final {
-            return Err(Ended::Failed(CollectError::Queue(error.to_string())));
-        }
-        self.cancel_unsent();
-        self.connection.lost(error, Instant::now());
-        Ok(())
     }
 
     fn note_wakeups(&mut self) {

@@ -40,7 +40,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_postgres::Client;
 
-use super::response;
+use super::listener::response;
 
 const TRY_IDLE_LOCK: &str = include_str!("try_idle_lock.sql");
 

@@ -13,14 +13,17 @@ use std::time::{Duration, Instant};
 use mailroom_connect::{ConnectionSettings, Session, SessionOptions, explain};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::Error;
 
 use super::idle_lock::IdleLockHolder;
-use super::{RESPONSE_TIMEOUT, response};
 use crate::backoff::Backoff;
 use crate::log::outage::OutageLog;
 
 const SETTINGS: &str = include_str!("../session_settings.sql");
+
+/// How long the session waits for the response to any of its statements.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest interval of the ping that, with the timeout of its response, detects half-open connections.
 const PING_INTERVAL: Duration = Duration::from_secs(4);
@@ -140,5 +143,12 @@ impl Listening {
             cause = self.idle_lock.serve(&client, self.wakeups.subscribe()) => cause,
             Some(ended) = reading.join_next() => ended.unwrap_or_else(|error| error.to_string()),
         }
+    }
+}
+
+pub(super) async fn response<T>(statement: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+    match timeout(RESPONSE_TIMEOUT, statement).await {
+        Ok(response) => response.map_err(|error| explain(&error)),
+        Err(_) => Err(format!("no answer within {} s", RESPONSE_TIMEOUT.as_secs())),
     }
 }

@@ -5,10 +5,10 @@ use std::time::Instant;
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::in_flight::SETTLE_PAUSE;
-use super::run_loop::wait_until;
 use super::{Collector, Ended};
 use crate::queue::{Queue, QueueError};
 use crate::sink::Sink;
+use crate::timer::sleep_until_opt;
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Lets the reader take what is in flight, records it, and releases the rest.
@@ -49,7 +49,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             let next = self.next_action(Instant::now());
             tokio::select! {
                 biased;
-                () = wait_until(next), if self.connection.is_open => self.act(None).await?,
+                () = sleep_until_opt(Some(next)), if self.connection.is_open => self.act(None).await?,
                 changed = self.in_flight.changed() => changed.map(drop)?,
             }
         }

@@ -11,7 +11,7 @@ use super::prefetch::Prefetch;
 use crate::line::Line;
 use crate::queue::{BatchId, ClaimRequest, Nack, QueueError, Settlement};
 use crate::signals::{Stop, stopped};
-use crate::sink::{OutgoingBatch, Readiness, Sink, SinkError};
+use crate::sink::{Ack, OutgoingBatch, Readiness, Sink, SinkError};
 use crate::timer::sleep_until_opt;
 
 /// The shortest time between two settlements, each of which is a commit.
@@ -82,9 +82,6 @@ impl<S: Sink> InFlight<S> {
     }
 
     /// Waits until the state of lines changes. Returns whether there are new acks. Can be dropped at any point.
-    ///
-    /// # Errors
-    /// The sink will take nothing more.
     pub(super) async fn changed(&mut self) -> Result<bool, SinkError> {
         let changed = self.sink.changed().await;
         let is_acked = self.note_acks();
@@ -119,13 +116,11 @@ impl<S: Sink> InFlight<S> {
         }
     }
 
-    /// When to settle, if there are acks.
     pub(super) fn settle_at(&self, now: Instant) -> Option<Instant> {
         let next = self.settled_at.map_or(now, |settled| settled + SETTLE_PAUSE);
         (!self.unsettled.is_empty()).then_some(next)
     }
 
-    /// What is to be settled at `now`.
     pub(super) fn take_settlements(&mut self, now: Instant) -> Vec<Settlement> {
         self.settled_at = Some(now);
         mem::take(&mut self.unsettled)
@@ -142,7 +137,6 @@ impl<S: Sink> InFlight<S> {
         self.prefetch.cancelled(self.sink.in_flight());
     }
 
-    /// Cancels unsent lines.
     pub(super) fn cancel_unsent(&mut self) {
         self.unsent.extend(self.sink.cancel_unsent());
     }
@@ -171,11 +165,10 @@ impl<S: Sink> InFlight<S> {
 
     fn note_acks(&mut self) -> bool {
         let before = self.unsettled.len();
-        for ack in self.sink.acks() {
-            self.prefetch.acked(ack.after);
-            let mut nacks = ack.nacks;
-            nacks.extend(self.rejected.remove(&ack.batch).unwrap_or_default());
-            self.unsettled.push(Settlement { batch: ack.batch, nacks });
+        for Ack { batch, mut nacks, after } in self.sink.acks() {
+            self.prefetch.acked(after);
+            nacks.extend(self.rejected.remove(&batch).unwrap_or_default());
+            self.unsettled.push(Settlement { batch, nacks });
         }
         self.unsettled.len() > before
     }

@@ -100,19 +100,13 @@ mod tests {
         let most = prefetch.wanted(0);
         assert_eq!(most, MOST_TOKENS / 10);
         assert!(acked < 2_000, "it took {acked} batches");
+        let long = |setting| Prefetch::new(setting, 10_000).wanted(0);
+        assert_eq!((long(PrefetchLimit::Auto), long(PrefetchLimit::Batches(20))), (2, 10));
         // One stall shrinks the number once.
         (0..most).for_each(|_| prefetch.acked(AFTER_SLOW));
         assert_eq!(prefetch.wanted(0), most / 2);
         (0..2_000).for_each(|_| prefetch.acked(AFTER_SLOW));
         assert_eq!((prefetch.wanted(0), prefetch.wanted(1)), (1, 0));
-    }
-
-    #[test]
-    fn the_memory_is_bounded_also_by_long_batches() {
-        let mut prefetch = Prefetch::new(PrefetchLimit::Auto, 10_000);
-        (0..1_000).for_each(|_| prefetch.acked(FAST));
-        assert_eq!(prefetch.wanted(0), 2);
-        assert_eq!(Prefetch::new(PrefetchLimit::Batches(20), 10_000).wanted(0), 10);
     }
 
     #[test]

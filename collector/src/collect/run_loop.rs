@@ -4,8 +4,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep_until;
-
 use super::in_flight::STALE;
 use super::{CollectError, Collector, Ended};
 use crate::config::MissingSchema;
@@ -15,6 +13,7 @@ use crate::log::display::{ids, listed};
 use crate::queue::{Claim, ClaimRequest, Queue, QueueError};
 use crate::signals::stopped;
 use crate::sink::{Readiness, Sink};
+use crate::timer::sleep_until_opt;
 use crate::wake::idle_lock::IdleReply;
 
 /// How long a settlement or heartbeat may go on after a stop. A database that does not respond must not hold up the end;
@@ -37,7 +36,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                 biased;
                 () = stopped(&mut self.inputs.stop) => return Err(Ended::Stopped),
                 // Before the sink, which a fast reader keeps changing: acks must be settled meanwhile.
-                () = wait_until(next) => self.act(None).await?,
+                () = sleep_until_opt(Some(next)) => self.act(None).await?,
                 acked = self.in_flight.changed() => if acked? { self.paused_until = None },
                 Ok(()) = self.inputs.wakeups.changed() => self.note_wakeups(),
                 reply = self.inputs.idle_lock.reply() => self.act(Some(reply)).await?,
@@ -135,10 +134,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             return self.poll(settles).await;
         }
         // What was cancelled goes to another collector at once, also if there is no capacity for a poll here.
-        if settles || cancels {
-            self.settle().await?;
-        }
-        Ok(())
+        if settles || cancels { self.settle().await } else { Ok(()) }
     }
 
     async fn open(&mut self) -> Result<(), Ended> {
@@ -230,10 +226,9 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     fn release_unsent(&mut self) {
         let batches = self.in_flight.take_unsent();
         if !batches.is_empty() {
-            let count = batches.len();
             tracing::debug!(
                 event = "lines_cancelled",
-                count,
+                count = batches.len(),
                 "lines were cancelled before the reader read them"
             );
             self.queue.release(&batches);
@@ -251,11 +246,4 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
 fn is_due(time: Option<Instant>, now: Instant) -> bool {
     time.is_some_and(|time| time <= now)
-}
-
-/// Without the millisecond by which a timer is late.
-pub(super) async fn wait_until(time: Instant) {
-    if time > Instant::now() {
-        sleep_until(time.into()).await;
-    }
 }

@@ -56,6 +56,7 @@ mod tests {
     use mailroom_verifier_core::Action;
     use proptest::prelude::*;
     use serde_json::{Value, json};
+    use std::slice;
 
     pub(super) fn token(id: i64, login: &[u8]) -> Token {
         Token {
@@ -114,12 +115,9 @@ mod tests {
             (b"a\rb", "a carriage return", true),
             (b"a\nb", "a line feed", true),
             (b"a\tb", "a control character", true),
-            (b"a\x0bb", "a control character", true),
             (b"a\x1cb", "a control character", true),
-            (b"a\x7fb", "a control character", true),
             ("a\u{85}b".as_bytes(), "a control character", true),
             ("a\u{2028}b".as_bytes(), "a line separator", true),
-            ("a\u{2029}b".as_bytes(), "a line separator", true),
             (b"a\xffb", no_text, false),
             (b"\xed\xa0\x80", no_text, false),
         ] {
@@ -138,7 +136,7 @@ mod tests {
                     assert_eq!(line.rejected, rejected[..if is_rejected { 2 } else { 0 }]);
                     if is_rejected {
                         assert_eq!(line.bytes, written(&[recovery(2)], format).bytes);
-                        assert_eq!(written(&[bad.clone()], format).bytes, b"", "no line");
+                        assert_eq!(written(slice::from_ref(&bad), format).bytes, b"", "no line");
                     }
                 }
             }

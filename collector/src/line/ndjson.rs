@@ -27,7 +27,6 @@ struct Item<'a> {
     expires_at: i64,
 }
 
-/// Begins the line of a batch.
 pub(super) fn begin(line: &mut Vec<u8>, batch: BatchId) {
     line.extend_from_slice(format!(r#"{{"v":1,"batch":"{batch}","items":["#).as_bytes());
 }
@@ -57,7 +56,6 @@ pub(super) fn append(
     Ok(())
 }
 
-/// Ends the line.
 pub(super) fn end(line: &mut Vec<u8>) {
     line.extend_from_slice(b"]}\n");
 }

@@ -54,23 +54,3 @@ impl Display for HumanDuration {
         formatter.write_str("0")
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_are_listed_with_their_reasons_and_the_others_counted() {
-        let tokens = [(4, "no"), (7, "never"), (9, "no")];
-        assert_eq!(listed(&tokens, 1), "token 4: no; and 2 others");
-        assert_eq!(listed(&tokens, 2), "token 4: no; token 7: never; and 1 other");
-    }
-
-    #[test]
-    fn a_duration_is_shown_in_its_largest_whole_unit() {
-        let short = [(0, "0"), (1, "1ms"), (1_500, "1500ms"), (270_000, "270s"), (120_000, "2m")];
-        for (milliseconds, text) in short.into_iter().chain([(86_400_000, "24h"), (172_800_000, "2d")]) {
-            assert_eq!(HumanDuration(Duration::from_millis(milliseconds)).to_string(), text);
-        }
-    }
-}

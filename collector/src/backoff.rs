@@ -56,9 +56,8 @@ mod tests {
     #[test]
     fn pauses_double_up_to_the_longest_and_are_jittered() {
         let mut backoff = Backoff::default();
-        for longest in [200, 400, 800, 1_600, 3_200, 5_000, 5_000] {
+        for longest in [200, 400, 800, 1_600, 3_200, 5_000, 5_000].map(Duration::from_millis) {
             let pause = backoff.pause();
-            let longest = Duration::from_millis(longest);
             assert!((longest / 2..=longest).contains(&pause), "{pause:?} of {longest:?}");
         }
         backoff.reset();

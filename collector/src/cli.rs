@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, CommandFactory, Error, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, CommandFactory, Error, FromArgMatches, Parser};
 
 use crate::commands::{collect, keygen, migrate, prune, retry, sign, status, verify};
 
@@ -21,13 +21,6 @@ const LONGEST_NAME: usize = 24;
 /// Ends with 0 after success, 1 after a failure, 2 if a setting or an argument is wrong.
 #[derive(Parser)]
 #[command(version)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-/// What the program is to do.
-#[derive(Subcommand)]
 pub enum Command {
     /// Sign the tokens of new accounts and recoveries and write them to standard output, batch by batch
     ///
@@ -75,14 +68,15 @@ pub enum Command {
 /// # Errors
 /// Arguments that are not understood, settings that cannot be used, and help that was asked for.
 pub fn parse() -> Result<Command, Error> {
-    let command = Cli::command().mut_subcommands(|command| command.mut_args(|arg| arg.hide_env_values(true)));
+    let command =
+        Command::command().mut_subcommands(|command| command.mut_args(|arg| arg.hide_env_values(true)));
     let without_unset = command.clone().mut_subcommands(|command| command.mut_args(unset_variable));
     let matches = match without_unset.try_get_matches() {
         // The help names every variable, also those that are empty.
         Err(error) if error.kind() == ErrorKind::DisplayHelp => command.try_get_matches(),
         matches => matches,
     }?;
-    let mut command = Cli::from_arg_matches(&matches)?.command;
+    let mut command = Command::from_arg_matches(&matches)?;
     if let (Command::Collect(arguments), Some((_, matches))) = (&mut command, matches.subcommand()) {
         arguments.settings.check(matches)?;
     }

@@ -1,6 +1,5 @@
 //! The program `mailroom`: runs one of the commands.
 
-use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -37,11 +36,9 @@ async fn run(command: Command) -> ExitCode {
         Command::Sign(arguments) => sign::run(&arguments),
         Command::Keygen(arguments) => keygen::run(&arguments),
     };
-    outcome.unwrap_or_else(|error| failed(&error, error.exit_code()))
-}
-
-fn failed(error: &impl Display, code: ExitCode) -> ExitCode {
-    // A closed standard error does not change the status.
-    writeln!(io::stderr(), "mailroom: {error}").ok();
-    code
+    outcome.unwrap_or_else(|error| {
+        // A closed standard error does not change the status.
+        writeln!(io::stderr(), "mailroom: {error}").ok();
+        error.exit_code()
+    })
 }

@@ -8,6 +8,8 @@ use tokio::time::sleep_until;
 /// Waits until `time`; without end if there is none. Can be dropped at any point.
 pub async fn sleep_until_opt(time: Option<Instant>) {
     match time {
+        // Without the millisecond by which a timer is late.
+        Some(time) if time <= Instant::now() => {}
         Some(time) => sleep_until(time.into()).await,
         None => pending().await,
     }

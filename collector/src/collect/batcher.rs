@@ -21,7 +21,6 @@ const EMPTY_POLLS: u32 = 3;
 const DEFERRED_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_DEFERRED_PAUSE: Duration = Duration::from_secs(8);
 
-/// Decides when to poll and when a partial batch is due.
 #[derive(Debug, Default)]
 pub(super) struct Batcher {
     limit: usize,
@@ -53,9 +52,7 @@ impl Batcher {
         Self { limit, timeout, is_idle_lock_enabled, ..Self::default() }
     }
 
-    /// `count` wake-ups came.
-    ///
-    /// The count is never taken for a number of tokens, because the server merges notifications; it only decides
+    /// `count` wake-ups came. The count is never taken for a number of tokens, because the server merges notifications; it only decides
     /// whether to pause.
     pub(super) fn woken(&mut self, count: usize, now: Instant) {
         self.wakeups = self.wakeups.saturating_add(count);
@@ -198,21 +195,6 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_due_while_nothing_waits() {
-        let (mut batcher, now) = batcher(10);
-        assert_eq!(batcher.next_poll(), None);
-        batcher.polled(0, 0, 0, now);
-        assert_eq!(batcher.next_poll(), None);
-        assert!(!batcher.is_due(now + ms(3_600_000)));
-        batcher.polled(2, 0, 0, now);
-        batcher.peeked(peek(0, None), now);
-        assert_eq!(batcher.next_poll(), None, "another collector has claimed them");
-        batcher.polled(1, 0, 0, now);
-        batcher.polled(0, 0, 0, now + ms(100));
-        assert_eq!(batcher.next_poll(), None, "they are no longer eligible");
-    }
-
-    #[test]
     fn tokens_wait_no_longer_than_the_timeout_since_the_first_was_noticed() {
         let (mut batcher, start) = batcher(10);
         batcher.polled(1, 0, 0, start);
@@ -224,17 +206,11 @@ mod tests {
         batcher.polled(2, 1, 0, start + ms(4_500));
         assert!(!batcher.is_due(start + ms(9_499)));
         assert!(batcher.is_due(start + ms(9_500)));
-    }
-
-    #[test]
-    fn a_timeout_of_zero_sends_what_there_is() {
-        let now = Instant::now();
-        let mut batcher = Batcher::new(10, Duration::ZERO, true);
-        assert!(batcher.is_due(now));
-        batcher.polled(0, 1, 0, now);
-        assert_eq!(batcher.next_poll(), None);
-        batcher.peeked(peek(1, None), now);
-        assert_eq!(batcher.next_poll(), Some(now));
+        batcher.peeked(peek(0, None), start + ms(4_600));
+        assert_eq!(batcher.next_poll(), None, "another collector has claimed them");
+        batcher.polled(1, 0, 0, start + ms(4_700));
+        batcher.polled(0, 0, 0, start + ms(4_800));
+        assert_eq!(batcher.next_poll(), None, "they are no longer eligible");
     }
 
     #[test]
@@ -256,76 +232,48 @@ mod tests {
     }
 
     #[test]
-    fn backlogs_make_polls_rarer_until_one_batch_or_less_is_found() {
-        let (mut batcher, mut now) = batcher(1);
-        for pause in [20, 40, 80, 160, 200, 200] {
-            batcher.polled(0, 7, 0, now);
-            assert!(!batcher.is_idle());
-            assert_eq!(batcher.next_poll(), Some(now + ms(pause)));
-            now += ms(pause);
+    fn polls_of_a_busy_database_are_growing_pauses_apart_until_one_batch_or_less_is_found() {
+        type Poll = fn(&mut Batcher, Instant);
+        let claimed_by_another = |batcher: &mut Batcher, now| {
+            batcher.polled(0, 0, 0, now);
+            batcher.peeked(peek(1, None), now);
+        };
+        let backlog = |batcher: &mut Batcher, now| batcher.polled(0, 7, 0, now);
+        let polls: [(Poll, _); 3] = [
+            (backlog, [20, 40, 80, 160, 200, 200]),
+            (Batcher::refused, [20, 40, 80, 160, 200, 200]),
+            (claimed_by_another, [0, 0, 20, 40, 80, 160]),
+        ];
+        for (poll, pauses) in polls {
+            let (mut batcher, mut now) = batcher(1);
+            for pause in pauses {
+                poll(&mut batcher, now);
+                assert!(!batcher.is_idle());
+                assert_eq!(batcher.next_poll(), Some(now + ms(pause)));
+                now += ms(pause);
+            }
+            batcher.polled(0, 1, 0, now);
+            assert!(batcher.is_idle() && batcher.next_poll().is_none());
+            batcher.polled(0, 2, 0, now);
+            assert_eq!(batcher.next_poll(), Some(now + GATHERING));
         }
-        batcher.polled(0, 1, 0, now);
-        assert!(batcher.is_idle());
-        batcher.polled(0, 2, 0, now);
-        assert_eq!(batcher.next_poll(), Some(now + GATHERING));
         // Where writers always notify, or never.
         let mut batcher = Batcher::new(10, TIMEOUT, false);
-        batcher.polled(0, 7, 0, now);
+        batcher.polled(0, 7, 0, Instant::now());
         assert_eq!(batcher.next_poll(), None);
-    }
-
-    #[test]
-    fn a_collector_that_was_refused_polls_after_pauses() {
-        let (mut batcher, now) = batcher(10);
-        for pause in [20, 40, 80, 160, 200] {
-            batcher.refused(now);
-            assert_eq!(batcher.next_poll(), Some(now + ms(pause)));
-        }
-        batcher.polled(0, 0, 0, now);
-        assert!(batcher.is_idle());
-        assert_eq!(batcher.next_poll(), None);
-    }
-
-    #[test]
-    fn a_storm_of_wakeups_about_nothing_makes_polls_rarer() {
-        let (mut batcher, mut now) = batcher(1);
-        let (end, mut polls) = (now + ms(10_000), 0);
-        while now < end {
-            batcher.woken(1, now);
-            now = batcher.next_poll().unwrap().max(now + ms(1));
-            batcher.polled(0, 0, 0, now);
-            polls += 1;
-        }
-        assert!(polls < 60, "{polls}");
     }
 
     #[test]
     fn an_idle_collector_polls_when_something_falls_due_or_a_batch_is_full() {
-        let (mut batcher, now) = batcher(10);
-        batcher.peeked(peek(0, Some(700)), now);
-        assert!(batcher.is_idle());
-        assert_eq!(batcher.next_poll(), Some(now + ms(700)));
-        let start = now + ms(700);
-        batcher.polled(0, 0, 0, start);
-        assert_eq!(batcher.next_poll(), None);
+        let (mut batcher, start) = batcher(10);
+        batcher.peeked(peek(0, Some(700)), start);
+        assert_eq!(batcher.next_poll(), Some(start + ms(700)));
         // It waits for a batch to fill unless it is full.
         batcher.polled(2, 0, 0, start);
         batcher.peeked(peek(9, Some(9_000)), start + ms(100));
-        assert!(batcher.is_idle());
         assert_eq!(batcher.next_poll(), Some(start + TIMEOUT));
         batcher.peeked(peek(10, None), start + ms(200));
         assert!(!batcher.is_idle());
         assert_eq!(batcher.next_poll(), Some(start + ms(200)));
-    }
-
-    #[test]
-    fn tokens_that_another_collector_is_claiming_are_polled_after_pauses() {
-        let (mut batcher, mut now) = batcher(1);
-        for pause in [0, 0, 20, 40, 80, 160, 200, 200] {
-            batcher.polled(0, 0, 0, now);
-            batcher.peeked(peek(1, None), now);
-            assert_eq!(batcher.next_poll(), Some(now + ms(pause)));
-            now += ms(pause);
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The in-flight window: lines on their way to the reader, and acks that the queue has not settled yet.
 
 use std::collections::HashMap;
-use std::future::{Future, pending};
+use std::future::Future;
 use std::mem;
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use super::Ended;
 use super::prefetch::Prefetch;
 use crate::line::Line;
-use crate::queue::{BatchId, Nack, Settlement};
+use crate::queue::{BatchId, ClaimRequest, Nack, QueueError, Settlement};
 use crate::signals::{Stop, stopped};
-use crate::sink::{OutgoingBatch, Readiness, Sink, SinkError};
+use crate::sink::{Ack, OutgoingBatch, Readiness, Sink, SinkError};
 use crate::timer::sleep_until_opt;
 
 /// The shortest time between two settlements, each of which is a commit.
@@ -32,18 +32,10 @@ pub(super) struct InFlight<S> {
     settled_at: Option<Instant>,
     /// Batches that the reader will never read, not released yet.
     unsent: Vec<BatchId>,
-    /// When work was first found to delay a stop.
+    /// When a call was first found to delay a stop.
     pub(super) stop_noticed: Option<Instant>,
-}
-
-/// What can be claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Capacity {
-    pub(super) batches: usize,
-    /// The most tokens of each.
-    pub(super) limit: usize,
-    /// Whether they are to show that the reader works, which does not wait until a batch is full.
-    pub(super) is_probe: bool,
+    /// Whether nothing more is claimed, because the collector finishes what is in flight.
+    pub(super) is_ending: bool,
 }
 
 impl<S: Sink> InFlight<S> {
@@ -56,20 +48,23 @@ impl<S: Sink> InFlight<S> {
             settled_at: None,
             unsent: Vec::new(),
             stop_noticed: None,
+            is_ending: false,
         }
     }
 
     /// What can be claimed now, in batches of at most `limit` tokens.
-    pub(super) fn capacity(&self, limit: usize) -> Option<Capacity> {
+    pub(super) fn capacity(&self, limit: usize) -> Option<ClaimRequest> {
         let in_flight = self.sink.in_flight();
-        let probe = |limit| Capacity { batches: usize::from(in_flight == 0), limit, is_probe: true };
-        let capacity = match self.sink.readiness() {
+        let one = usize::from(in_flight == 0);
+        // What is to show that the reader works does not wait until a batch is full.
+        let (batches, limit, partial) = match self.sink.readiness() {
             Readiness::Down => return None,
-            Readiness::OneToken => probe(1),
-            Readiness::OneBatch => probe(limit),
-            Readiness::Ready => Capacity { batches: self.prefetch.wanted(in_flight), limit, is_probe: false },
+            Readiness::OneToken => (one, 1, true),
+            Readiness::OneBatch => (one, limit, true),
+            Readiness::Ready => (self.prefetch.wanted(in_flight), limit, false),
         };
-        (capacity.batches > 0).then_some(capacity)
+        let request = ClaimRequest { batches, limit, partial, rescan: false };
+        (batches > 0 && !self.is_ending).then_some(request)
     }
 
     /// Sends the line of a batch. One without tokens is settled without an ack.
@@ -87,9 +82,6 @@ impl<S: Sink> InFlight<S> {
     }
 
     /// Waits until the state of lines changes. Returns whether there are new acks. Can be dropped at any point.
-    ///
-    /// # Errors
-    /// The sink will take nothing more.
     pub(super) async fn changed(&mut self) -> Result<bool, SinkError> {
         let changed = self.sink.changed().await;
         let is_acked = self.note_acks();
@@ -97,48 +89,38 @@ impl<S: Sink> InFlight<S> {
         changed.map(|()| is_acked)
     }
 
-    /// Serves the sink until `work` on the queue is done; `grace` is how long the work may go on after a stop.
+    /// Serves the sink until a call of the queue is done; `grace` is how long that may go on after a stop.
     ///
     /// # Errors
-    /// The collector is to stop, or the sink will take nothing more; the work is cancelled.
+    /// That of the call. The collector is to stop and was not ending, or the sink will take nothing more: the call is cancelled.
     pub(super) async fn attend<T>(
         &mut self,
-        stop: Option<&mut Stop>,
+        stop: &mut Stop,
         grace: Duration,
-        work: impl Future<Output = T>,
+        call: impl Future<Output = Result<T, QueueError>>,
     ) -> Result<T, Ended> {
-        let stop = async {
-            match stop {
-                Some(stop) => stopped(stop).await,
-                None => pending().await,
-            }
-        };
-        let (mut work, mut stop) = (pin!(work), pin!(stop));
+        let mut call = pin!(call);
         let mut end = None;
         loop {
             tokio::select! {
                 biased;
-                // Before the stop: the queue gets the settlements passed to it only when the work is polled.
-                done = &mut work => return Ok(done),
-                () = &mut stop, if end.is_none() => {
+                // Before the stop: the queue gets the settlements passed to it only when the call is polled.
+                done = &mut call => return Ok(done?),
+                () = stopped(stop), if end.is_none() && !self.is_ending => {
                     let now = *self.stop_noticed.get_or_insert_with(Instant::now);
                     end = Some(now + grace);
                 }
                 () = sleep_until_opt(end) => return Err(Ended::Stopped),
-                changed = self.changed() => {
-                    changed?;
-                }
+                changed = self.changed() => changed.map(drop)?,
             }
         }
     }
 
-    /// When to settle, if there are acks.
     pub(super) fn settle_at(&self, now: Instant) -> Option<Instant> {
         let next = self.settled_at.map_or(now, |settled| settled + SETTLE_PAUSE);
         (!self.unsettled.is_empty()).then_some(next)
     }
 
-    /// What is to be settled at `now`.
     pub(super) fn take_settlements(&mut self, now: Instant) -> Vec<Settlement> {
         self.settled_at = Some(now);
         mem::take(&mut self.unsettled)
@@ -149,35 +131,27 @@ impl<S: Sink> InFlight<S> {
         self.sink.waiting_since().map(|since| since + STALE)
     }
 
-    /// Cancels unsent lines. Returns all batches that are to be released.
-    pub(super) fn cancel_unsent(&mut self) -> Vec<BatchId> {
-        self.unsent.extend(self.sink.unsent());
-        self.unsent.extend(self.sink.cancel_unsent());
-        self.take_unsent()
+    /// Cancels unsent lines because the reader is slow: less is sent until it goes on.
+    pub(super) fn cancel_stale(&mut self) {
+        self.cancel_unsent();
+        self.prefetch.cancelled(self.sink.in_flight());
     }
 
-    /// [`cancel_unsent`](Self::cancel_unsent) because the reader is slow: less is sent until it goes on.
-    pub(super) fn cancel_stale(&mut self) -> Vec<BatchId> {
-        let batches = self.cancel_unsent();
-        self.prefetch.cancelled(self.sink.in_flight());
-        batches
+    pub(super) fn cancel_unsent(&mut self) {
+        self.unsent.extend(self.sink.cancel_unsent());
     }
 
     /// Batches that are to be released: the reader will never read their lines.
     pub(super) fn take_unsent(&mut self) -> Vec<BatchId> {
-        let batches = mem::take(&mut self.unsent);
-        for batch in &batches {
-            self.rejected.remove(batch);
-        }
-        batches
+        self.unsent.extend(self.sink.unsent());
+        self.rejected.retain(|batch, _| !self.unsent.contains(batch));
+        mem::take(&mut self.unsent)
     }
 
     /// Another collector sends these batches now.
     pub(super) fn drop_lost(&mut self, batches: &[BatchId]) {
         self.sink.drop_lost(batches);
-        for batch in batches {
-            self.rejected.remove(batch);
-        }
+        self.rejected.retain(|batch, _| !batches.contains(batch));
     }
 
     /// Abandons what is still in flight. Returns how many lines that is.
@@ -191,11 +165,10 @@ impl<S: Sink> InFlight<S> {
 
     fn note_acks(&mut self) -> bool {
         let before = self.unsettled.len();
-        for ack in self.sink.acks() {
-            self.prefetch.acked(ack.after);
-            let mut nacks = ack.nacks;
-            nacks.extend(self.rejected.remove(&ack.batch).unwrap_or_default());
-            self.unsettled.push(Settlement { batch: ack.batch, nacks });
+        for Ack { batch, mut nacks, after } in self.sink.acks() {
+            self.prefetch.acked(after);
+            nacks.extend(self.rejected.remove(&batch).unwrap_or_default());
+            self.unsettled.push(Settlement { batch, nacks });
         }
         self.unsettled.len() > before
     }

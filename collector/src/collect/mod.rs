@@ -33,7 +33,7 @@ use self::in_flight::InFlight;
 use self::prefetch::Prefetch;
 use self::reconnect::ConnectionState;
 use crate::config::CollectSettings;
-use crate::queue::Queue;
+use crate::queue::{Queue, QueueError};
 use crate::signals::Stop;
 use crate::sink::{Sink, SinkError};
 use crate::wake::idle_lock::IdleLock;
@@ -45,8 +45,8 @@ pub enum CollectError {
     #[error(transparent)]
     Sink(#[from] SinkError),
     /// The queue cannot be used until the operator intervenes.
-    #[error("{0}")]
-    Queue(String),
+    #[error(transparent)]
+    Queue(#[from] QueueError),
 }
 
 /// Why the loop ended.
@@ -56,8 +56,8 @@ enum Ended {
     Failed(CollectError),
 }
 
-impl From<SinkError> for Ended {
-    fn from(error: SinkError) -> Self {
+impl<E: Into<CollectError>> From<E> for Ended {
+    fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
 }
@@ -92,32 +92,25 @@ pub struct Collector<Q, S> {
     paused_until: Option<Instant>,
     /// Whether the reader took nothing at all in the last iteration.
     was_down: bool,
-    /// Whether a stop was requested, and it finishes what is in flight.
-    is_ending: bool,
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// A collector that is not connected yet.
     pub fn new(queue: Q, sink: S, settings: &CollectSettings, inputs: Inputs) -> Self {
         let now = Instant::now();
-        let is_idle_lock_enabled = inputs.idle_lock.is_enabled();
+        let (limit, timeout) = (settings.batch_limit, settings.timeouts.batch_timeout);
         Self {
             queue,
-            in_flight: InFlight::new(sink, Prefetch::new(settings.prefetch, settings.batch_limit)),
+            in_flight: InFlight::new(sink, Prefetch::new(settings.prefetch, limit)),
+            batcher: Batcher::new(limit, timeout, inputs.idle_lock.is_enabled()),
             inputs,
             settings: settings.clone(),
-            batcher: Batcher::new(
-                settings.batch_limit,
-                settings.timeouts.batch_timeout,
-                is_idle_lock_enabled,
-            ),
             connection: ConnectionState::new(now),
             more: false,
             wakeups_seen: 0,
             rescanned: now,
             paused_until: None,
             was_down: true,
-            is_ending: false,
         }
     }
 
@@ -136,6 +129,3 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         outcome
     }
 }
-
-#[cfg(test)]
-mod tests;

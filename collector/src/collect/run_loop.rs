@@ -4,17 +4,16 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep_until;
-
-use super::in_flight::{Capacity, STALE};
+use super::in_flight::STALE;
 use super::{CollectError, Collector, Ended};
 use crate::config::MissingSchema;
 use crate::line::Line;
 use crate::line::sign::InvalidRow;
 use crate::log::display::{ids, listed};
-use crate::queue::{BatchId, Claim, ClaimRequest, Queue, QueueError};
+use crate::queue::{Claim, ClaimRequest, Queue, QueueError};
 use crate::signals::stopped;
 use crate::sink::{Readiness, Sink};
+use crate::timer::sleep_until_opt;
 use crate::wake::idle_lock::IdleReply;
 
 /// How long a settlement or heartbeat may go on after a stop. A database that does not respond must not hold up the end;
@@ -24,8 +23,7 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 impl<Q: Queue, S: Sink> Collector<Q, S> {
     pub(super) async fn collect(&mut self) -> Result<Infallible, Ended> {
         loop {
-            let unsent = self.in_flight.take_unsent();
-            self.release(&unsent);
+            self.release_unsent();
             // What has come due while the reader was down was not polled for.
             let is_down = self.in_flight.sink.readiness() == Readiness::Down;
             self.more |= self.was_down && !is_down;
@@ -38,18 +36,16 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                 biased;
                 () = stopped(&mut self.inputs.stop) => return Err(Ended::Stopped),
                 // Before the sink, which a fast reader keeps changing: acks must be settled meanwhile.
-                () = wait_until(next) => self.act(Instant::now()).await?,
-                acked = self.in_flight.changed() => if acked? {
-                    self.paused_until = None;
-                },
+                () = sleep_until_opt(Some(next)) => self.act(None).await?,
+                acked = self.in_flight.changed() => if acked? { self.paused_until = None },
                 Ok(()) = self.inputs.wakeups.changed() => self.note_wakeups(),
-                reply = self.inputs.idle_lock.reply() => self.answer_idle_reply(reply).await?,
+                reply = self.inputs.idle_lock.reply() => self.act(Some(reply)).await?,
             }
         }
     }
 
     /// When there is something to do next without a wake-up.
-    fn next_action(&self, now: Instant) -> Instant {
+    pub(super) fn next_action(&self, now: Instant) -> Instant {
         if !self.connection.is_open {
             return self.connection.next_attempt;
         }
@@ -62,7 +58,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         next.into_iter().flatten().min().unwrap_or(now + self.settings.poll_interval)
     }
 
-    fn capacity(&self) -> Option<Capacity> {
+    fn capacity(&self) -> Option<ClaimRequest> {
         self.in_flight.capacity(self.settings.batch_limit)
     }
 
@@ -71,7 +67,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let rescan = self.rescanned + self.settings.poll_interval;
         let poll =
             if self.more { now } else { self.batcher.next_poll().map_or(rescan, |poll| poll.min(rescan)) };
-        Some(self.paused_until.map_or(poll, |until| poll.max(until)))
+        // Nothing is due before any pause: `None` is the least.
+        Some(poll).max(self.paused_until)
     }
 
     /// Whether only a notification, or time, gives a reason to poll.
@@ -83,6 +80,30 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             && self.paused_until.is_none_or(|until| until <= now)
     }
 
+    /// Answers a reply of the idle lock, or does what is due. If a call of the queue fails, it is opened again, unless that
+    /// would be of no use.
+    pub(super) async fn act(&mut self, reply: Option<IdleReply>) -> Result<(), Ended> {
+        let done = match reply {
+            Some(reply) => self.answer_idle_reply(reply).await,
+            None => self.do_what_is_due(Instant::now()).await,
+        };
+        let Err(Ended::Failed(CollectError::Queue(error))) = &done else { return done };
+        let is_final = match error {
+            QueueError::Unavailable(_) | QueueError::Locked(_) => false,
+            QueueError::Unusable(_) => {
+                self.settings.missing_schema == MissingSchema::Exit && !self.connection.was_open()
+            }
+            // At the end the reader keeps the time that it has.
+            QueueError::Superseded(_) => !self.in_flight.is_ending,
+        };
+        if is_final {
+            return done;
+        }
+        self.cancel_unsent();
+        self.connection.lost(error, Instant::now());
+        Ok(())
+    }
+
     /// Peeks at the queue once notifications are granted.
     async fn answer_idle_reply(&mut self, reply: IdleReply) -> Result<(), Ended> {
         if reply == IdleReply::Refused {
@@ -90,85 +111,60 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             return Ok(());
         }
         let peek = self.queue.peek(self.settings.batch_limit);
-        match self.in_flight.attend(Some(&mut self.inputs.stop), Duration::ZERO, peek).await? {
-            Ok(peek) => self.batcher.peeked(peek, Instant::now()),
-            Err(error) => self.lost(&error),
-        }
+        let peek = self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, peek).await?;
+        self.batcher.peeked(peek, Instant::now());
         Ok(())
     }
 
-    /// Does what is due.
-    async fn act(&mut self, now: Instant) -> Result<(), Ended> {
+    async fn do_what_is_due(&mut self, now: Instant) -> Result<(), Ended> {
         if !self.connection.is_open {
             return self.open().await;
         }
         let cancels = is_due(self.in_flight.stale_at(), now);
         if cancels {
-            let batches = self.in_flight.cancel_stale();
-            self.release(&batches);
+            self.in_flight.cancel_stale();
+            self.release_unsent();
             self.paused_until = Some(now + STALE);
         }
         if is_due(self.queue.heartbeat_at(), now) {
             self.heartbeat().await?;
         }
         let settles = is_due(self.in_flight.settle_at(now), now);
-        if self.connection.is_open && is_due(self.poll_at(now), now) {
+        if is_due(self.poll_at(now), now) {
             return self.poll(settles).await;
         }
         // What was cancelled goes to another collector at once, also if there is no capacity for a poll here.
-        if (settles || cancels) && self.connection.is_open {
-            self.settle().await?;
-        }
-        Ok(())
+        if settles || cancels { self.settle().await } else { Ok(()) }
     }
 
     async fn open(&mut self) -> Result<(), Ended> {
-        let open = self.queue.open();
-        match self.in_flight.attend(Some(&mut self.inputs.stop), Duration::ZERO, open).await? {
-            Ok(()) => {
-                self.connection.opened(Instant::now());
-                self.more = true;
-                self.paused_until = None;
-            }
-            Err(QueueError::Unusable(reason))
-                if self.settings.missing_schema == MissingSchema::Exit && !self.connection.was_open() =>
-            {
-                return Err(Ended::Failed(CollectError::Queue(reason)));
-            }
-            Err(QueueError::Superseded(reason)) => return Err(Ended::Failed(CollectError::Queue(reason))),
-            Err(error) => self.lost(&error),
-        }
+        self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
+        self.connection.opened(Instant::now());
+        (self.more, self.paused_until) = (true, None);
         Ok(())
     }
 
-    pub(super) async fn settle(&mut self) -> Result<(), Ended> {
+    async fn settle(&mut self) -> Result<(), Ended> {
         let settlements = self.in_flight.take_settlements(Instant::now());
         // Not cancelled by a stop unless it takes long: what it records need not go out again. If it fails, the queue keeps
         // the settlements.
-        let stop = (!self.is_ending).then_some(&mut self.inputs.stop);
         let settle = self.queue.settle_and_claim(settlements, None);
-        if let Err(error) = self.in_flight.attend(stop, STOP_GRACE, settle).await? {
-            self.lost(&error);
-        }
-        Ok(())
+        self.in_flight.attend(&mut self.inputs.stop, STOP_GRACE, settle).await.map(drop)
     }
 
-    pub(super) async fn heartbeat(&mut self) -> Result<(), Ended> {
-        let stop = (!self.is_ending).then_some(&mut self.inputs.stop);
-        match self.in_flight.attend(stop, STOP_GRACE, self.queue.heartbeat()).await? {
-            Err(error) => self.lost(&error),
-            Ok(lost) if !lost.is_empty() => {
-                tracing::warn!(
-                    event = "batches_lost",
-                    count = lost.len(),
-                    "leases ended before their batches were acknowledged; another collector sends them now, and acks \
-                     of them are ignored"
-                );
-                self.in_flight.drop_lost(&lost);
-                // Unsent lines are as old, and their tokens are better checked again.
-                self.cancel_unsent();
-            }
-            Ok(_) => {}
+    async fn heartbeat(&mut self) -> Result<(), Ended> {
+        let heartbeat = self.queue.heartbeat();
+        let lost = self.in_flight.attend(&mut self.inputs.stop, STOP_GRACE, heartbeat).await?;
+        if !lost.is_empty() {
+            tracing::warn!(
+                event = "batches_lost",
+                count = lost.len(),
+                "leases ended before their batches were acknowledged; another collector sends them now, and acks of \
+                 them are ignored"
+            );
+            self.in_flight.drop_lost(&lost);
+            // Unsent lines are as old, and their tokens are better checked again.
+            self.cancel_unsent();
         }
         Ok(())
     }
@@ -176,33 +172,23 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Claims what there is capacity for, and sends it. Settles in the same round trip if that is due as well.
     async fn poll(&mut self, settles: bool) -> Result<(), Ended> {
         let now = Instant::now();
-        let Some(capacity) = self.capacity() else { return Ok(()) };
-        let rescan = now >= self.rescanned + self.settings.poll_interval;
-        let request = ClaimRequest {
-            batches: capacity.batches,
-            limit: capacity.limit,
-            partial: capacity.is_probe || self.batcher.is_due(now),
-            rescan,
-        };
+        let Some(mut request) = self.capacity() else { return Ok(()) };
+        request.partial |= self.batcher.is_due(now);
+        request.rescan = now >= self.rescanned + self.settings.poll_interval;
         // What this poll leaves gives writers no reason to notify.
         self.inputs.idle_lock.set_idle(false);
         // Wake-ups from here on may concern tokens that this poll does not see.
         self.wakeups_seen = *self.inputs.wakeups.borrow_and_update();
         let settlements = if settles { self.in_flight.take_settlements(now) } else { Vec::new() };
         let claim = self.queue.settle_and_claim(settlements, Some(request));
-        match self.in_flight.attend(Some(&mut self.inputs.stop), Duration::ZERO, claim).await? {
-            Ok(claim) => {
-                self.connection.worked(Instant::now());
-                self.more = claim.batches.len() == request.batches;
-                self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, Instant::now());
-                if rescan {
-                    self.rescanned = now;
-                }
-                self.send(claim);
-            }
-            Err(QueueError::Superseded(reason)) => return Err(Ended::Failed(CollectError::Queue(reason))),
-            Err(error) => self.lost(&error),
+        let claim = self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, claim).await?;
+        self.connection.worked(Instant::now());
+        self.more = claim.batches.len() == request.batches;
+        self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, Instant::now());
+        if request.rescan {
+            self.rescanned = now;
         }
+        self.send(claim);
         Ok(())
     }
 
@@ -233,26 +219,21 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     /// Cancels unsent lines, so that their tokens are checked again or left to another collector.
     pub(super) fn cancel_unsent(&mut self) {
-        let batches = self.in_flight.cancel_unsent();
-        self.release(&batches);
+        self.in_flight.cancel_unsent();
+        self.release_unsent();
     }
 
-    fn release(&mut self, batches: &[BatchId]) {
+    fn release_unsent(&mut self) {
+        let batches = self.in_flight.take_unsent();
         if !batches.is_empty() {
-            let count = batches.len();
             tracing::debug!(
                 event = "lines_cancelled",
-                count,
+                count = batches.len(),
                 "lines were cancelled before the reader read them"
             );
-            self.queue.release(batches);
+            self.queue.release(&batches);
             self.more = true;
         }
-    }
-
-    fn lost(&mut self, error: &QueueError) {
-        self.cancel_unsent();
-        self.connection.lost(error, Instant::now());
     }
 
     fn note_wakeups(&mut self) {
@@ -263,13 +244,6 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 }
 
-pub(super) fn is_due(time: Option<Instant>, now: Instant) -> bool {
+fn is_due(time: Option<Instant>, now: Instant) -> bool {
     time.is_some_and(|time| time <= now)
-}
-
-/// Without the millisecond by which a timer is late.
-async fn wait_until(time: Instant) {
-    if time > Instant::now() {
-        sleep_until(time.into()).await;
-    }
 }

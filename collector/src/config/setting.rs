@@ -140,7 +140,7 @@ pub(super) fn duration(
     move |text| {
         let units = [("", 1), ("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
         with_unit(text, &units, &range).map(Duration::from_millis).ok_or_else(|| {
-            let [from, to] = [range.start(), range.end()].map(|end| HumanDuration::of_millis(*end));
+            let [from, to] = [*range.start(), *range.end()].map(Duration::from_millis).map(HumanDuration);
             let form = "a whole number of milliseconds, or one with the unit ms, s, m or h";
             must_be(text, format!("{form}, from {from} to {to}"))
         })

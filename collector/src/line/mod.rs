@@ -4,16 +4,13 @@ mod csv;
 mod ndjson;
 pub mod sign;
 
-use std::fmt;
-
 use mailroom_verifier_core::Signer;
 
 use crate::config::LineFormat;
 use crate::line::sign::{InvalidRow, sign};
 use crate::queue::Batch;
 
-/// A signed batch, written out.
-#[derive(PartialEq, Eq)]
+/// A signed batch, written out. Not `Debug`: the bytes hold addresses and tokens.
 pub struct Line {
     /// The bytes with the line feed at the end; empty if no token of the batch can be sent.
     pub bytes: Vec<u8>,
@@ -52,78 +49,111 @@ impl Line {
     }
 }
 
-/// Without the bytes, which hold addresses and tokens.
-impl fmt::Debug for Line {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = formatter.debug_struct("Line");
-        shown.field("ids", &self.ids).field("rejected", &self.rejected).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-pub(crate) fn sample(id: i64) -> crate::queue::Token {
-    crate::queue::Token {
-        id,
-        attempt: 1,
-        action: mailroom_verifier_core::Action::Activate,
-        email: b"a@b.test".to_vec(),
-        login: b"x".to_vec(),
-        secret: vec![9; 32],
-        code: Some(b"00420".to_vec()),
-        expires_at: 1_800_000_900,
-    }
-}
-
-#[cfg(test)]
-fn sample_signature() -> mailroom_verifier_core::SignedToken {
-    sign(&Signer::V1((&[0; 32]).into()), &sample(1)).expect("it is valid")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::queue::{BatchId, Token};
+    use mailroom_verifier_core::Action;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+    use std::slice;
 
-    fn token(id: i64, login: &str) -> Token {
-        Token { login: login.as_bytes().to_vec(), ..sample(id) }
+    pub(super) fn token(id: i64, login: &[u8]) -> Token {
+        Token {
+            id,
+            attempt: 2,
+            action: Action::Activate,
+            email: b"a@b.test".to_vec(),
+            login: login.to_vec(),
+            secret: vec![9; 32],
+            code: None,
+            expires_at: 1_800_000_900,
+        }
     }
 
-    fn written(tokens: Vec<Token>, format: LineFormat) -> Line {
-        let batch = Batch { id: BatchId::from(1), tokens };
-        Line::of(&batch, &Signer::V1((&[7; 32]).into()), format)
+    fn recovery(id: i64) -> Token {
+        Token { action: Action::Recover, code: Some(b"01234".to_vec()), ..token(id, b"ada") }
     }
 
-    #[test]
-    fn an_invalid_row_leaves_the_others_as_they_are_and_one_alone_is_no_line() {
-        let both = written(vec![token(1, "x"), token(2, "y")], LineFormat::Csv);
-        assert_eq!(both.rejected, []);
-        let bad = vec![token(4, "x,y"), token(1, "x"), token(5, "x\ny"), token(2, "y"), token(6, "\"")];
-        let line = written(bad, LineFormat::Csv);
-        assert_eq!((&line.bytes, &line.ids), (&both.bytes, &vec![1, 2]));
-        assert_eq!(line.rejected.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [4, 5, 6]);
-        assert_eq!(written(vec![token(1, ",")], LineFormat::Csv).bytes, b"");
-        let short = Token { secret: vec![9; 31], ..sample(1) };
-        assert_eq!(written(vec![short], LineFormat::Ndjson).bytes, b"");
+    fn signer() -> Signer {
+        Signer::V1((&[7; 32]).into())
     }
 
-    #[test]
-    fn ndjson_carries_what_csv_cannot_and_rejects_what_is_no_text() {
-        let bad = Token { email: b"a\xff@b.test".to_vec(), ..token(5, "z") };
-        let line = written(vec![bad, token(4, "x,\ny"), token(1, "x")], LineFormat::Ndjson);
-        assert_eq!((line.ids, line.rejected.len()), (vec![4, 1], 1));
-        let read: serde_json::Value = serde_json::from_slice(&line.bytes).unwrap();
-        assert_eq!(read["batch"], "00000000-0000-0000-0000-000000000001");
-        assert_eq!((&read["items"][0]["login"], &read["items"][1]["id"]), (&"x,\ny".into(), &1.into()));
+    fn written(tokens: &[Token], format: LineFormat) -> Line {
+        Line::of(&Batch { id: BatchId::from(0xabc), tokens: tokens.to_vec() }, &signer(), format)
     }
 
     #[test]
-    fn debug_output_shows_no_address_login_token_or_code() {
-        let line = written(vec![token(1, "ada"), token(2, "x,y")], LineFormat::Csv);
-        assert!(line.bytes.starts_with(b"1,a@b.test,ada,"));
-        // As a list of numbers it would begin with `1,a@`.
-        let shown = format!("{line:?} {line:#?}");
-        for secret in ["a@b.test", "ada", "00420", "49, 44, 97, 64", "97"] {
-            assert!(!shown.contains(secret), "{shown}");
+    fn a_line_has_the_fields_of_its_format_in_their_order_and_nothing_else() {
+        let login = "o'neill; ü\u{1f600}";
+        let tokens = [token(7, login.as_bytes()), Token { attempt: 1, ..recovery(8) }];
+        let [activation, recovery] = [&tokens[0], &tokens[1]].map(|token| sign(&signer(), token).unwrap());
+        let csv = format!("1,a@b.test,{login},{activation},,2,a@b.test,ada,{recovery},01234\n");
+        let ndjson = format!(
+            concat!(
+                r#"{{"v":1,"batch":"00000000-0000-0000-0000-000000000abc","items":["#,
+                r#"{{"id":7,"attempt":2,"action":"activate","path":"/activate","email":"a@b.test","#,
+                r#""login":"o'neill; \u00fc\ud83d\ude00","token":"{}","code":"","expires_at":1800000900}},"#,
+                r#"{{"id":8,"attempt":1,"action":"recover","path":"/recover","email":"a@b.test","#,
+                r#""login":"ada","token":"{}","code":"01234","expires_at":1800000900}}]}}"#,
+                "\n"
+            ),
+            activation, recovery
+        );
+        for (format, expected) in [(LineFormat::Csv, csv), (LineFormat::Ndjson, ndjson)] {
+            let line = written(&tokens, format);
+            assert_eq!((String::from_utf8(line.bytes).unwrap(), line.ids), (expected, vec![7, 8]));
+        }
+    }
+
+    #[test]
+    fn a_field_that_could_forge_a_recipient_is_rejected_and_the_other_rows_go_out() {
+        let no_text = "bytes that are not UTF-8";
+        for (bytes, contains, is_text) in [
+            (&b"a,b"[..], "a comma", true),
+            (b"a\"b", "a quote", true),
+            (b"a\rb", "a carriage return", true),
+            (b"a\nb", "a line feed", true),
+            (b"a\tb", "a control character", true),
+            (b"a\x1cb", "a control character", true),
+            ("a\u{85}b".as_bytes(), "a control character", true),
+            ("a\u{2028}b".as_bytes(), "a line separator", true),
+            (b"a\xffb", no_text, false),
+            (b"\xed\xa0\x80", no_text, false),
+        ] {
+            let (email, code) = (bytes.to_vec(), Some(bytes.to_vec()));
+            let bad = [
+                ("email", Token { email, ..token(1, b"x") }),
+                ("login", token(1, bytes)),
+                ("code", Token { code, ..token(1, b"x") }),
+            ];
+            for (name, bad) in bad {
+                for format in [LineFormat::Csv, LineFormat::Ndjson] {
+                    // Of NDJSON no text can end a line or a string.
+                    let is_rejected = format == LineFormat::Csv || !is_text;
+                    let line = written(&[bad.clone(), recovery(2), bad.clone()], format);
+                    let rejected = [(1, InvalidRow::Field { name, contains }); 2];
+                    assert_eq!(line.rejected, rejected[..if is_rejected { 2 } else { 0 }]);
+                    if is_rejected {
+                        assert_eq!(line.bytes, written(&[recovery(2)], format).bytes);
+                        assert_eq!(written(slice::from_ref(&bad), format).bytes, b"", "no line");
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_text_reads_back_from_a_line_of_ascii(texts in prop::collection::vec(any::<String>(), 1..4)) {
+            let tokens: Vec<_> = texts.iter().map(|text| token(1, text.as_bytes())).collect();
+            let line = written(&tokens, LineFormat::Ndjson).bytes;
+            let (end, text) = line.split_last().unwrap();
+            prop_assert!(*end == b'\n' && text.iter().all(|byte| matches!(byte, b' '..=b'~')));
+            let read: Value = serde_json::from_slice(text).unwrap();
+            for (item, text) in read["items"].as_array().unwrap().iter().zip(&texts) {
+                prop_assert_eq!(&item["login"], &json!(text));
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio_postgres::{Client, Error, Row};
 use super::{QueueError, Token};
 use crate::preflight::{self, Requirements};
 
-const SETTINGS: &str = include_str!("settings.sql");
+const SETTINGS: &str = include_str!("../session_settings.sql");
 
 /// The longest that any answer is waited for.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);

@@ -32,15 +32,15 @@
 //!
 //! [`Queue::peek`]: crate::queue::Queue::peek
 
-use std::convert::Infallible;
 use std::future::pending;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_postgres::Client;
 
-use super::response;
+use super::listener::response;
 
 const TRY_IDLE_LOCK: &str = include_str!("try_idle_lock.sql");
 
@@ -121,14 +121,18 @@ impl IdleLock {
 }
 
 impl IdleLockHolder {
-    /// Refuses all requests, while there is no session that listens.
-    pub(super) async fn refuse(&mut self) -> Infallible {
+    /// Refuses all requests until `work` is done, while there is no session that listens.
+    pub(super) async fn refuse_during<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
         loop {
             let request = *self.requests.borrow_and_update();
             if request.is_idle {
                 self.replies.send_replace((request, IdleReply::Refused));
             }
-            self.next_request().await;
+            tokio::select! {
+                done = &mut work => return done,
+                () = self.next_request() => {}
+            }
         }
     }
 
@@ -160,24 +164,21 @@ impl IdleLockHolder {
         // Before the lock is tried: any notification from here on releases it.
         wakeups.mark_unchanged();
         let mut role = self.acquire(request, client).await?;
-        let mut rechecks = 0;
+        let (mut granted, mut rechecks) = (None, 0);
         while role != Role::Refused {
-            self.replies.send_replace((request, IdleReply::Granted));
-            // As a follower, until the collector has to peek again.
-            loop {
-                tokio::select! {
-                    biased;
-                    _ = wakeups.changed() => return role.release(client).await,
-                    () = self.ended(request) => return role.release(client).await,
-                    () = sleep(RECHECK), if role == Role::Follower => {}
-                }
-                let before = role;
-                role = Role::try_acquire(client).await?;
-                rechecks += 1;
-                if role != before || rechecks % PEEK_RECHECKS == 0 {
-                    break;
-                }
+            // To a follower again now and then: the collector is to peek.
+            if granted != Some(role) || rechecks % PEEK_RECHECKS == 0 {
+                granted = Some(role);
+                self.replies.send_replace((request, IdleReply::Granted));
             }
+            tokio::select! {
+                biased;
+                _ = wakeups.changed() => return role.release(client).await,
+                () = self.ended(request) => return role.release(client).await,
+                () = sleep(RECHECK), if role == Role::Follower => {}
+            }
+            role = Role::try_acquire(client).await?;
+            rechecks += 1;
         }
         self.replies.send_replace((request, IdleReply::Refused));
         Ok(())

@@ -13,14 +13,17 @@ use std::time::{Duration, Instant};
 use mailroom_connect::{ConnectionSettings, Session, SessionOptions, explain};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::Error;
 
 use super::idle_lock::IdleLockHolder;
-use super::{RESPONSE_TIMEOUT, response};
 use crate::backoff::Backoff;
 use crate::log::outage::OutageLog;
 
-const SETTINGS: &str = include_str!("listener_settings.sql");
+const SETTINGS: &str = include_str!("../session_settings.sql");
+
+/// How long the session waits for the response to any of its statements.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest interval of the ping that, with the timeout of its response, detects half-open connections.
 const PING_INTERVAL: Duration = Duration::from_secs(4);
@@ -49,8 +52,10 @@ impl Listener {
             channel: channel.to_owned(),
             ping_interval: PING_INTERVAL.min(healthcheck_interval),
             wakeups: sender,
+            outage: OutageLog::of("listening"),
+            idle_lock,
         };
-        Self { wakeups, task: JoinSet::from_iter([listening.run(idle_lock)]) }
+        Self { wakeups, task: JoinSet::from_iter([listening.run()]) }
     }
 
     /// The number of wake-ups so far, to be watched.
@@ -69,45 +74,38 @@ struct Listening {
     channel: String,
     ping_interval: Duration,
     wakeups: watch::Sender<u64>,
+    outage: OutageLog,
+    idle_lock: IdleLockHolder,
 }
 
 impl Listening {
-    async fn run(self, mut idle_lock: IdleLockHolder) -> Infallible {
+    async fn run(mut self) -> Infallible {
+        const OPTIONS: SessionOptions<'_> = SessionOptions {
+            application_name: "mailroom collect (listener)",
+            statement_timeout: Some(RESPONSE_TIMEOUT),
+            needs_session: true,
+        };
         let mut backoff = Backoff::default();
-        let mut outage = OutageLog::of("listening");
         loop {
-            let cause = match while_refusing(&mut idle_lock, Box::pin(self.connect())).await {
+            let connecting = Box::pin(mailroom_connect::connect(&self.connection, &OPTIONS));
+            let cause = match self.idle_lock.refuse_during(connecting).await {
                 Ok(session) => {
                     let connected = Instant::now();
-                    let cause = self.listen(session, &mut idle_lock, &mut outage).await;
+                    let cause = self.listen(session).await;
                     if connected.elapsed() >= LASTED {
                         backoff.reset();
                     }
                     cause
                 }
-                Err(cause) => cause,
+                Err(error) => error.to_string(),
             };
-            outage.failed(&cause, Instant::now());
-            while_refusing(&mut idle_lock, sleep(backoff.pause())).await;
+            self.outage.failed(&cause, Instant::now());
+            self.idle_lock.refuse_during(sleep(backoff.pause())).await;
         }
     }
 
-    async fn connect(&self) -> Result<Session, String> {
-        let options = SessionOptions {
-            application_name: "mailroom collect (listener)",
-            statement_timeout: Some(RESPONSE_TIMEOUT),
-            needs_session: true,
-        };
-        mailroom_connect::connect(&self.connection, &options).await.map_err(|error| error.to_string())
-    }
-
     /// Listens until the connection is lost; returns why it is.
-    async fn listen(
-        &self,
-        session: Session,
-        idle_lock: &mut IdleLockHolder,
-        outage: &mut OutageLog,
-    ) -> String {
+    async fn listen(&mut self, session: Session) -> String {
         let Session { client, mut connection, .. } = session;
         let wakeups = self.wakeups.clone();
         // In a task of its own, so that it is read also while a statement waits for its response.
@@ -129,7 +127,7 @@ impl Listening {
         }
         // Only from here on nothing is missed.
         self.wakeups.send_modify(|count| *count += 1);
-        if !outage.over(Instant::now()) {
+        if !self.outage.over(Instant::now()) {
             tracing::info!(event = "listening", "listening on `{}`", self.channel);
         }
         let pinging = async {
@@ -142,16 +140,15 @@ impl Listening {
         };
         tokio::select! {
             cause = pinging => cause,
-            cause = idle_lock.serve(&client, self.wakeups.subscribe()) => cause,
+            cause = self.idle_lock.serve(&client, self.wakeups.subscribe()) => cause,
             Some(ended) = reading.join_next() => ended.unwrap_or_else(|error| error.to_string()),
         }
     }
 }
 
-/// Does `work` while no request to be notified can be granted.
-async fn while_refusing<T>(idle_lock: &mut IdleLockHolder, work: impl Future<Output = T>) -> T {
-    tokio::select! {
-        never = idle_lock.refuse() => match never {},
-        done = work => done,
+pub(super) async fn response<T>(statement: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+    match timeout(RESPONSE_TIMEOUT, statement).await {
+        Ok(response) => response.map_err(|error| explain(&error)),
+        Err(_) => Err(format!("no answer within {} s", RESPONSE_TIMEOUT.as_secs())),
     }
 }

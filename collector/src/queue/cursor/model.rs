@@ -6,16 +6,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use mailroom_verifier_core::Action;
 use proptest::prelude::*;
 
 use super::session::Page;
 use super::state::CursorState;
-use crate::line::sample;
-use crate::queue::BatchId;
+use crate::queue::{BatchId, Token};
 
 /// A page that was read through an id.
 pub(super) fn page(through: i64, tokens: &[i64], ineligible: &[i64]) -> Page {
-    let tokens = tokens.iter().copied().map(sample).collect();
+    let token = |id: &i64| Token {
+        id: *id,
+        attempt: 1,
+        action: Action::Activate,
+        email: Vec::new(),
+        login: Vec::new(),
+        secret: Vec::new(),
+        code: None,
+        expires_at: 0,
+    };
+    let tokens = tokens.iter().map(token).collect();
     Page { tokens, ineligible: ineligible.to_vec(), through, rows: 0 }
 }
 

@@ -109,7 +109,7 @@ async fn the_millionth_waiting_token_costs_a_claim_no_more_blocks_than_the_first
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
     register_a_million(&client).await?;
-    client.batch_execute(include_str!("../../../../collector/src/queue/settings.sql")).await?;
+    client.batch_execute(include_str!("../../../../collector/src/session_settings.sql")).await?;
     let claim = include_str!("../../../../collector/src/queue/cursor/claim.sql");
     let recover_skipped = include_str!("../../../../collector/src/queue/cursor/recover_skipped.sql");
     client

@@ -1,4 +1,6 @@
-//! Where keys come from, and how they are read.
+//! The keys that sign and verify: their kinds, where they come from, and which of them signs which format.
+//!
+//! None is ever shown: errors name the variable, or the file and the line.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -6,25 +8,23 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use mailroom_verifier_core::{PrivateKey, PublicKey, SharedKey, Version};
+use mailroom_verifier_core::VerifyingKey::{self, Public, Shared};
+use mailroom_verifier_core::{InvalidKey, KeyRing, PrivateKey, PublicKey, SharedKey, Signer, Version};
 use zeroize::Zeroizing;
 
-use super::{Key, KeyError, Keys, looks_like_a_key};
-
-/// The shared key. Keys have no flags: every user of the machine can read arguments.
+// Keys have no flags: every user of the machine can read arguments.
 const SECRET_KEY: &str = "MAILROOM_SECRET_KEY";
-
-/// The private key that signs v3.
 const SIGNING_KEY: &str = "MAILROOM_SIGNING_KEY";
-
-/// A public key that verifies v3.
 const PUBLIC_KEY: &str = "MAILROOM_PUBLIC_KEY";
-
-/// The path of a key file.
 const KEY_FILE: &str = "MAILROOM_KEY_FILE";
 
 /// Longer files are refused: a thousand keys fit.
 const LONGEST_FILE: u64 = 65_536;
+
+/// Why there are no keys, in a sentence that shows none.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KeyError(String);
 
 /// Looks up an environment variable that is not empty; tests give their own, because a process has only one environment.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -71,10 +71,7 @@ pub enum KeySource {
 }
 
 impl KeySource {
-    /// Finds the keys for this use. A flag beats all variables.
-    ///
-    /// # Errors
-    /// No key is given, or a key and a key file.
+    /// Finds the keys for this use. A flag beats all variables; a key and a key file are an error.
     pub fn find(flag: Option<&Path>, needed: KeyUse, variables: Variables<'_>) -> Result<Self, KeyError> {
         if let Some(path) = flag {
             return Ok(Self::File(path.into()));
@@ -91,10 +88,7 @@ impl KeySource {
         }
     }
 
-    /// Reads the keys. What was read of a file is overwritten in memory afterwards.
-    ///
-    /// # Errors
-    /// A file that cannot be read or holds no key, a text that is no key. None of them shows a key.
+    /// Reads the keys, at least one. What was read of a file is overwritten in memory afterwards.
     pub fn load(&self, variables: Variables<'_>) -> Result<Keys, KeyError> {
         match self {
             Self::Environment(names) => Ok(Keys {
@@ -106,13 +100,84 @@ impl KeySource {
     }
 }
 
+/// The keys of a process: the first one signs, all of them verify.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    /// At least one.
+    keys: Vec<Key>,
+    /// Where the first key is written, for those who have to change it.
+    origin: String,
+}
+
+impl Keys {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The first key, as the signer of a format, if it is of the kind that signs that.
+    pub fn signer(&self, format: Version) -> Result<Signer, KeyError> {
+        let kind = match (format, &self.keys[0]) {
+            (Version::V1, Key::Verifying(Shared(key))) => return Ok(Signer::V1(key.clone())),
+            (Version::V2, Key::Verifying(Shared(key))) => return Ok(Signer::V2(key.clone())),
+            (Version::V3, Key::Private(key)) => return Ok(Signer::V3(key.clone())),
+            (_, Key::Verifying(Shared(_))) => "shared",
+            (_, Key::Private(_)) => "private",
+            (_, Key::Verifying(_)) => "public",
+        };
+        let needed = match format {
+            Version::V3 => "a private key, `mrsk_…`",
+            _ => "a shared key of 64 hexadecimal characters",
+        };
+        Err(KeyError(format!("{} is a {kind} key, but {format} is signed with {needed}", self.origin)))
+    }
+
+    /// The keys of which one must have signed what is to be verified.
+    #[allow(clippy::missing_panics_doc, reason = "there is at least one key")]
+    pub fn ring(&self) -> KeyRing<Vec<VerifyingKey>> {
+        let verifying = self.keys.iter().map(|key| match key {
+            Key::Verifying(key) => key.clone(),
+            Key::Private(key) => key.public_key().clone().into(),
+        });
+        KeyRing::new(verifying.collect()).expect("there is at least one key")
+    }
+}
+
+/// Whether a text that should be something else may be a secret key, or most of one.
+pub(crate) fn looks_like_a_key(text: &str) -> bool {
+    let is_hexadecimal = text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    // Digits alone are a number that is too large.
+    text.contains("mrsk_") || is_hexadecimal && text.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+/// A key of any kind (FORMAT.md, "Keys").
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a process has a handful of keys")]
+enum Key {
+    /// Signs v3; its public key verifies that.
+    Private(PrivateKey),
+    /// A shared key, which also signs v1 and v2, or a public one.
+    Verifying(VerifyingKey),
+}
+
+impl Key {
+    /// Reads any text form of a key; its prefix decides the kind.
+    fn parse(text: &[u8]) -> Result<Self, InvalidKey> {
+        if text.starts_with(b"mrsk_") {
+            PrivateKey::parse(text).map(Self::Private)
+        } else {
+            VerifyingKey::parse(text).map(Self::Verifying)
+        }
+    }
+}
+
 /// The key of a variable, which is of the kind that the variable is for.
 fn load_variable(name: &'static str, variables: Variables<'_>) -> Result<Key, KeyError> {
     let text = Zeroizing::new(variables(name).map(OsString::into_encoded_bytes).unwrap_or_default());
     let (kind, key) = match name {
         SIGNING_KEY => ("private", PrivateKey::parse(text.as_slice()).map(Key::Private)),
-        PUBLIC_KEY => ("public", PublicKey::parse(text.as_slice()).map(Key::Public)),
-        _ => ("shared", SharedKey::from_hex(text.as_slice()).map(Key::Shared)),
+        PUBLIC_KEY => ("public", PublicKey::parse(text.as_slice()).map(|key| Key::Verifying(key.into()))),
+        _ => ("shared", SharedKey::from_hex(text.as_slice()).map(|key| Key::Verifying(key.into()))),
     };
     key.map_err(|reason| KeyError(format!("{name} is no {kind} key: {reason}")))
 }
@@ -131,31 +196,26 @@ fn load_file(path: &Path) -> Result<Keys, KeyError> {
         let advice = "it must hold one key a line and nothing else";
         return Err(KeyError(format!("{file} is longer than {LONGEST_FILE} bytes; {advice}")));
     }
-    let (mut keys, mut first_line) = (Vec::new(), 0);
-    for (line, text) in (1..).zip(content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii)) {
-        if text.is_empty() || text.starts_with(b"#") {
-            continue;
-        }
-        if keys.is_empty() {
-            first_line = line;
-        }
-        keys.push(
-            Key::parse(text)
-                .map_err(|reason| KeyError(format!("line {line} of {file} is no key: {reason}")))?,
-        );
+    let lines = (1..).zip(content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii));
+    let (mut keys, mut origin) = (Vec::new(), None);
+    for (line, text) in lines.filter(|(_, text)| !text.is_empty() && !text.starts_with(b"#")) {
+        let place = format!("line {line} of {file}");
+        let key = Key::parse(text).map_err(|reason| KeyError(format!("{place} is no key: {reason}")))?;
+        keys.push(key);
+        origin.get_or_insert(place);
     }
-    if keys.is_empty() {
+    let Some(origin) = origin else {
         return Err(KeyError(format!("{file} has no key; write one with `mailroom keygen`")));
-    }
+    };
     // Refusing, as ssh does, would stop containers whose secrets are mounted with fixed modes.
-    if is_exposed && keys.iter().any(|key| !matches!(key, Key::Public(_))) {
+    if is_exposed && keys.iter().any(|key| !matches!(key, Key::Verifying(Public(_)))) {
         tracing::warn!(
             event = "key_file_exposed",
             "{file} can be read by every user of this machine; `chmod o= {}` keeps it private",
             path.display()
         );
     }
-    Ok(Keys { keys, origin: format!("line {first_line} of {file}") })
+    Ok(Keys { keys, origin })
 }
 
 /// What a file holds, up to a byte more than may be, and whether every user of this machine can read it.
@@ -173,6 +233,7 @@ fn read_file(path: &Path) -> io::Result<(Zeroizing<Vec<u8>>, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Version::{V1, V2, V3};
     use std::fs;
 
     const FIRST: &str = "f0862c4759ca9b15561201f52e295c592b2a985d6459589ae61d3e68eb137814";
@@ -189,30 +250,26 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_signs_and_the_others_follow_whatever_their_kind() {
-        let keys = load(&format!("# made in May\n\n  {FIRST}\r\n#{SECOND}\n{PRIVATE}\n{SECOND}\n{PUBLIC}\n"))
-            .unwrap();
-        let prepared = |hex: &str| SharedKey::from_hex(hex).unwrap().to_prepared();
-        let [Key::Shared(first), Key::Private(_), Key::Shared(second), Key::Public(_)] = &*keys.keys else {
-            panic!("{keys:?}")
-        };
-        assert_eq!((first.to_prepared(), second.to_prepared()), (prepared(FIRST), prepared(SECOND)));
-        assert!(keys.origin.starts_with("line 3 of the key file "), "{}", keys.origin);
+    fn the_first_line_signs_the_formats_of_its_kind_and_the_others_only_verify() {
+        for (first, signed) in [(FIRST, &[V1, V2][..]), (PRIVATE, &[V3]), (PUBLIC, &[])] {
+            let rest = format!("#{SECOND}\n{PRIVATE}\n{SECOND}\n{PUBLIC}\n");
+            let keys = load(&format!("# made in May\n\n  {first}\r\n{rest}")).unwrap();
+            let signers = [V1, V2, V3].map(|format| keys.signer(format)).into_iter().flatten();
+            assert_eq!(signers.map(|signer| signer.version()).collect::<Vec<_>>(), signed);
+            assert!(keys.origin.starts_with("line 3 of the key file "), "{}", keys.origin);
+            let single = |text| format!("{:?}", load(text).unwrap().ring().keys()[0]);
+            let ring: Vec<_> = keys.ring().keys().iter().map(|key| format!("{key:?}")).collect();
+            assert_eq!(ring, [first, PUBLIC, SECOND, PUBLIC].map(single));
+        }
     }
 
     #[test]
     fn a_bad_line_is_named_and_not_shown() {
-        let empty = "the key file FILE has no key; write one with `mailroom keygen`";
         for (content, error) in [
-            ("", empty),
-            ("# nothing\n\n", empty),
+            ("# nothing\n\n", "the key file FILE has no key; write one with `mailroom keygen`"),
             (
                 &format!("{FIRST}\n\n{FIRST}0"),
                 "line 3 of the key file FILE is no key: a shared key is 64 hexadecimal characters, not 65",
-            ),
-            (
-                &format!("{}g", &FIRST[1..]),
-                "line 1 of the key file FILE is no key: a shared key consists of hexadecimal characters only",
             ),
             (
                 &"#".repeat(65_537),
@@ -224,59 +281,20 @@ mod tests {
     }
 
     #[test]
-    fn a_use_takes_the_variables_that_are_good_for_it_or_a_file() {
-        let keys = |name: &str| (name != KEY_FILE).then(|| "x".into());
-        let both = |name: &str| [SECRET_KEY, KEY_FILE].contains(&name).then(|| "x".into());
-        for (needed, names) in [
-            (KeyUse::Signing(Version::V1), &[SECRET_KEY][..]),
-            (KeyUse::Signing(Version::V2), &[SECRET_KEY]),
-            (KeyUse::Signing(Version::V3), &[SIGNING_KEY]),
-            (KeyUse::Verifying, &[SECRET_KEY, SIGNING_KEY, PUBLIC_KEY]),
-        ] {
-            let find =
-                |variables| KeySource::find(None, needed, variables).map_err(|error| error.to_string());
-            assert_eq!(find(&keys), Ok(KeySource::Environment(names.to_vec())));
-            let error = find(&|_| None).unwrap_err();
-            assert!(error.starts_with(&format!("{} is not set; ", names[0])), "{error}");
-            if names[0] == SECRET_KEY {
-                let error = find(&both).unwrap_err();
-                assert!(
-                    error.starts_with("MAILROOM_SECRET_KEY and MAILROOM_KEY_FILE are both set; "),
-                    "{error}"
-                );
-            } else {
-                assert_eq!(find(&both), Ok(KeySource::File("x".into())), "no shared key signs v3");
-            }
-            let found = KeySource::find(Some(Path::new("keys")), needed, &both);
-            assert_eq!(found, Ok(KeySource::File("keys".into())), "a flag beats all variables");
-        }
+    fn a_key_that_does_not_sign_the_format_leaves_the_choice_to_the_file() {
+        let shared_and_file = |name: &str| [SECRET_KEY, KEY_FILE].contains(&name).then(|| "x".into());
+        let find = |format| KeySource::find(None, KeyUse::Signing(format), &shared_and_file);
+        assert_eq!(find(V3), Ok(KeySource::File("x".into())));
+        assert!(find(V1).is_err() && find(V2).is_err());
     }
 
     #[test]
-    fn a_key_of_the_environment_is_taken_as_it_is_and_is_of_the_kind_of_its_variable() {
-        let load = |name: &'static str, text: &str| {
-            let text = OsString::from(text);
-            let keys = KeySource::Environment(vec![name]).load(&move |_| Some(text.clone()));
-            keys.map_err(|error| error.to_string())
-        };
-        for (name, key) in [(SECRET_KEY, FIRST), (SIGNING_KEY, PRIVATE), (PUBLIC_KEY, PUBLIC)] {
-            assert_eq!(load(name, key).unwrap().count(), 1);
+    fn what_may_be_a_secret_key_is_recognised() {
+        for key in [FIRST, &FIRST[..33], SECOND, PRIVATE, " mrsk_AAEC"] {
+            assert!(looks_like_a_key(key), "{key}");
         }
-        assert_eq!(
-            load(SECRET_KEY, &format!("{FIRST}\n")).unwrap_err(),
-            "MAILROOM_SECRET_KEY is no shared key: a shared key is 64 hexadecimal characters, not 65"
-        );
-        for (name, key, kind) in [
-            (SECRET_KEY, PRIVATE, "shared"),
-            (SECRET_KEY, PUBLIC, "shared"),
-            (SIGNING_KEY, PUBLIC, "private"),
-            (SIGNING_KEY, FIRST, "private"),
-            (PUBLIC_KEY, PRIVATE, "public"),
-        ] {
-            let error = load(name, key).unwrap_err();
-            let start =
-                format!("{name} is no {kind} key: a private key begins with `mrsk_`, a public key with ");
-            assert!(error.starts_with(&start) && !error.contains(key), "{error}");
+        for text in ["deadbeef", "mailroom_of_the_department_of_letters", &"1".repeat(64), PUBLIC] {
+            assert!(!looks_like_a_key(text), "{text}");
         }
     }
 }

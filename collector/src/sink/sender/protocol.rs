@@ -148,18 +148,10 @@ fn batch_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BatchId, D::Er
     BatchId::parse(&String::deserialize(deserializer)?).ok_or_else(|| D::Error::custom(INVALID_BATCH))
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OkValue {
-    Ids(Vec<i64>),
-    Text(String),
-}
-
 fn sent_tokens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SentTokens, D::Error> {
-    match OkValue::deserialize(deserializer)? {
-        OkValue::Ids(ids) => Ok(SentTokens::Ids(ids)),
-        OkValue::Text(text) if text == "all" => Ok(SentTokens::All),
-        OkValue::Text(_) => Err(D::Error::custom(INVALID_VALUE)),
+    match Value::deserialize(deserializer)? {
+        Value::String(text) if text == "all" => Ok(SentTokens::All),
+        ids => Vec::deserialize(ids).map(SentTokens::Ids).map_err(|_| D::Error::custom(INVALID_VALUE)),
     }
 }
 

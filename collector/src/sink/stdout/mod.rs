@@ -238,9 +238,9 @@ mod tests {
         assert_eq!(sink.waiting_since(), Some(sink.in_flight[1].1));
         assert_eq!(sink.cancel_unsent(), [id(2), id(3), id(4)]);
         assert_eq!(sink.waiting_since(), None);
-        send(&mut sink, &[b"end\n"]);
+        sink.send(OutgoingBatch { batch: id(5), ids: vec![1], line: b"end\n".to_vec() });
         let reading = tokio::task::spawn_blocking(move || (read(&mut reader, 50_004), reader));
-        assert_eq!(taken(&mut sink, 2).await, (vec![id(1), id(1)], None));
+        assert_eq!(taken(&mut sink, 2).await, (vec![id(1), id(5)], None));
         assert!(reading.await.unwrap().0.ends_with(b"xend\n"));
     }
 

@@ -66,7 +66,7 @@ impl LineQueue {
     }
 
     pub(super) fn wake(&self) {
-        // Fails only if it is set already, very often.
+        // Fails only at the bound of the counter, and then the thread is about to wake.
         rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).ok();
     }
 }

@@ -63,7 +63,7 @@ pub(super) struct AppliedAnswer {
     pub(super) foreign: usize,
     /// How many of its ids had a verdict already.
     pub(super) repeated: usize,
-    /// Set if it settles the batch.
+    /// If it settles the batch.
     pub(super) ack: Option<Ack>,
 }
 
@@ -151,7 +151,6 @@ impl PendingAcks {
         self.remove(LOST, |pending| batches.contains(&pending.batch));
     }
 
-    /// Whether a single token is pending.
     pub(super) fn is_single_token(&self) -> bool {
         matches!(&self.batches[..], [PendingBatch { ids, .. }] if ids.len() == 1)
     }
@@ -248,6 +247,9 @@ mod tests {
         answer(batch, r#","ok":"all""#)
     }
 
+    /// Answers for batch 1, each with its new verdicts, foreign and repeated ids; at the end the nacks.
+    type Case<'a> = (&'a [(&'a str, [usize; 3])], Vec<(i64, Nack)>);
+
     #[test]
     fn verdicts_add_up_and_the_most_careful_one_of_an_answer_counts() {
         let reason = || "no reason given".to_owned();
@@ -256,8 +258,6 @@ mod tests {
         let unavailable = |id| (id, Nack::Unavailable { after: None, reason: reason() });
         let later = Nack::Retry { after: Some(seconds(7)), reason: "later".to_owned() };
         let mixed = r#","ok":[11,12],"retry":[{"id":10},{"id":11}],"dead":[{"id":11},{"id":12}]"#;
-        // Answers for batch 1, each with its new verdicts, foreign and repeated ids; at the end the nacks.
-        type Case<'a> = (&'a [(&'a str, [usize; 3])], Vec<(i64, Nack)>);
         let cases: [Case<'_>; 7] = [
             (&[(r#","ok":"all""#, [3, 0, 0])], vec![]),
             (&[(r#","ok":[11]"#, [1, 0, 0]), ("", [0; 3]), (r#","ok":[11,10,20,-1,12]"#, [2, 2, 1])], vec![]),

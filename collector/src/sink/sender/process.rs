@@ -66,9 +66,8 @@ pub(super) struct Process {
     codec: AnyDelimiterCodec,
     error_output: Option<ChildStderr>,
     error_buffer: BytesMut,
-    status: Option<ExitStatus>,
-    /// Until when its output is read after it has ended.
-    read_until: Option<Instant>,
+    /// Set when it has ended, with the time until which its output is read.
+    ended: Option<(ExitStatus, Instant)>,
 }
 
 impl Process {
@@ -88,8 +87,7 @@ impl Process {
             error_output: child.stderr.take(),
             error_buffer: BytesMut::new(),
             child,
-            status: None,
-            read_until: None,
+            ended: None,
         })
     }
 
@@ -100,10 +98,9 @@ impl Process {
 
     /// Whether it runs and has not closed a pipe.
     pub(super) fn takes_lines(&self) -> bool {
-        self.input.is_some() && self.output.is_some() && self.status.is_none()
+        self.input.is_some() && self.output.is_some() && self.ended.is_none()
     }
 
-    /// Whether no line is being written.
     pub(super) fn is_idle(&self) -> bool {
         self.line.is_empty()
     }
@@ -151,7 +148,7 @@ impl Process {
     /// Waits for the next event. Cancellation-safe.
     pub(super) async fn event(&mut self) -> ProcessEvent {
         loop {
-            if let (Some(status), None, None) = (self.status, &self.output, &self.error_output) {
+            if let (Some((status, _)), None, None) = (self.ended, &self.output, &self.error_output) {
                 return ProcessEvent::Ended(status);
             }
             tokio::select! {
@@ -173,21 +170,20 @@ impl Process {
                         tracing::warn!(event = "sender_output", stream = "stderr", process, line = %line, "the sender writes");
                     }
                 }
-                status = self.child.wait(), if self.status.is_none() => {
+                status = self.child.wait(), if self.ended.is_none() => {
                     // A process whose status cannot be read counts as ended.
-                    self.status = Some(status.unwrap_or_default());
-                    self.read_until = Some(Instant::now() + READ_AFTER_END);
+                    self.ended = Some((status.unwrap_or_default(), Instant::now() + READ_AFTER_END));
                     // Nothing else ends the processes that it has started. No other group can have its number so soon.
                     self.kill();
                     return ProcessEvent::Progress;
                 }
-                () = sleep_until_opt(self.read_until) => {
+                () = sleep_until_opt(self.ended.map(|(_, read_until)| read_until)) => {
                     self.error_output = None;
                     if self.output.take().is_some() {
                         return ProcessEvent::OutputClosed;
                     }
                 }
-                written = write(&mut self.input, &mut self.line), if self.status.is_none() => {
+                written = write(&mut self.input, &mut self.line), if self.ended.is_none() => {
                     if let Ok(count @ 1..) = written {
                         self.written += count as u64;
                         return ProcessEvent::Progress;

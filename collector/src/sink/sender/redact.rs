@@ -17,7 +17,11 @@ pub(super) fn redact(text: &str) -> String {
         if !redacted.is_empty() {
             redacted.push(' ');
         }
-        redacted.push_str(redact_word(word));
+        redacted.push_str(match word {
+            _ if word.contains('@') || word.to_ascii_lowercase().contains("%40") => "[address]",
+            _ if looks_like_a_token(word) => "[secret]",
+            _ => word,
+        });
         if redacted.len() > LONGEST {
             let end = (0..=LONGEST - '…'.len_utf8()).rev().find(|end| redacted.is_char_boundary(*end));
             redacted.truncate(end.unwrap_or_default());
@@ -42,16 +46,6 @@ fn is_invisible(character: char) -> bool {
 pub(crate) fn looks_like_a_token(text: &str) -> bool {
     let is_of_token = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_');
     text.split(|character| !is_of_token(character)).any(|part| part.len() >= SHORTEST_SECRET)
-}
-
-fn redact_word(word: &str) -> &str {
-    if word.contains('@') || word.to_ascii_lowercase().contains("%40") {
-        "[address]"
-    } else if looks_like_a_token(word) {
-        "[secret]"
-    } else {
-        word
-    }
 }
 
 #[cfg(test)]

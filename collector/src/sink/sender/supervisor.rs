@@ -200,7 +200,6 @@ impl Sender {
         TERMINATION.min(self.timeout / 4)
     }
 
-    /// Handles an event of the process.
     pub(super) fn handle(&mut self, event: &ProcessEvent, now: Instant) {
         let Some(running) = &mut self.running else { return };
         match event {

@@ -230,7 +230,7 @@ mod tests {
 
     #[tokio::test]
     async fn lines_that_are_not_begun_can_be_cancelled() {
-        let (mut sink, mut reader) = with_lines(&[&[b'x'; 50_000][..]; 4]);
+        let (mut sink, mut reader) = with_lines(&[&b"x".repeat(50_000)[..]; 4]);
         // The pipe has room for one of them.
         while sink.queue.lock().lines.len() > 3 {
             timeout(SOON, sink.changed()).await.expect("a line is begun soon").unwrap();

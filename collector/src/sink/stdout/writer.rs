@@ -71,10 +71,9 @@ impl LineQueue {
     }
 }
 
-/// What the thread reports, also whenever it begins a line.
+/// What the thread reports: how many lines are taken, and why no more can be. It reports, too, when it begins a line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WriteProgress {
-    /// How many lines are taken.
     pub(super) taken: usize,
     pub(super) failure: Option<SinkError>,
 }
@@ -87,7 +86,6 @@ enum OutputKind {
     Other,
 }
 
-/// The thread.
 pub(super) struct Writer {
     output: OwnedFd,
     kind: OutputKind,
@@ -96,7 +94,6 @@ pub(super) struct Writer {
     queue: Arc<LineQueue>,
     progress: watch::Sender<WriteProgress>,
     current: Option<CurrentLine>,
-    /// Bytes written so far.
     written: u64,
     /// Where, in bytes written, the lines end that are written and not taken.
     ends: VecDeque<u64>,

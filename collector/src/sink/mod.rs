@@ -22,7 +22,8 @@ pub trait Sink {
     /// Sends the line of a batch. Never waits: what cannot be written at once is kept.
     fn send(&mut self, batch: OutgoingBatch);
 
-    /// Waits until another method has something new to return. Cancellation-safe.
+    /// Waits until another method may have something new to return; not at all while [`acks`](Self::acks) or
+    /// [`unsent`](Self::unsent) have. Cancellation-safe.
     ///
     /// # Errors
     /// Nothing more will be taken. What was taken before is still returned by [`acks`](Self::acks).

@@ -1,7 +1,6 @@
 //! Starting a sender's program.
 
 use std::env;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -28,14 +27,17 @@ impl SenderCommand {
         }
     }
 
-    /// Starts it in a process group of its own, so that a signal for the collector is not one for the sender. Its
-    /// environment is that of the collector, except for what is the collector's alone.
+    /// Starts it in a process group of its own, so that a signal for the collector is not one for the sender.
     pub(super) fn spawn(&self) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        for (name, _) in env::vars_os().filter(|(name, _)| is_private(name)) {
-            command.env_remove(name);
+        // Keys, the database's URL and its password: a sender that is tricked must not be able to give them away.
+        for (name, _) in env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("MAILROOM_") || text.starts_with("PGPASS") {
+                command.env_remove(&name);
+            }
         }
         command.spawn()
     }
@@ -49,10 +51,4 @@ fn interpreter(script: &Path) -> Option<String> {
     let line = String::from_utf8_lossy(line.strip_prefix(b"#!")?).into_owned();
     let name = line.split_whitespace().next().filter(|name| !Path::new(name).exists())?;
     Some(name.chars().flat_map(char::escape_debug).collect())
-}
-
-/// Keys, the database's URL and its password: a sender that is tricked must not be able to give them away.
-fn is_private(name: &OsStr) -> bool {
-    let name = name.to_string_lossy();
-    name.starts_with("MAILROOM_") || name.starts_with("PGPASS")
 }

@@ -45,7 +45,7 @@ use crate::queue::{BatchId, Nack};
 use crate::timer::sleep_until_opt;
 use circuit::{Circuit, CircuitState};
 use pending_acks::PendingAcks;
-use supervisor::RunningSender;
+use supervisor::{RunningSender, TERMINATION};
 
 /// The longest pause before a sender is started again. Long enough that one that always crashes uses up few tokens.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -84,7 +84,7 @@ impl Sender {
             pending: PendingAcks::new(timeout),
             acks: Vec::new(),
             unsent: Vec::new(),
-            circuit: Circuit::new(),
+            circuit: Circuit::closed(),
             outage: OutageLog::of("sending"),
             ignored_answers: RateLimiter::default(),
             refused_tokens: RateLimiter::default(),
@@ -97,10 +97,29 @@ impl Sender {
         self.unsent.extend(waiting);
     }
 
-    /// Begins the next line if the sender can take it.
-    fn begin_line(&mut self, now: Instant) {
-        if let Some(running) = &mut self.running
+    /// Gives up what the sender may have read, with `nack` for tokens without a verdict; the rest, behind the byte `read`,
+    /// comes back unsent. Returns how many batches were given up.
+    fn give_up(&mut self, read: u64, nack: &Nack, now: Instant) -> usize {
+        self.unsent.extend(self.pending.take_unread(|bytes| bytes.start >= read));
+        self.return_waiting();
+        let acks = self.pending.give_up_all(now, nack);
+        let count = acks.len();
+        self.acks.extend(acks);
+        count
+    }
+
+    /// Begins the next line, or closes the sender's input if nothing more is sent.
+    fn write(&mut self, now: Instant) {
+        let Some(running) = &mut self.running else { return };
+        if let Some(closing) = self.closing
             && running.ending.is_none()
+        {
+            running.process.close_input();
+            if self.pending.len() == 0 {
+                // All that is left to it is to end.
+                self.closing = Some(closing.min(now + TERMINATION));
+            }
+        } else if running.takes_lines()
             && running.process.is_idle()
             && let Some((OutgoingBatch { batch, ids, line }, sent_at)) = self.waiting.pop_front()
         {
@@ -108,21 +127,18 @@ impl Sender {
             self.pending.begin(batch, ids, (sent_at, now), bytes);
         }
     }
-
-    /// Whether a line that is sent now can be written, whatever the circuit.
-    fn takes_lines(&self) -> bool {
-        self.closing.is_none() && self.running.as_ref().is_some_and(|running| running.takes_lines())
-    }
 }
 
 impl Sink for Sender {
     fn send(&mut self, outgoing: OutgoingBatch) {
-        let is_available = match self.circuit.state() {
-            CircuitState::Closed => true,
-            CircuitState::Open { .. } => false,
-            CircuitState::HalfOpen { .. } => self.in_flight() == 0,
+        let is_wanted = match self.readiness() {
+            Readiness::Down => false,
+            // Another one may have been started since the batch was claimed.
+            Readiness::OneToken => self.in_flight() == 0 && outgoing.ids.len() == 1,
+            Readiness::OneBatch => self.in_flight() == 0,
+            Readiness::Ready => true,
         };
-        if is_available && self.takes_lines() {
+        if is_wanted {
             self.waiting.push_back((outgoing, Instant::now()));
         } else {
             self.unsent.push(outgoing.batch);
@@ -130,15 +146,8 @@ impl Sink for Sender {
     }
 
     async fn changed(&mut self) -> Result<(), SinkError> {
-        loop {
-            if self.is_silent(Instant::now()) && self.read_before_ending().await {
-                return Ok(());
-            }
-            let now = Instant::now();
-            if self.act(now) || !self.acks.is_empty() || !self.unsent.is_empty() {
-                return Ok(());
-            }
-            self.begin_line(now);
+        self.write(Instant::now());
+        if self.acks.is_empty() && self.unsent.is_empty() {
             let due = self.due_at();
             let event = async {
                 match &mut self.running {
@@ -151,12 +160,13 @@ impl Sink for Sender {
                 event = event => Some(event),
                 () = sleep_until_opt(due) => None,
             };
-            if let Some(event) = event
-                && self.handle(&event, Instant::now())
-            {
-                return Ok(());
+            if let Some(event) = event {
+                self.handle(&event, Instant::now());
             }
+            self.read_if_silent().await;
+            self.act(Instant::now());
         }
+        Ok(())
     }
 
     fn acks(&mut self) -> Vec<Ack> {
@@ -168,14 +178,12 @@ impl Sink for Sender {
     }
 
     fn readiness(&self) -> Readiness {
-        match &self.running {
-            Some(running) if running.is_settled && self.takes_lines() => match self.circuit.state() {
-                CircuitState::Open { .. } => Readiness::Down,
-                _ if !running.has_answered => Readiness::OneToken,
-                CircuitState::HalfOpen { .. } => Readiness::OneBatch,
-                CircuitState::Closed => Readiness::Ready,
-            },
-            _ => Readiness::Down,
+        match (&self.running, self.circuit.state) {
+            (None, _) | (_, CircuitState::Open(_)) => Readiness::Down,
+            (Some(running), _) if self.closing.is_some() || !running.takes_lines() => Readiness::Down,
+            (Some(running), _) if !running.has_answered => Readiness::OneToken,
+            (_, CircuitState::HalfOpen) => Readiness::OneBatch,
+            (_, CircuitState::Closed) => Readiness::Ready,
         }
     }
 
@@ -211,14 +219,11 @@ impl Sink for Sender {
     }
 
     fn abandon(&mut self) {
-        self.return_waiting();
         let read = self.running.as_ref().map_or(0, |running| {
             running.process.signal(Signal::KILL);
             running.process.read_by_sender()
         });
-        let (acks, unread) = self.pending.give_up_all(read, Instant::now(), &Nack::Abandoned);
-        self.acks.extend(acks);
-        self.unsent.extend(unread);
+        self.give_up(read, &Nack::Abandoned, Instant::now());
     }
 
     fn is_closed(&self) -> bool {

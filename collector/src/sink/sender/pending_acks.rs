@@ -24,13 +24,19 @@ use crate::sink::Ack;
 /// How many batches are remembered after they were removed, to describe late answers.
 const REMEMBERED: usize = 1_000;
 
+/// Why an answer is for no pending batch.
+const SETTLED: &str = "its batch was answered in full before";
+const GIVEN_UP: &str = "its batch was not waited for any longer";
+const LOST: &str = "another collector has its batch by now";
+const UNKNOWN: &str = "the sender never got its batch";
+
 /// Pending batches, at most as many as are in flight.
 pub(super) struct PendingAcks {
     timeout: Duration,
     /// In the order in which their lines were begun.
     batches: Vec<PendingBatch>,
     last_verdict: Option<Instant>,
-    removed: VecDeque<(BatchId, UnexpectedAnswer)>,
+    removed: VecDeque<(BatchId, &'static str)>,
 }
 
 struct PendingBatch {
@@ -48,19 +54,6 @@ struct PendingBatch {
     bytes: Range<u64>,
 }
 
-/// Why an answer is for no pending batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum UnexpectedAnswer {
-    #[error("its batch was answered in full before")]
-    Settled,
-    #[error("its batch was not waited for any longer")]
-    GivenUp,
-    #[error("another collector has its batch by now")]
-    Lost,
-    #[error("the sender never got its batch")]
-    Unknown,
-}
-
 /// What an answer for a pending batch changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AppliedAnswer {
@@ -70,7 +63,7 @@ pub(super) struct AppliedAnswer {
     pub(super) foreign: usize,
     /// How many of its ids had a verdict already.
     pub(super) repeated: usize,
-    /// Set if it settles the batch.
+    /// If it settles the batch.
     pub(super) ack: Option<Ack>,
 }
 
@@ -96,10 +89,12 @@ impl PendingAcks {
         self.batches.push(PendingBatch { batch, ids, verdicts, sent_at, begun_at, overtaken_at, bytes });
     }
 
-    pub(super) fn apply(&mut self, answer: &Answer, now: Instant) -> Result<AppliedAnswer, UnexpectedAnswer> {
+    /// # Errors
+    /// Why it is for no pending batch.
+    pub(super) fn apply(&mut self, answer: &Answer, now: Instant) -> Result<AppliedAnswer, &'static str> {
         let Some(index) = self.batches.iter().position(|pending| pending.batch == answer.batch) else {
             let removed = self.removed.iter().rev().find(|(batch, _)| *batch == answer.batch);
-            return Err(removed.map_or(UnexpectedAnswer::Unknown, |(_, why)| *why));
+            return Err(removed.map_or(UNKNOWN, |(_, why)| *why));
         };
         let pending = &mut self.batches[index];
         let mut applied = pending.apply(answer);
@@ -111,8 +106,8 @@ impl PendingAcks {
             for earlier in &mut self.batches[..index] {
                 earlier.overtaken_at.get_or_insert(now);
             }
-            let settled = self.remove(UnexpectedAnswer::Settled, |pending| pending.batch == answer.batch);
-            applied.ack = settled.into_iter().next().map(|pending| pending.ack(now, &Nack::Abandoned));
+            let mut settled = self.remove(SETTLED, |pending| pending.batch == answer.batch);
+            applied.ack = settled.pop().map(|pending| pending.ack(now, &Nack::Abandoned));
         }
         Ok(applied)
     }
@@ -129,49 +124,38 @@ impl PendingAcks {
         Some(self.batches.first()?.overtaken_at? + self.timeout)
     }
 
-    /// Removes the batches that are forgotten by now; their tokens without a verdict are to be tried again.
-    pub(super) fn give_up_forgotten(&mut self, now: Instant, reason: &str) -> Vec<Ack> {
+    /// Removes the batches that are forgotten by now, with `nack` for their tokens without a verdict.
+    pub(super) fn give_up_forgotten(&mut self, now: Instant, nack: &Nack) -> Vec<Ack> {
         let timeout = self.timeout;
-        let is_forgotten =
-            |pending: &PendingBatch| pending.overtaken_at.is_some_and(|time| time + timeout <= now);
-        let nack = Nack::Failed { reason: reason.to_owned() };
-        let forgotten = self.remove(UnexpectedAnswer::GivenUp, is_forgotten);
-        forgotten.into_iter().map(|pending| pending.ack(now, &nack)).collect()
+        let forgotten = self.remove(GIVEN_UP, |pending| {
+            pending.overtaken_at.is_some_and(|overtaken_at| overtaken_at + timeout <= now)
+        });
+        forgotten.into_iter().map(|pending| pending.ack(now, nack)).collect()
     }
 
-    /// Removes all batches after the sender has ended and read `read` bytes: those that it may have read, with `nack` for
-    /// their tokens without a verdict, and those that it has not read.
-    pub(super) fn give_up_all(&mut self, read: u64, now: Instant, nack: &Nack) -> (Vec<Ack>, Vec<BatchId>) {
-        let is_unread = |pending: &PendingBatch| pending.bytes.start >= read && pending.verdicts.is_empty();
-        let removed = self.remove(UnexpectedAnswer::GivenUp, |_| true);
-        let (unread, read): (Vec<_>, Vec<_>) = removed.into_iter().partition(is_unread);
-        let acks = read.into_iter().map(|pending| pending.ack(now, nack)).collect();
-        (acks, unread.into_iter().map(|pending| pending.batch).collect())
+    /// Removes all batches, with `nack` for their tokens without a verdict.
+    pub(super) fn give_up_all(&mut self, now: Instant, nack: &Nack) -> Vec<Ack> {
+        let all = self.remove(GIVEN_UP, |_| true);
+        all.into_iter().map(|pending| pending.ack(now, nack)).collect()
     }
 
-    /// Removes the batches of whose line the sender has not got the end and never will.
-    pub(super) fn give_up_unwritten(&mut self, written: u64) -> Vec<BatchId> {
-        let is_unwritten =
-            |pending: &PendingBatch| pending.bytes.end > written && pending.verdicts.is_empty();
-        let unwritten = self.remove(UnexpectedAnswer::GivenUp, is_unwritten);
-        unwritten.into_iter().map(|pending| pending.batch).collect()
+    /// Removes the batches whose line the sender has not read and never will, by where that is among all bytes written.
+    pub(super) fn take_unread(&mut self, is_unread: impl Fn(&Range<u64>) -> bool) -> Vec<BatchId> {
+        let unread =
+            self.remove(GIVEN_UP, |pending| is_unread(&pending.bytes) && pending.verdicts.is_empty());
+        unread.into_iter().map(|pending| pending.batch).collect()
     }
 
     /// Other collectors send these batches now.
     pub(super) fn drop_lost(&mut self, batches: &[BatchId]) {
-        self.remove(UnexpectedAnswer::Lost, |pending| batches.contains(&pending.batch));
+        self.remove(LOST, |pending| batches.contains(&pending.batch));
     }
 
-    /// Whether a single token is pending.
     pub(super) fn is_single_token(&self) -> bool {
         matches!(&self.batches[..], [PendingBatch { ids, .. }] if ids.len() == 1)
     }
 
-    fn remove(
-        &mut self,
-        why: UnexpectedAnswer,
-        condition: impl Fn(&PendingBatch) -> bool,
-    ) -> Vec<PendingBatch> {
+    fn remove(&mut self, why: &'static str, condition: impl Fn(&PendingBatch) -> bool) -> Vec<PendingBatch> {
         let removed: Vec<_> = self.batches.extract_if(.., |pending| condition(pending)).collect();
         self.removed.extend(removed.iter().map(|pending| (pending.batch, why)));
         let excess = self.removed.len().saturating_sub(REMEMBERED);
@@ -182,49 +166,40 @@ impl PendingAcks {
 
 impl PendingBatch {
     fn apply(&mut self, answer: &Answer) -> AppliedAnswer {
+        let (sent, is_all) = match &answer.ok {
+            SentTokens::Ids(ids) => (&ids[..], false),
+            SentTokens::All => (&[][..], true),
+        };
+        let retry = |after, reason: &String| Some(Nack::Retry { after, reason: reason.clone() });
+        let dead = |reason: &String| Some(Nack::Dead { reason: reason.clone() });
+        // The most careful verdict first: it counts.
+        let verdicts = (answer.retry.iter().map(|token| (token.id, retry(token.after, &token.reason))))
+            .chain(answer.dead.iter().map(|token| (token.id, dead(&token.reason))))
+            .chain(sent.iter().map(|id| (*id, None)));
         let mut applied = AppliedAnswer::default();
-        for token in &answer.retry {
-            let nack = Nack::Retry { after: token.after, reason: token.reason.clone() };
-            self.set(token.id, Some(nack), &mut applied);
-        }
-        for token in &answer.dead {
-            self.set(token.id, Some(Nack::Dead { reason: token.reason.clone() }), &mut applied);
-        }
-        if let SentTokens::Ids(ids) = &answer.ok {
-            for id in ids {
-                self.set(*id, None, &mut applied);
+        for (id, verdict) in verdicts {
+            if self.ids.binary_search(&id).is_err() {
+                applied.foreign += 1;
+            } else if let Entry::Vacant(vacant) = self.verdicts.entry(id) {
+                vacant.insert(verdict);
+                applied.verdicts += 1;
+            } else {
+                applied.repeated += 1;
             }
         }
-        let is_all = answer.ok == SentTokens::All;
-        if let Some(unavailable) = &answer.unavailable {
-            let nack = Nack::Unavailable { after: None, reason: unavailable.reason.clone() };
-            let count = self.set_others(Some(&nack));
-            applied.verdicts += count;
-            applied.repeated += if is_all { count } else { 0 };
-        } else if is_all {
-            applied.verdicts += self.set_others(None);
+        let unavailable = answer.unavailable.as_ref();
+        if is_all || unavailable.is_some() {
+            let nack = unavailable
+                .map(|unavailable| Nack::Unavailable { after: None, reason: unavailable.reason.clone() });
+            let before = self.verdicts.len();
+            for id in &self.ids {
+                self.verdicts.entry(*id).or_insert_with(|| nack.clone());
+            }
+            let others = self.verdicts.len() - before;
+            applied.verdicts += others;
+            applied.repeated += if is_all && nack.is_some() { others } else { 0 };
         }
         applied
-    }
-
-    fn set(&mut self, id: i64, verdict: Option<Nack>, applied: &mut AppliedAnswer) {
-        if self.ids.binary_search(&id).is_err() {
-            applied.foreign += 1;
-        } else if let Entry::Vacant(vacant) = self.verdicts.entry(id) {
-            vacant.insert(verdict);
-            applied.verdicts += 1;
-        } else {
-            applied.repeated += 1;
-        }
-    }
-
-    /// Sets the verdict on all tokens without one; returns how many these are.
-    fn set_others(&mut self, verdict: Option<&Nack>) -> usize {
-        let before = self.verdicts.len();
-        for id in &self.ids {
-            self.verdicts.entry(*id).or_insert_with(|| verdict.cloned());
-        }
-        self.verdicts.len() - before
     }
 
     /// Its verdicts, with `missing` for every token without one.
@@ -249,98 +224,71 @@ mod tests {
         Duration::from_secs(count)
     }
 
-    fn id(batch: u64) -> BatchId {
+    fn id(batch: u32) -> BatchId {
         BatchId::from(u128::from(batch))
     }
 
     /// Batches 1, 2, … with three tokens each (10, 11, 12; 20, …) and lines of 100 bytes, begun at `start`.
-    fn pending_acks(batches: u64, start: Instant) -> PendingAcks {
+    fn pending_acks(batches: u32, start: Instant) -> PendingAcks {
         let mut pending = PendingAcks::new(TIMEOUT);
         for batch in 1..=batches {
-            let first = i64::try_from(batch * 10).unwrap();
-            let ids = vec![first + 2, first, first + 1];
-            pending.begin(id(batch), ids, (start, start), (batch - 1) * 100..batch * 100);
+            let (first, end) = (i64::from(batch * 10), u64::from(batch * 100));
+            pending.begin(id(batch), vec![first + 2, first, first + 1], (start, start), end - 100..end);
         }
         pending
     }
 
-    fn answer(batch: u64, rest: &str) -> Answer {
+    fn answer(batch: u32, rest: &str) -> Answer {
         parse_answer(format!("{{\"batch\":\"{}\"{rest}}}", id(batch)).as_bytes()).unwrap()
     }
 
     /// An answer that settles the whole batch.
-    fn all(batch: u64) -> Answer {
+    fn all(batch: u32) -> Answer {
         answer(batch, r#","ok":"all""#)
     }
 
-    fn kind(nack: &Nack) -> &'static str {
-        match nack {
-            Nack::Abandoned => "abandoned",
-            Nack::Unavailable { .. } => "unavailable",
-            Nack::Failed { .. } => "failed",
-            Nack::Retry { .. } => "retry",
-            Nack::Dead { .. } => "dead",
-        }
-    }
-
-    fn kinds(nacks: &[(i64, Nack)]) -> Vec<(i64, &'static str)> {
-        nacks.iter().map(|(id, nack)| (*id, kind(nack))).collect()
-    }
+    /// Answers for batch 1, each with its new verdicts, foreign and repeated ids; at the end the nacks.
+    type Case<'a> = (&'a [(&'a str, [usize; 3])], Vec<(i64, Nack)>);
 
     #[test]
     fn verdicts_add_up_and_the_most_careful_one_of_an_answer_counts() {
-        // Answers for batch 1, each with its new verdicts, foreign and repeated ids; at the end the nacks.
-        type Case<'a> = (&'a [(&'a str, [usize; 3])], &'a [(i64, &'a str)]);
-        const ALL_UNAVAILABLE: [(i64, &str); 3] =
-            [(10, "unavailable"), (11, "unavailable"), (12, "unavailable")];
+        let reason = || "no reason given".to_owned();
+        let retry = |id| (id, Nack::Retry { after: None, reason: reason() });
+        let dead = |id| (id, Nack::Dead { reason: reason() });
+        let unavailable = |id| (id, Nack::Unavailable { after: None, reason: reason() });
+        let later = Nack::Retry { after: Some(seconds(7)), reason: "later".to_owned() };
         let mixed = r#","ok":[11,12],"retry":[{"id":10},{"id":11}],"dead":[{"id":11},{"id":12}]"#;
-        let cases: [Case<'_>; 8] = [
-            (&[(r#","ok":"all""#, [3, 0, 0])], &[]),
-            (&[(r#","ok":[11]"#, [1, 0, 0]), ("", [0; 3]), (r#","ok":[11,10,20,-1,12]"#, [2, 2, 1])], &[]),
-            (&[(r#","ok":[11,10]"#, [2, 0, 0]), (r#","retry":[{"id":12}]"#, [1, 0, 0])], &[(12, "retry")]),
+        let cases: [Case<'_>; 7] = [
+            (&[(r#","ok":"all""#, [3, 0, 0])], vec![]),
+            (&[(r#","ok":[11]"#, [1, 0, 0]), ("", [0; 3]), (r#","ok":[11,10,20,-1,12]"#, [2, 2, 1])], vec![]),
             (
-                &[(r#","dead":[{"id":10}]"#, [1, 0, 0]), (r#","ok":"all","retry":[{"id":12}]"#, [2, 0, 0])],
-                &[(10, "dead"), (12, "retry")],
+                &[
+                    (r#","dead":[{"id":10}]"#, [1, 0, 0]),
+                    (r#","ok":"all","retry":[{"id":12,"after_ms":7000,"reason":"later"}]"#, [2, 0, 0]),
+                ],
+                vec![dead(10), (12, later)],
             ),
-            (&[(r#","ok":[10]"#, [1, 0, 0]), (mixed, [2, 0, 4])], &[(11, "retry"), (12, "dead")]),
+            (&[(r#","ok":[10]"#, [1, 0, 0]), (mixed, [2, 0, 4])], vec![retry(11), dead(12)]),
             (
                 &[(r#","ok":[10]"#, [1, 0, 0]), (r#","retry":[{"id":11}],"unavailable":{}"#, [2, 0, 0])],
-                &[(11, "retry"), (12, "unavailable")],
+                vec![retry(11), unavailable(12)],
             ),
-            (&[(r#","unavailable":{}"#, [3, 0, 0])], &ALL_UNAVAILABLE),
-            (&[(r#","ok":"all","unavailable":{}"#, [3, 0, 3])], &ALL_UNAVAILABLE),
+            (&[(r#","unavailable":{}"#, [3, 0, 0])], [10, 11, 12].map(unavailable).into()),
+            (&[(r#","ok":"all","unavailable":{}"#, [3, 0, 3])], [10, 11, 12].map(unavailable).into()),
         ];
         let now = Instant::now();
         for (answers, nacks) in cases {
-            let mut pending = pending_acks(1, now);
-            let mut ack = None;
+            let (mut pending, mut ack) = (pending_acks(1, now), None);
             for (rest, counts) in answers {
                 assert_eq!(ack, None);
                 let applied = pending.apply(&answer(1, rest), now + seconds(2)).unwrap();
                 assert_eq!([applied.verdicts, applied.foreign, applied.repeated], *counts, "{rest}");
                 ack = applied.ack;
             }
-            let ack = ack.expect("the last answer settles the batch");
-            assert_eq!((ack.batch, ack.after, &kinds(&ack.nacks)[..]), (id(1), seconds(2), nacks));
-            assert_eq!(pending.apply(&all(1), now), Err(UnexpectedAnswer::Settled));
-            assert_eq!(pending.apply(&all(2), now), Err(UnexpectedAnswer::Unknown));
+            assert_eq!(ack, Some(Ack { batch: id(1), nacks, after: seconds(2) }));
+            assert_eq!([1, 2].map(|batch| pending.apply(&all(batch), now)), [Err(SETTLED), Err(UNKNOWN)]);
             assert_eq!((pending.len(), pending.silent_at()), (0, None));
         }
-    }
-
-    #[test]
-    fn a_nack_has_the_pause_and_the_reason_of_the_answer() {
-        let now = Instant::now();
-        let rest = r#","retry":[{"id":10,"after_ms":7000,"reason":"later"}],"dead":[{"id":11,"reason":"gone"}],
-            "unavailable":{"reason":"421"}"#;
-        let ack = pending_acks(1, now).apply(&answer(1, rest), now).unwrap().ack.unwrap();
-        let [later, gone, down] = ["later", "gone", "421"].map(str::to_owned);
-        let nacks = [
-            (10, Nack::Retry { after: Some(seconds(7)), reason: later }),
-            (11, Nack::Dead { reason: gone }),
-            (12, Nack::Unavailable { after: None, reason: down }),
-        ];
-        assert_eq!(ack.nacks, nacks);
     }
 
     #[test]
@@ -348,13 +296,12 @@ mod tests {
         let start = Instant::now();
         let mut pending = pending_acks(3, start);
         assert_eq!(pending.silent_at(), Some(start + TIMEOUT));
-        pending.apply(&answer(2, r#","ok":[20]"#), start + seconds(20)).unwrap();
-        assert_eq!(pending.silent_at(), Some(start + seconds(50)));
-        // Answers without a new verdict do not count.
-        pending.apply(&answer(2, r#","ok":[20]"#), start + seconds(40)).unwrap();
-        pending.apply(&all(9), start + seconds(40)).unwrap_err();
-        assert_eq!(pending.silent_at(), Some(start + seconds(50)));
-        // Nor does the time without a pending batch.
+        // The second one has no new verdict, the third one no batch.
+        for (batch, time) in [(2, 20), (2, 40), (9, 40)] {
+            pending.apply(&answer(batch, r#","ok":[20]"#), start + seconds(time)).ok();
+            assert_eq!(pending.silent_at(), Some(start + seconds(20) + TIMEOUT));
+        }
+        // Time without a pending batch does not count.
         (1..=3).for_each(|batch| _ = pending.apply(&all(batch), start + seconds(45)).unwrap());
         let later = start + seconds(1_000);
         pending.begin(id(4), vec![40], (later, later), 300..400);
@@ -363,20 +310,19 @@ mod tests {
 
     #[test]
     fn a_batch_is_forgotten_when_a_later_one_was_settled_a_timeout_ago() {
-        let start = Instant::now();
+        let (start, nack) = (Instant::now(), Nack::Failed { reason: "forgotten".to_owned() });
         let mut pending = pending_acks(4, start);
-        pending.apply(&answer(4, r#","ok":[40]"#), start + seconds(1)).unwrap();
+        pending.apply(&answer(4, r#","ok":[40]"#), start).unwrap();
         assert_eq!(pending.forgotten_at(), None);
-        pending.apply(&all(3), start + seconds(5)).unwrap();
-        pending.apply(&answer(1, r#","ok":[11]"#), start + seconds(6)).unwrap();
-        pending.apply(&all(4), start + seconds(9)).unwrap();
-        assert_eq!(pending.forgotten_at(), Some(start + seconds(35)));
-        assert_eq!(pending.give_up_forgotten(start + seconds(34), "forgotten"), []);
-        let acks = pending.give_up_forgotten(start + seconds(35), "forgotten");
-        let failed = |id| (id, Nack::Failed { reason: "forgotten".to_owned() });
-        let nacks: Vec<_> = acks.iter().map(|ack| ack.nacks.clone()).collect();
-        assert_eq!(nacks, [vec![failed(10), failed(12)], [20, 21, 22].map(failed).into()]);
-        assert_eq!((pending.len(), pending.apply(&all(2), start)), (0, Err(UnexpectedAnswer::GivenUp)));
+        for (answer, time) in [(all(3), 5), (answer(1, r#","ok":[11]"#), 6), (all(4), 9)] {
+            pending.apply(&answer, start + seconds(time)).unwrap();
+            assert_eq!(pending.forgotten_at(), Some(start + seconds(5) + TIMEOUT));
+        }
+        assert_eq!(pending.give_up_forgotten(start + seconds(34), &nack), []);
+        let acks = pending.give_up_forgotten(start + seconds(35), &nack);
+        let nacks: Vec<_> = acks.into_iter().flat_map(|ack| ack.nacks).collect();
+        assert_eq!(nacks, [10, 12, 20, 21, 22].map(|id| (id, nack.clone())));
+        assert_eq!((pending.len(), pending.apply(&all(2), start)), (0, Err(GIVEN_UP)));
     }
 
     #[test]
@@ -384,27 +330,20 @@ mod tests {
         let now = Instant::now();
         let mut pending = pending_acks(4, now);
         pending.apply(&answer(1, r#","ok":[10]"#), now).unwrap();
-        let (acks, unread) = pending.give_up_all(201, now, &Nack::Abandoned);
-        let nacks: Vec<_> = acks.into_iter().flat_map(|ack| ack.nacks).collect();
-        assert_eq!(nacks, [11, 12, 20, 21, 22, 30, 31, 32].map(|id| (id, Nack::Abandoned)));
-        assert_eq!((unread, pending.len()), (vec![id(4)], 0));
-
-        let mut pending = pending_acks(3, now);
-        assert_eq!(pending.give_up_unwritten(299), [id(3)]);
-        assert_eq!((pending.give_up_unwritten(299), pending.len()), (vec![], 2));
-
-        pending.drop_lost(&[id(1), id(7)]);
-        assert_eq!(pending.apply(&all(1), now), Err(UnexpectedAnswer::Lost));
-        assert_eq!((pending.len(), pending.is_single_token()), (1, false));
+        pending.drop_lost(&[id(2), id(7)]);
+        assert_eq!(pending.apply(&all(2), now), Err(LOST));
+        // Whatever has a verdict was read.
+        assert_eq!(pending.take_unread(|bytes| bytes.end != 300), [id(4)]);
+        let nacks: Vec<_> =
+            pending.give_up_all(now, &Nack::Abandoned).into_iter().flat_map(|ack| ack.nacks).collect();
+        assert_eq!(nacks, [11, 12, 30, 31, 32].map(|id| (id, Nack::Abandoned)));
     }
 
     #[test]
     fn a_bounded_number_of_removed_batches_is_remembered() {
-        let now = Instant::now();
-        let mut pending = pending_acks(REMEMBERED as u64 + 1, now);
-        (1..=REMEMBERED as u64 + 1).for_each(|batch| _ = pending.apply(&all(batch), now).unwrap());
-        assert_eq!(pending.apply(&all(1), now), Err(UnexpectedAnswer::Unknown));
-        assert_eq!(pending.apply(&all(2), now), Err(UnexpectedAnswer::Settled));
-        assert_eq!(pending.removed.len(), REMEMBERED);
+        let (now, count) = (Instant::now(), u32::try_from(REMEMBERED).unwrap() + 1);
+        let mut pending = pending_acks(count, now);
+        (1..=count).for_each(|batch| _ = pending.apply(&all(batch), now).unwrap());
+        assert_eq!([1, 2].map(|batch| pending.apply(&all(batch), now)), [Err(UNKNOWN), Err(SETTLED)]);
     }
 }

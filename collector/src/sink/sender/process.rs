@@ -2,7 +2,6 @@
 
 use std::future::pending;
 use std::io;
-use std::mem::take;
 use std::ops::Range;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -31,12 +30,10 @@ const READ_AFTER_END: Duration = Duration::from_secs(1);
 
 /// What happened to a sender.
 pub(super) enum ProcessEvent {
-    /// A part of the line was written.
-    Wrote,
+    /// A part of the line was written, or it has written something: see [`Process::next_answer`].
+    Progress,
     /// It closed its standard input.
     InputClosed,
-    /// It may have written: see [`Process::next_answer`].
-    Read,
     /// It closed its standard output.
     OutputClosed,
     /// It has ended, and its output was read to the end.
@@ -53,26 +50,24 @@ pub fn kill_running_sender() {
     }
 }
 
-/// A sender's process with its pipes.
+/// A sender's process with its pipes, which are `None` when they are closed.
 pub(super) struct Process {
     child: Child,
+    /// `None` when it has ended.
     group: Option<Pid>,
     input: Option<ChildStdin>,
     /// What is left to write of the current line.
     line: Bytes,
     pub(super) written: u64,
-    /// What it had not read when it closed its standard input.
-    unread: u64,
-    output: Option<ChildStdout>,
+    /// How much it had read when it closed its standard input.
+    read: u64,
+    pub(super) output: Option<ChildStdout>,
     output_buffer: BytesMut,
     codec: AnyDelimiterCodec,
     error_output: Option<ChildStderr>,
     error_buffer: BytesMut,
-    /// The beginning of a line of standard error.
-    error_line: Vec<u8>,
-    status: Option<ExitStatus>,
-    /// Until when its output is read after it has ended.
-    read_until: Option<Instant>,
+    /// Set when it has ended, with the time until which its output is read.
+    ended: Option<(ExitStatus, Instant)>,
 }
 
 impl Process {
@@ -85,16 +80,14 @@ impl Process {
             input: child.stdin.take(),
             line: Bytes::new(),
             written: 0,
-            unread: 0,
+            read: 0,
             output: child.stdout.take(),
             output_buffer: BytesMut::new(),
             codec: line_codec(),
             error_output: child.stderr.take(),
             error_buffer: BytesMut::new(),
-            error_line: Vec::new(),
             child,
-            status: None,
-            read_until: None,
+            ended: None,
         })
     }
 
@@ -103,14 +96,13 @@ impl Process {
         self.group.map(Pid::as_raw_pid)
     }
 
-    /// Whether another line can be begun.
-    pub(super) fn is_idle(&self) -> bool {
-        self.line.is_empty() && self.takes_lines()
+    /// Whether it runs and has not closed a pipe.
+    pub(super) fn takes_lines(&self) -> bool {
+        self.input.is_some() && self.output.is_some() && self.ended.is_none()
     }
 
-    /// Whether it runs and has not closed its standard input.
-    pub(super) fn takes_lines(&self) -> bool {
-        self.input.is_some() && self.status.is_none()
+    pub(super) fn is_idle(&self) -> bool {
+        self.line.is_empty()
     }
 
     /// Begins a line; returns where it is among all bytes written.
@@ -122,17 +114,15 @@ impl Process {
 
     /// How many bytes it has read. What it has not read when it ends is never read.
     pub(super) fn read_by_sender(&self) -> u64 {
-        self.written.saturating_sub(self.unread_by_sender())
-    }
-
-    fn unread_by_sender(&self) -> u64 {
         // If the kernel does not report it, everything may have been read.
-        self.input.as_ref().map_or(self.unread, |input| ioctl_fionread(input).unwrap_or(0))
+        let unread = |input| ioctl_fionread(input).unwrap_or(0);
+        self.input.as_ref().map_or(self.read, |input| self.written.saturating_sub(unread(input)))
     }
 
     /// Closes its standard input after the line that is being written.
     pub(super) fn close_input(&mut self) {
-        if self.line.is_empty() {
+        if self.is_idle() {
+            self.read = self.written;
             self.input = None;
         }
     }
@@ -158,75 +148,67 @@ impl Process {
     /// Waits for the next event. Cancellation-safe.
     pub(super) async fn event(&mut self) -> ProcessEvent {
         loop {
-            if let Some(event) = self.next_event().await {
-                return event;
+            if let (Some((status, _)), None, None) = (self.ended, &self.output, &self.error_output) {
+                return ProcessEvent::Ended(status);
+            }
+            tokio::select! {
+                biased;
+                is_open = read(&mut self.output, &mut self.output_buffer) => {
+                    if is_open {
+                        return ProcessEvent::Progress;
+                    }
+                    self.output = None;
+                    return ProcessEvent::OutputClosed;
+                }
+                is_open = read(&mut self.error_output, &mut self.error_buffer) => {
+                    if !is_open {
+                        self.error_output = None;
+                        self.error_buffer.extend_from_slice(b"\n");
+                    }
+                    let process = self.id();
+                    for line in take_error_lines(&mut self.error_buffer) {
+                        tracing::warn!(event = "sender_output", stream = "stderr", process, line = %line, "the sender writes");
+                    }
+                }
+                status = self.child.wait(), if self.ended.is_none() => {
+                    // A process whose status cannot be read counts as ended.
+                    self.ended = Some((status.unwrap_or_default(), Instant::now() + READ_AFTER_END));
+                    // Nothing else ends the processes that it has started. No other group can have its number so soon.
+                    self.kill();
+                    return ProcessEvent::Progress;
+                }
+                () = sleep_until_opt(self.ended.map(|(_, read_until)| read_until)) => {
+                    self.error_output = None;
+                    if self.output.take().is_some() {
+                        return ProcessEvent::OutputClosed;
+                    }
+                }
+                written = write(&mut self.input, &mut self.line), if self.ended.is_none() => {
+                    if let Ok(count @ 1..) = written {
+                        self.written += count as u64;
+                        return ProcessEvent::Progress;
+                    }
+                    self.read = self.read_by_sender();
+                    (self.input, self.line) = (None, Bytes::new());
+                    return ProcessEvent::InputClosed;
+                }
             }
         }
     }
 
-    /// The next event; `None` if it was only logged.
-    async fn next_event(&mut self) -> Option<ProcessEvent> {
-        if let (Some(status), None, None) = (self.status, &self.output, &self.error_output) {
-            return Some(ProcessEvent::Ended(status));
-        }
-        let event = tokio::select! {
-            biased;
-            is_open = read(&mut self.output, &mut self.output_buffer) => {
-                if is_open {
-                    ProcessEvent::Read
-                } else {
-                    self.output = None;
-                    ProcessEvent::OutputClosed
-                }
-            }
-            is_open = read(&mut self.error_output, &mut self.error_buffer) => {
-                let read = self.error_buffer.split();
-                let lines = error_lines(&mut self.error_line, if is_open { &read } else { b"\n" });
-                for line in lines {
-                    let process = self.id();
-                    tracing::warn!(event = "sender_output", stream = "stderr", process, line = %line, "the sender writes");
-                }
-                if !is_open {
-                    self.error_output = None;
-                }
-                return None;
-            }
-            status = self.child.wait(), if self.status.is_none() => {
-                // A process whose status cannot be read counts as ended.
-                self.status = Some(status.unwrap_or_default());
-                self.read_until = Some(Instant::now() + READ_AFTER_END);
-                // Nothing else ends the processes that it has started. No other group can have its number so soon.
-                self.signal(Signal::KILL);
-                self.group = None;
-                RUNNING.store(0, Ordering::Relaxed);
-                ProcessEvent::Read
-            }
-            () = sleep_until_opt(self.read_until) => {
-                self.error_output = None;
-                self.output.take()?;
-                ProcessEvent::OutputClosed
-            }
-            written = write(&mut self.input, &mut self.line), if self.status.is_none() => {
-                if let Ok(count @ 1..) = written {
-                    self.written += count as u64;
-                    ProcessEvent::Wrote
-                } else {
-                    self.unread = self.unread_by_sender();
-                    (self.input, self.line) = (None, Bytes::new());
-                    ProcessEvent::InputClosed
-                }
-            }
-        };
-        Some(event)
+    /// Kills it and whatever it has started, for good.
+    fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.group = None;
+        RUNNING.store(0, Ordering::Relaxed);
     }
 }
 
 /// A sender does not outlive the collector, which reads its answers.
 impl Drop for Process {
     fn drop(&mut self) {
-        if self.status.is_none() {
-            self.signal(Signal::KILL);
-            RUNNING.store(0, Ordering::Relaxed);
+        if self.group.is_some() {
+            self.kill();
         }
     }
 }
@@ -245,39 +227,15 @@ async fn write(input: &mut Option<ChildStdin>, line: &mut Bytes) -> io::Result<u
     }
 }
 
-/// The lines that end in what was read from standard error, redacted; `begun` is the beginning of the next one.
-fn error_lines(begun: &mut Vec<u8>, read: &[u8]) -> Vec<String> {
+/// Takes the lines that end in what was read from standard error, redacted; leaves the bounded beginning of the next one.
+fn take_error_lines(buffer: &mut BytesMut) -> Vec<String> {
     let mut lines = Vec::new();
-    for part in read.split_inclusive(|byte| *byte == b'\n') {
-        begun.extend(part.iter().take(LONGEST_ERROR_LINE - begun.len()));
-        if part.ends_with(b"\n") {
-            let line = take(begun);
-            if !line.trim_ascii().is_empty() {
-                lines.push(redact(&String::from_utf8_lossy(&line)));
-            }
+    while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+        let line = &buffer.split_to(end + 1)[..end.min(LONGEST_ERROR_LINE)];
+        if !line.trim_ascii().is_empty() {
+            lines.push(redact(&String::from_utf8_lossy(line)));
         }
     }
+    buffer.truncate(LONGEST_ERROR_LINE);
     lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lines(pieces: &[&[u8]]) -> Vec<String> {
-        let mut begun = Vec::new();
-        let lines =
-            pieces.iter().chain([&&b"\n"[..]]).flat_map(|piece| error_lines(&mut begun, piece)).collect();
-        assert!(begun.capacity() < 10_000);
-        lines
-    }
-
-    #[test]
-    fn lines_of_standard_error_are_bounded_and_redacted_and_empty_ones_left_out() {
-        let pieces: [&[u8]; 5] = [b"one\ntw", b"o\n\n \r\n", b"", b"b\xffd \x1b[2J\nlast", b" words"];
-        assert_eq!(lines(&pieces), ["one", "two", "b\u{fffd}d [2J", "last words"]);
-        assert_eq!(lines(&[b"to ada@example.test: ", &[b'A'; 86]]), ["to [address] [secret]"]);
-        let long = lines(&[&b"ab ".repeat(5_000), &b"ab ".repeat(5_000), b"\nnext\n"]);
-        assert!(long.len() == 2 && long[0].len() <= 500 && long[0].ends_with('…'), "{long:?}");
-    }
 }

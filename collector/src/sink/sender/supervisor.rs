@@ -9,7 +9,7 @@ use tokio::time::timeout_at;
 use super::Sender;
 use super::circuit::{CircuitState, ROTATION};
 use super::process::{Process, ProcessEvent};
-use super::protocol::{Answer, AnswerError};
+use super::protocol::Answer;
 use crate::backoff::random_part;
 use crate::log::display::{Counted, HumanDuration, NAMED, ids, listed, withheld};
 use crate::queue::{BatchId, Nack};
@@ -22,7 +22,7 @@ const LAST_READ: Duration = Duration::from_millis(20);
 const SETTLING: Duration = Duration::from_millis(200);
 
 /// How long a sender that is ended may take until it is killed.
-const TERMINATION: Duration = Duration::from_secs(2);
+pub(super) const TERMINATION: Duration = Duration::from_secs(2);
 
 /// How long a sender that closes a pipe may take to end by itself.
 const END_AFTER_CLOSING: Duration = Duration::from_millis(500);
@@ -41,15 +41,9 @@ pub(super) struct RunningSender {
     /// Whether it has lived long enough to get a token.
     pub(super) is_settled: bool,
     pub(super) has_answered: bool,
-    closed: Option<ClosedPipe>,
+    /// When it has closed a pipe.
+    closed_at: Option<Instant>,
     pub(super) ending: Option<Termination>,
-}
-
-/// A pipe that the sender has closed, and when it is ended for that: one that ends closes its pipes first.
-#[derive(Clone, Copy)]
-struct ClosedPipe {
-    is_output: bool,
-    end_at: Instant,
 }
 
 /// Set once the sender was signalled to end.
@@ -63,29 +57,47 @@ pub(super) struct Termination {
 
 impl RunningSender {
     pub(super) fn takes_lines(&self) -> bool {
-        self.process.takes_lines() && self.closed.is_none() && self.ending.is_none()
+        self.is_settled && self.ending.is_none() && self.process.takes_lines()
     }
 }
 
 impl Sender {
-    /// Does what is due; returns whether anything changed for the caller.
-    pub(super) fn act(&mut self, now: Instant) -> bool {
+    /// Does what is due.
+    pub(super) fn act(&mut self, now: Instant) {
+        let is_due = |time: Option<Instant>| time.is_some_and(|time| time <= now);
+        let timeout = HumanDuration(self.timeout);
         let Some(running) = &mut self.running else {
-            if self.start_at <= now && self.closing.is_none() {
+            if self.closing.is_none() && self.start_at <= now {
                 self.start(now);
             }
-            return false;
+            return;
         };
         if let Some(ending) = &mut running.ending {
             if ending.kill_at.take_if(|time| *time <= now).is_some() {
                 running.process.signal(Signal::KILL);
             }
-            return false;
+            return;
         }
-        let becomes_settled = !running.is_settled && running.started_at + SETTLING <= now;
-        running.is_settled |= becomes_settled;
-        let becomes_half_open = self.circuit.half_open(now);
-        self.check(now) || becomes_settled || becomes_half_open
+        running.is_settled |= running.started_at + SETTLING <= now;
+        self.circuit.half_open(now);
+        if is_due(self.pending.silent_at()) {
+            self.end(Some(format!("is ended: it has answered nothing for {timeout}")), true, now);
+        } else if is_due(self.pending.forgotten_at()) {
+            let reason = format!("the sender answered later batches, but not this one for {timeout}");
+            let given_up = self.pending.give_up_forgotten(now, &Nack::Failed { reason });
+            tracing::warn!(
+                event = "batches_forgotten",
+                count = given_up.len(),
+                "the sender has forgotten batches; their tokens are tried again"
+            );
+            self.acks.extend(given_up);
+        } else if let Some((pipe, end_at)) = self.closed_pipe()
+            && end_at <= now
+        {
+            self.end(Some(format!("is ended: it has closed its standard {pipe}")), false, now);
+        } else if is_due(self.closing) {
+            self.end(None, false, now);
+        }
     }
 
     /// When [`act`](Self::act) has something to do without an event.
@@ -95,79 +107,31 @@ impl Sender {
             return ending.kill_at;
         }
         let settled = (!running.is_settled).then_some(running.started_at + SETTLING);
-        let closed = self.closed_pipe().map(|closed| closed.end_at);
         let (silent, forgotten) = (self.pending.silent_at(), self.pending.forgotten_at());
+        let closed = self.closed_pipe().map(|(_, end_at)| end_at);
         [settled, silent, forgotten, closed, self.closing, self.circuit.due_at()].into_iter().flatten().min()
     }
 
-    /// Whether no verdict has been read for the timeout.
-    pub(super) fn is_silent(&self, now: Instant) -> bool {
-        let is_watched = self.running.as_ref().is_some_and(|running| running.ending.is_none());
-        is_watched && self.pending.silent_at().is_some_and(|time| time <= now)
-    }
-
-    /// Reads what a silent sender has written meanwhile: after the collector was frozen, answers are in the pipe. Returns
-    /// whether that changed anything for the caller.
-    pub(super) async fn read_before_ending(&mut self) -> bool {
+    /// Reads what a silent sender has written meanwhile: after the collector was frozen, answers are in the pipe.
+    pub(super) async fn read_if_silent(&mut self) {
         let until = tokio::time::Instant::now() + LAST_READ;
-        while let Some(running) = &mut self.running
+        while self.pending.silent_at().is_some_and(|time| time <= Instant::now())
+            && let Some(running) = &mut self.running
+            && running.ending.is_none()
             && let Ok(event) = timeout_at(until, running.process.event()).await
         {
-            let now = Instant::now();
-            if self.handle(&event, now) {
-                return true;
-            }
-            if !self.is_silent(now) {
-                break;
-            }
+            self.handle(&event, Instant::now());
         }
-        false
     }
 
-    /// Checks whether the sender still works.
-    fn check(&mut self, now: Instant) -> bool {
-        let is_due = |time: Option<Instant>| time.is_some_and(|time| time <= now);
-        let timeout = HumanDuration(self.timeout);
-        if is_due(self.pending.silent_at()) {
-            self.end(Some(format!("is ended: it has answered nothing for {timeout}")), true, now);
-            return true;
+    /// A closed pipe for which the sender is to be ended, and when: its output, or its input once it has answered everything.
+    fn closed_pipe(&self) -> Option<(&'static str, Instant)> {
+        let running = self.running.as_ref().filter(|_| self.closing.is_none())?;
+        let end_at = running.closed_at? + END_AFTER_CLOSING;
+        match running.process.output {
+            None => Some(("output", end_at)),
+            Some(_) => (self.pending.len() == 0).then_some(("input", end_at)),
         }
-        if is_due(self.pending.forgotten_at()) {
-            let reason = format!("the sender answered later batches, but not this one for {timeout}");
-            let given_up = self.pending.give_up_forgotten(now, &reason);
-            tracing::warn!(
-                event = "batches_forgotten",
-                count = given_up.len(),
-                "the sender has forgotten batches; their tokens are tried again"
-            );
-            self.acks.extend(given_up);
-            return true;
-        }
-        if let Some(closed) = self.closed_pipe()
-            && closed.end_at <= now
-        {
-            let pipe = if closed.is_output { "output" } else { "input" };
-            self.end(Some(format!("is ended: it has closed its standard {pipe}")), false, now);
-            return true;
-        }
-        if let (Some(running), Some(closing)) = (&mut self.running, self.closing) {
-            running.process.close_input();
-            if self.pending.len() == 0 {
-                // All that is left to it is to end.
-                self.closing = Some(closing.min(now + TERMINATION));
-            }
-            if closing <= now {
-                self.end(None, false, now);
-            }
-        }
-        false
-    }
-
-    /// A closed pipe for which the sender is to be ended: its output, or its input once it has answered everything.
-    fn closed_pipe(&self) -> Option<ClosedPipe> {
-        let running = self.running.as_ref().filter(|running| running.ending.is_none())?;
-        let is_fault = |closed: &ClosedPipe| closed.is_output || self.pending.len() == 0;
-        running.closed.filter(|closed| self.closing.is_none() && is_fault(closed))
     }
 
     fn start(&mut self, now: Instant) {
@@ -180,7 +144,7 @@ impl Sender {
                     started_at: now,
                     is_settled: false,
                     has_answered: false,
-                    closed: None,
+                    closed_at: None,
                     ending: None,
                 }));
             }
@@ -213,21 +177,17 @@ impl Sender {
         if running.has_answered && !is_hung && now.duration_since(running.started_at) >= SOUND {
             self.start_pauses.reset();
         }
-        let (acks, unread) = self.pending.give_up_all(running.process.read_by_sender(), now, &nack);
-        let cause = match acks.len() {
+        let cause = match self.give_up(running.process.read_by_sender(), &nack, now) {
             0 => cause,
             count => {
                 let batches = Counted(count, "batch, which goes", "batches, which go");
                 format!("{cause} and owed answers for {batches} out again")
             }
         };
-        self.acks.extend(acks);
-        self.unsent.extend(unread);
         self.stopped(&cause, now);
     }
 
     fn stopped(&mut self, cause: &str, now: Instant) {
-        self.return_waiting();
         self.start_at = now + self.start_pauses.pause();
         if self.closing.is_none() {
             let cause = format!("the sender `{}` {cause}", self.command.name());
@@ -240,53 +200,41 @@ impl Sender {
         TERMINATION.min(self.timeout / 4)
     }
 
-    /// Handles an event; returns whether anything changed for the caller.
-    pub(super) fn handle(&mut self, event: &ProcessEvent, now: Instant) -> bool {
-        let Some(running) = &mut self.running else { return false };
-        let end_at = now + END_AFTER_CLOSING;
+    pub(super) fn handle(&mut self, event: &ProcessEvent, now: Instant) {
+        let Some(running) = &mut self.running else { return };
         match event {
-            ProcessEvent::Wrote => return running.process.is_idle() && !self.waiting.is_empty(),
-            ProcessEvent::Read => return self.read_answers(now),
+            ProcessEvent::Progress => self.read_answers(now),
             ProcessEvent::InputClosed => {
-                running.closed.get_or_insert(ClosedPipe { is_output: false, end_at });
-                self.unsent.extend(self.pending.give_up_unwritten(running.process.written));
+                running.closed_at.get_or_insert(now);
+                let written = running.process.written;
+                self.unsent.extend(self.pending.take_unread(|bytes| bytes.end > written));
                 self.return_waiting();
             }
             ProcessEvent::OutputClosed => {
-                running.closed = Some(ClosedPipe { is_output: true, end_at });
+                running.closed_at = Some(now);
                 self.read_answers(now);
                 self.return_waiting();
             }
             ProcessEvent::Ended(status) => self.ended(*status, now),
         }
-        true
     }
 
-    fn read_answers(&mut self, now: Instant) -> bool {
-        let mut changed = false;
+    fn read_answers(&mut self, now: Instant) {
         while let Some(running) = &mut self.running
             && let Some(answer) = running.process.next_answer()
         {
-            changed |= self.apply(answer, now);
+            match answer {
+                Ok(answer) => self.apply(&answer, now),
+                Err(error) => self.log_ignored(&error.to_string(), None, None, now),
+            }
         }
-        changed
     }
 
-    fn apply(&mut self, answer: Result<Answer, AnswerError>, now: Instant) -> bool {
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                self.log_ignored(&error.to_string(), None, None, now);
-                return false;
-            }
-        };
+    fn apply(&mut self, answer: &Answer, now: Instant) {
         let batch = Some(answer.batch);
-        let applied = match self.pending.apply(&answer, now) {
+        let applied = match self.pending.apply(answer, now) {
             Ok(applied) => applied,
-            Err(unexpected) => {
-                self.log_ignored(&unexpected.to_string(), batch, None, now);
-                return false;
-            }
+            Err(reason) => return self.log_ignored(reason, batch, None, now),
         };
         for (count, reason) in [
             (applied.foreign, "it is for tokens that are not in the batch"),
@@ -299,16 +247,15 @@ impl Sender {
                 self.log_ignored(reason, batch, Some(count), now);
             }
         }
-        let was_on_trial = matches!(self.circuit.state(), CircuitState::HalfOpen { .. });
+        let was_on_trial = self.circuit.state == CircuitState::HalfOpen;
         if applied.verdicts > 0 {
-            self.update_circuit(&answer, now);
+            self.update_circuit(answer, now);
         }
         if let Some(mut ack) = applied.ack {
             self.excuse_tokens(&mut ack, was_on_trial);
             self.log_refused(&ack, now);
             self.acks.push(ack);
         }
-        applied.verdicts > 0
     }
 
     fn update_circuit(&mut self, answer: &Answer, now: Instant) {
@@ -316,13 +263,21 @@ impl Sender {
             running.has_answered = true;
         }
         self.circuit.apply(answer, now);
-        match self.circuit.state() {
+        match self.circuit.state {
             CircuitState::Closed => _ = self.outage.over(now),
-            CircuitState::Open { .. } => {
+            CircuitState::Open(_) => {
                 self.return_waiting();
-                self.outage.failed(&unavailability(answer), now);
+                let cause = match (&answer.unavailable, answer.retry.first()) {
+                    (Some(unavailable), _) => format!("the sender is unavailable: {}", unavailable.reason),
+                    (None, Some(token)) => {
+                        format!("the sender refuses everything, as if it were unavailable: {}", token.reason)
+                    }
+                    // For a batch that was in flight.
+                    (None, None) => return,
+                };
+                self.outage.failed(&cause, now);
             }
-            CircuitState::HalfOpen { .. } => {}
+            CircuitState::HalfOpen => {}
         }
     }
 
@@ -330,7 +285,7 @@ impl Sender {
     fn excuse_tokens(&self, ack: &mut Ack, was_on_trial: bool) {
         for (_, nack) in &mut ack.nacks {
             match nack {
-                Nack::Retry { after, reason } if self.circuit.is_guess() => {
+                Nack::Retry { after, reason } if self.circuit.is_guess => {
                     let after = Some(after.unwrap_or_default().max(ROTATION));
                     *nack = Nack::Unavailable { after, reason: std::mem::take(reason) };
                 }
@@ -371,16 +326,5 @@ impl Sender {
                 "the sender wants to try tokens again"
             );
         }
-    }
-}
-
-/// Why the sender is unavailable, if it is after this answer.
-fn unavailability(answer: &Answer) -> String {
-    match (&answer.unavailable, answer.retry.first()) {
-        (Some(unavailable), _) => format!("the sender is unavailable: {}", unavailable.reason),
-        (None, Some(token)) => {
-            format!("the sender refuses everything, as if it were unavailable: {}", token.reason)
-        }
-        (None, None) => "the sender is unavailable".to_owned(),
     }
 }

@@ -29,7 +29,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::watch;
 
 pub use writer::StartError;
@@ -44,26 +43,13 @@ const GRACE: Duration = Duration::from_secs(6);
 
 /// Standard output, or another file in its place. Not `Debug`: lines hold addresses and tokens.
 pub struct Stdout {
-    /// What was sent and neither taken nor cancelled, the oldest first.
-    in_flight: VecDeque<InFlightLine>,
+    /// What was sent and neither taken nor cancelled, the oldest first, without lines, and when it was sent.
+    in_flight: VecDeque<(OutgoingBatch, Instant)>,
     abandoned: Vec<Ack>,
     /// How many lines were removed from the front of `in_flight` so far.
     taken: usize,
     queue: Arc<LineQueue>,
     progress: watch::Receiver<WriteProgress>,
-}
-
-struct InFlightLine {
-    batch: BatchId,
-    ids: Vec<i64>,
-    sent_at: Instant,
-}
-
-impl InFlightLine {
-    fn ack(self, nack: Option<&Nack>) -> Ack {
-        let nacks = nack.map(|nack| self.ids.into_iter().map(|id| (id, nack.clone())).collect());
-        Ack { batch: self.batch, nacks: nacks.unwrap_or_default(), after: self.sent_at.elapsed() }
-    }
 }
 
 impl Stdout {
@@ -76,20 +62,18 @@ impl Stdout {
     }
 
     fn start_on(output: OwnedFd) -> Result<Self, StartError> {
-        let (wake_reader, wake_writer) =
-            pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(io::Error::from)?;
-        let queue = Arc::new(LineQueue::new(wake_writer));
+        let queue = Arc::new(LineQueue::new()?);
         let (sender, progress) = watch::channel(WriteProgress::default());
-        let writer = Writer::new(output, wake_reader, Arc::clone(&queue), sender)?;
+        let writer = Writer::new(output, Arc::clone(&queue), sender)?;
         thread::Builder::new().name("stdout".to_owned()).spawn(move || writer.run())?;
         Ok(Self { in_flight: VecDeque::new(), abandoned: Vec::new(), taken: 0, queue, progress })
     }
 }
 
 impl Sink for Stdout {
-    fn send(&mut self, outgoing: OutgoingBatch) {
-        let OutgoingBatch { batch, ids, line, .. } = outgoing;
-        self.in_flight.push_back(InFlightLine { batch, ids, sent_at: Instant::now() });
+    fn send(&mut self, mut outgoing: OutgoingBatch) {
+        let line = mem::take(&mut outgoing.line);
+        self.in_flight.push_back((outgoing, Instant::now()));
         self.queue.lock().lines.push_back(line);
         self.queue.wake();
     }
@@ -106,7 +90,7 @@ impl Sink for Stdout {
         let total = self.progress.borrow().taken.max(self.taken);
         let new = total - mem::replace(&mut self.taken, total);
         let mut acks = mem::take(&mut self.abandoned);
-        acks.extend(self.in_flight.drain(..new).map(|line| line.ack(None)));
+        acks.extend(self.in_flight.drain(..new).map(|line| ack(line, true)));
         acks
     }
 
@@ -117,14 +101,14 @@ impl Sink for Stdout {
     fn waiting_since(&self) -> Option<Instant> {
         let waiting = self.queue.lock().lines.len();
         let first = self.in_flight.len().checked_sub(waiting)?;
-        self.in_flight.get(first).map(|line| line.sent_at)
+        self.in_flight.get(first).map(|(_, sent_at)| *sent_at)
     }
 
     fn cancel_unsent(&mut self) -> Vec<BatchId> {
         // While the queue is locked no line is begun, so exactly the last ones of `in_flight` are cancelled.
         let count = mem::take(&mut self.queue.lock().lines).len();
         let first = self.in_flight.len().checked_sub(count).expect("every waiting line was sent");
-        self.in_flight.drain(first..).map(|line| line.batch).collect()
+        self.in_flight.drain(first..).map(|(outgoing, _)| outgoing.batch).collect()
     }
 
     fn grace(&self) -> Duration {
@@ -133,10 +117,16 @@ impl Sink for Stdout {
 
     /// What was not taken may still be in the pipe, where the reader finds it later.
     fn abandon(&mut self) {
-        self.abandoned.extend(self.in_flight.drain(..).map(|line| line.ack(Some(&Nack::Abandoned))));
+        self.abandoned.extend(self.in_flight.drain(..).map(|line| ack(line, false)));
         // The thread may still report them as taken.
         self.taken = usize::MAX;
     }
+}
+
+fn ack((outgoing, sent_at): (OutgoingBatch, Instant), is_taken: bool) -> Ack {
+    let ids = if is_taken { Vec::new() } else { outgoing.ids };
+    let nacks = ids.into_iter().map(|id| (id, Nack::Abandoned)).collect();
+    Ack { batch: outgoing.batch, nacks, after: sent_at.elapsed() }
 }
 
 impl Drop for Stdout {
@@ -152,31 +142,28 @@ mod tests {
     use super::*;
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use rustix::io::ioctl_fionread;
-    use std::fs::File;
-    use std::io::{Read, Write};
+    use std::fs::{self, File};
+    use std::io::{Read, Seek, SeekFrom, Write};
     use tokio::time::timeout;
 
     const SOON: Duration = Duration::from_secs(20);
-
-    fn on_a_pipe() -> (Stdout, File) {
-        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-        (Stdout::start_on(writer).unwrap(), File::from(reader))
-    }
 
     fn id(batch: u128) -> BatchId {
         BatchId::from(batch)
     }
 
-    fn send(sink: &mut Stdout, batch: u128, line: Vec<u8>) {
-        sink.send(OutgoingBatch { batch: id(batch), ids: vec![1], line });
+    /// A sink on a pipe after these lines, of batches 1, 2 and so on.
+    fn with_lines(lines: &[&[u8]]) -> (Stdout, File) {
+        let (reader, writer) = io::pipe().unwrap();
+        let mut sink = Stdout::start_on(writer.into()).unwrap();
+        send(&mut sink, lines);
+        (sink, File::from(OwnedFd::from(reader)))
     }
 
-    /// A sink on a pipe after two lines, of batches 1 and 2.
-    fn with_two_lines() -> (Stdout, File) {
-        let (mut sink, reader) = on_a_pipe();
-        send(&mut sink, 1, b"one\n".to_vec());
-        send(&mut sink, 2, b"two\n".to_vec());
-        (sink, reader)
+    fn send(sink: &mut Stdout, lines: &[&[u8]]) {
+        for (line, batch) in lines.iter().zip(1..) {
+            sink.send(OutgoingBatch { batch: id(batch), ids: vec![1], line: line.to_vec() });
+        }
     }
 
     fn read(reader: &mut File, length: usize) -> Vec<u8> {
@@ -185,49 +172,39 @@ mod tests {
         bytes
     }
 
-    /// Waits until `count` more lines are taken; returns their batches.
-    async fn taken(sink: &mut Stdout, count: usize) -> Vec<BatchId> {
+    /// Waits until `count` more lines are taken, or no more can be; returns their batches and why no more can be.
+    async fn taken(sink: &mut Stdout, count: usize) -> (Vec<BatchId>, Option<SinkError>) {
         let mut batches = Vec::new();
-        while batches.len() < count {
-            timeout(SOON, sink.changed()).await.expect("the line is taken soon").unwrap();
+        let mut error = None;
+        while batches.len() < count && error.is_none() {
+            error = timeout(SOON, sink.changed()).await.expect("the line is taken soon").err();
             batches.extend(sink.acks().iter().map(|ack| ack.batch));
         }
-        batches
-    }
-
-    /// Waits until nothing more can be sent; returns the batches taken meanwhile and why.
-    async fn failure(sink: &mut Stdout) -> (Vec<BatchId>, SinkError) {
-        let mut batches = Vec::new();
-        loop {
-            let changed = timeout(SOON, sink.changed()).await.expect("the failure is noticed soon");
-            batches.extend(sink.acks().iter().map(|ack| ack.batch));
-            if let Err(error) = changed {
-                return (batches, error);
-            }
-        }
+        (batches, error)
     }
 
     #[tokio::test]
-    async fn a_line_in_a_pipe_is_taken_with_its_last_byte() {
-        let (mut sink, mut reader) = with_two_lines();
-        assert_eq!(read(&mut reader, 4), b"one\n");
-        assert_eq!(taken(&mut sink, 1).await, [id(1)]);
-        assert_eq!(read(&mut reader, 3), b"two");
+    async fn a_line_in_a_pipe_is_taken_with_its_last_byte_and_an_abandoned_one_is_acknowledged_once() {
+        let (mut sink, mut reader) = with_lines(&[b"one\n", b"two\n"]);
+        assert_eq!(read(&mut reader, 7), b"one\ntwo");
+        assert_eq!(taken(&mut sink, 1).await, (vec![id(1)], None));
         tokio::time::sleep(4 * LONGEST_PAUSE).await;
         assert_eq!((sink.acks(), sink.in_flight()), (Vec::new(), 1));
+        sink.abandon();
+        let nacks: Vec<_> = sink.acks().into_iter().map(|ack| (ack.batch, ack.nacks)).collect();
+        assert_eq!(nacks, [(id(2), vec![(1, Nack::Abandoned)])]);
         read(&mut reader, 1);
-        assert_eq!(taken(&mut sink, 1).await, [id(2)]);
-        assert_eq!(sink.in_flight(), 0);
+        assert!(timeout(SOON, sink.changed()).await.is_ok());
+        assert_eq!((sink.acks(), sink.in_flight()), (Vec::new(), 0));
     }
 
     #[tokio::test]
     async fn lines_larger_than_the_pipe_and_than_any_pipe_arrive_whole() {
         for length in [300_000_u32, 3_000_000] {
-            let (mut sink, mut reader) = on_a_pipe();
             let line: Vec<u8> = (0..length).map(|number| number.to_le_bytes()[1]).collect();
-            send(&mut sink, 1, line.clone());
+            let (mut sink, mut reader) = with_lines(&[&line]);
             let read = tokio::task::spawn_blocking(move || (read(&mut reader, line.len()) == line, reader));
-            assert_eq!(taken(&mut sink, 1).await, [id(1)]);
+            assert_eq!(taken(&mut sink, 1).await, (vec![id(1)], None));
             assert!(read.await.unwrap().0);
         }
     }
@@ -235,9 +212,8 @@ mod tests {
     #[tokio::test]
     async fn no_part_of_a_line_is_in_a_pipe_that_is_not_read() {
         for length in [100, 4_097, 10_000, 16_385, 50_000, 90_000, 700_000] {
-            let (mut sink, mut reader) = on_a_pipe();
             let line = [vec![b'x'; length - 1], vec![b'\n']].concat();
-            (0..1_000_000 / length as u128 + 9).for_each(|batch| send(&mut sink, batch, line.clone()));
+            let (_sink, mut reader) = with_lines(&vec![&line[..]; 1_000_000 / length + 9]);
             let unread = |reader: &File| usize::try_from(ioctl_fionread(reader).unwrap()).unwrap();
             for _ in 0..3 {
                 while unread(&reader) < length {
@@ -254,18 +230,17 @@ mod tests {
 
     #[tokio::test]
     async fn lines_that_are_not_begun_can_be_cancelled() {
-        let (mut sink, mut reader) = on_a_pipe();
-        (1..=4).for_each(|batch| send(&mut sink, batch, vec![b'x'; 50_000]));
+        let (mut sink, mut reader) = with_lines(&[&b"x".repeat(50_000)[..]; 4]);
         // The pipe has room for one of them.
         while sink.queue.lock().lines.len() > 3 {
             timeout(SOON, sink.changed()).await.expect("a line is begun soon").unwrap();
         }
-        assert_eq!(sink.waiting_since(), Some(sink.in_flight[1].sent_at));
+        assert_eq!(sink.waiting_since(), Some(sink.in_flight[1].1));
         assert_eq!(sink.cancel_unsent(), [id(2), id(3), id(4)]);
         assert_eq!(sink.waiting_since(), None);
-        send(&mut sink, 5, b"end\n".to_vec());
+        sink.send(OutgoingBatch { batch: id(5), ids: vec![1], line: b"end\n".to_vec() });
         let reading = tokio::task::spawn_blocking(move || (read(&mut reader, 50_004), reader));
-        assert_eq!(taken(&mut sink, 2).await, [id(1), id(5)]);
+        assert_eq!(taken(&mut sink, 2).await, (vec![id(1), id(5)], None));
         assert!(reading.await.unwrap().0.ends_with(b"xend\n"));
     }
 
@@ -274,82 +249,50 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (fifo, file) = (folder.path().join("fifo"), folder.path().join("file"));
         mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        for (left, expected) in [
-            ("1,a@b.test,cut sho", "1,a@b.test,cut sho\none\ntwo\n"),
-            ("1,cut\nsho", "1,cut\nsho\none\ntwo\n"),
-            ("1,whole\n", "1,whole\n\none\ntwo\n"),
-            ("", "one\ntwo\n"),
-        ] {
-            std::fs::write(&file, left).unwrap();
-            let append = File::options().append(true).open(&file).unwrap();
-            assert_continues(append, File::open(&file).unwrap(), expected).await;
-
-            std::fs::write(&file, left).unwrap();
-            let mut write = File::options().write(true).open(&file).unwrap();
-            std::io::Seek::seek(&mut write, io::SeekFrom::End(0)).unwrap();
-            assert_continues(write, File::open(&file).unwrap(), expected).await;
-
+        for (left, added) in
+            [("1,cut\nsho", "\none\ntwo\n"), ("1,whole\n", "\none\ntwo\n"), ("", "one\ntwo\n")]
+        {
             let mut both = File::options().read(true).write(true).open(&fifo).unwrap();
             both.write_all(left.as_bytes()).unwrap();
-            let write = File::options().write(true).open(&fifo).unwrap();
-            assert_continues(write, both, expected).await;
+            for (path, is_append) in [(&file, true), (&file, false), (&fifo, false)] {
+                if path == &file {
+                    fs::write(&file, left).unwrap();
+                }
+                let mut output = File::options().write(true).append(is_append).open(path).unwrap();
+                output.seek(SeekFrom::End(0)).ok();
+                let mut sink = Stdout::start_on(output.into()).unwrap();
+                send(&mut sink, &[b"one\n", b"two\n"]);
+                let expected = format!("{left}{added}");
+                let mut reader =
+                    if path == &file { File::open(path).unwrap() } else { both.try_clone().unwrap() };
+                while ioctl_fionread(&reader).unwrap() < expected.len() as u64 {
+                    tokio::time::sleep(LONGEST_PAUSE).await;
+                }
+                assert_eq!(read(&mut reader, expected.len()), expected.as_bytes());
+                assert_eq!(taken(&mut sink, 2).await, (vec![id(1), id(2)], None));
+            }
         }
     }
 
-    async fn assert_continues(output: File, mut reader: File, expected: &str) {
-        let mut sink = Stdout::start_on(output.into()).unwrap();
-        send(&mut sink, 1, b"one\n".to_vec());
-        send(&mut sink, 2, b"two\n".to_vec());
-        while ioctl_fionread(&reader).unwrap() < expected.len() as u64 {
-            tokio::time::sleep(LONGEST_PAUSE).await;
-        }
-        assert_eq!(read(&mut reader, expected.len()), expected.as_bytes());
-        assert_eq!(taken(&mut sink, 2).await, [id(1), id(2)]);
-    }
-
-    #[test]
-    fn a_device_that_discards_everything_is_refused() {
+    #[tokio::test]
+    async fn outputs_that_discard_everything_go_away_or_are_full_are_noticed() {
+        let open = |device| File::options().read(true).write(true).open(device).unwrap();
         for device in ["/dev/null", "/dev/zero"] {
-            let file = File::options().read(true).write(true).open(device).unwrap();
-            let error = Stdout::start_on(file.into()).err().unwrap();
-            assert!(matches!(error, StartError::Discards), "{device}: {error}");
+            assert!(matches!(Stdout::start_on(open(device).into()), Err(StartError::Discards)), "{device}");
         }
-    }
-
-    #[tokio::test]
-    async fn an_abandoned_line_is_acknowledged_once() {
-        let (mut sink, mut reader) = with_two_lines();
-        read(&mut reader, 4);
-        assert_eq!(taken(&mut sink, 1).await, [id(1)]);
-        sink.abandon();
-        let acks = sink.acks();
-        assert_eq!((acks.len(), &acks[0].nacks), (1, &vec![(1, Nack::Abandoned)]));
-        read(&mut reader, 4);
-        assert!(timeout(SOON, sink.changed()).await.is_ok());
-        assert_eq!((sink.acks(), sink.in_flight()), (Vec::new(), 0));
-    }
-
-    #[tokio::test]
-    async fn a_reader_that_goes_away_is_noticed_and_what_it_took_is_taken() {
-        let (mut sink, mut reader) = with_two_lines();
-        read(&mut reader, 6);
-        drop(reader);
-        assert_eq!(failure(&mut sink).await, (vec![id(1)], SinkError::Closed));
-        assert_eq!(sink.in_flight(), 1);
-
-        let (mut idle, reader) = on_a_pipe();
-        drop(reader);
-        assert_eq!(failure(&mut idle).await, (Vec::new(), SinkError::Closed));
-    }
-
-    #[tokio::test]
-    async fn a_full_device_is_an_error_and_nothing_is_taken() {
-        let full = File::options().write(true).open("/dev/full").unwrap();
-        let mut sink = Stdout::start_on(full.into()).unwrap();
-        send(&mut sink, 1, b"one\n".to_vec());
-        let (taken, error) = failure(&mut sink).await;
-        assert_eq!(taken, []);
-        let error = error.to_string();
+        let mut full = Stdout::start_on(open("/dev/full").into()).unwrap();
+        send(&mut full, &[b"one\n"]);
+        let (batches, error) = taken(&mut full, 1).await;
+        let error = error.unwrap().to_string();
         assert!(error.starts_with("standard output cannot be written: No space left"), "{error}");
+        assert_eq!(batches, []);
+
+        // What it took is taken, also if nothing more is written.
+        for (lines, expected) in [(&[b"one\n".as_slice(), b"two\n"][..], vec![id(1)]), (&[], vec![])] {
+            let (mut sink, mut reader) = with_lines(lines);
+            read(&mut reader, lines.concat().len().saturating_sub(2));
+            drop(reader);
+            assert_eq!(taken(&mut sink, 2).await, (expected, Some(SinkError::Closed)));
+        }
     }
 }

@@ -7,12 +7,13 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{FileType, Stat, fdatasync, fstat, major, minor};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::param::page_size;
 use rustix::pipe::{PIPE_BUF, fcntl_getpipe_size, fcntl_setpipe_size};
 use tokio::sync::watch;
+use tokio_util::bytes::{Buf as _, Bytes};
 
 use crate::sink::SinkError;
 
@@ -43,8 +44,8 @@ pub enum StartError {
 /// The lines that the thread has not begun, shared by both threads.
 pub(super) struct LineQueue {
     waiting: Mutex<WaitingLines>,
-    /// A byte in this pipe wakes the thread.
-    pub(super) wake: OwnedFd,
+    /// An `eventfd`, which wakes the thread.
+    wake: OwnedFd,
 }
 
 #[derive(Default)]
@@ -55,8 +56,9 @@ pub(super) struct WaitingLines {
 }
 
 impl LineQueue {
-    pub(super) fn new(wake: OwnedFd) -> Self {
-        Self { waiting: Mutex::default(), wake }
+    pub(super) fn new() -> io::Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { waiting: Mutex::default(), wake })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, WaitingLines> {
@@ -64,15 +66,14 @@ impl LineQueue {
     }
 
     pub(super) fn wake(&self) {
-        // A full pipe holds enough bytes to wake the thread.
-        rustix::io::write(&self.wake, &[0]).ok();
+        // Fails only at the bound of the counter, and then the thread is about to wake.
+        rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).ok();
     }
 }
 
-/// What the thread reports: how many lines it has begun, and how many of them are taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What the thread reports: how many lines are taken, and why no more can be. It reports, too, when it begins a line.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WriteProgress {
-    begun: usize,
     pub(super) taken: usize,
     pub(super) failure: Option<SinkError>,
 }
@@ -85,27 +86,22 @@ enum OutputKind {
     Other,
 }
 
-/// The thread.
 pub(super) struct Writer {
     output: OwnedFd,
     kind: OutputKind,
     /// Whether a line feed precedes the first line, because the output may end in the middle of another line.
     needs_line_feed: bool,
-    wake: OwnedFd,
     queue: Arc<LineQueue>,
-    progress: WriteProgress,
-    reports: watch::Sender<WriteProgress>,
+    progress: watch::Sender<WriteProgress>,
     current: Option<CurrentLine>,
-    /// Bytes written so far.
     written: u64,
     /// Where, in bytes written, the lines end that are written and not taken.
     ends: VecDeque<u64>,
 }
 
-/// The line being written.
+/// What is left to write of a line.
 struct CurrentLine {
-    line: Vec<u8>,
-    done: usize,
+    rest: Bytes,
     /// The most to write at once.
     part: usize,
 }
@@ -113,9 +109,8 @@ struct CurrentLine {
 impl Writer {
     pub(super) fn new(
         output: OwnedFd,
-        wake: OwnedFd,
         queue: Arc<LineQueue>,
-        reports: watch::Sender<WriteProgress>,
+        progress: watch::Sender<WriteProgress>,
     ) -> Result<Self, StartError> {
         let status = fstat(&output).map_err(io::Error::from)?;
         let (kind, needs_line_feed) = match FileType::from_raw_mode(status.st_mode) {
@@ -124,15 +119,15 @@ impl Writer {
             FileType::CharacterDevice if discards(&status) => return Err(StartError::Discards),
             _ => (OutputKind::Other, false),
         };
-        let (progress, current, written, ends) = (WriteProgress::default(), None, 0, VecDeque::new());
-        Ok(Self { output, kind, needs_line_feed, wake, queue, progress, reports, current, written, ends })
+        let (current, written, ends) = (None, 0, VecDeque::new());
+        Ok(Self { output, kind, needs_line_feed, queue, progress, current, written, ends })
     }
 
     pub(super) fn run(mut self) {
-        self.progress.failure = self.write_lines().err();
+        let failure = self.write_lines().err();
         // What the reader took before it closed the pipe is taken all the same.
         self.count_taken().ok();
-        self.report();
+        self.progress.send_modify(|progress| progress.failure = failure);
     }
 
     /// Returns when the queue is closed.
@@ -157,7 +152,6 @@ impl Writer {
             }
             let any_taken = self.count_taken()?;
             pause = if any_taken { SHORTEST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
-            self.report();
         }
     }
 
@@ -168,7 +162,7 @@ impl Writer {
     /// The reader has closed the output.
     fn wait(&self, has_more: bool, pause: Option<Duration>) -> Result<bool, SinkError> {
         let events = if has_more { PollFlags::OUT } else { PollFlags::empty() };
-        let mut files = [PollFd::new(&self.output, events), PollFd::new(&self.wake, PollFlags::IN)];
+        let mut files = [PollFd::new(&self.output, events), PollFd::new(&self.queue.wake, PollFlags::IN)];
         let pause = pause.map(|pause| Timespec::try_from(pause).expect("a pause is short"));
         match poll(&mut files, pause.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -176,8 +170,7 @@ impl Writer {
         }
         let [output, wake] = files.map(|file| file.revents());
         if wake.contains(PollFlags::IN) {
-            let mut bytes = [0; 256];
-            while matches!(rustix::io::read(&self.wake, &mut bytes), Ok(read) if read == bytes.len()) {}
+            rustix::io::read(&self.queue.wake, &mut [0; 8]).ok();
         }
         if output.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
             return Err(SinkError::Closed);
@@ -192,17 +185,16 @@ impl Writer {
         if self.current.is_none() {
             self.begin()?;
         }
-        let Some(CurrentLine { line, done, part }) = &mut self.current else { return Ok(()) };
-        let rest = &line[*done..];
+        let Some(CurrentLine { rest, part }) = &mut self.current else { return Ok(()) };
         match rustix::io::write(&self.output, &rest[..rest.len().min(*part)]) {
             Ok(count) => {
-                *done += count;
+                rest.advance(count);
                 self.written += count as u64;
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        if *done == line.len() {
+        if rest.is_empty() {
             self.current = None;
             self.ends.push_back(self.written);
         }
@@ -218,8 +210,8 @@ impl Writer {
         if mem::take(&mut self.needs_line_feed) {
             line.insert(0, b'\n');
         }
-        self.current = Some(CurrentLine { line, done: 0, part });
-        self.progress.begun += 1;
+        self.current = Some(CurrentLine { rest: line.into(), part });
+        self.progress.send_modify(|_| ());
         Ok(())
     }
 
@@ -268,7 +260,10 @@ impl Writer {
         };
         let taken = self.ends.iter().take_while(|end| **end <= taken_bytes).count();
         self.ends.drain(..taken);
-        self.progress.taken += taken;
+        self.progress.send_if_modified(|progress| {
+            progress.taken += taken;
+            taken > 0
+        });
         Ok(taken > 0)
     }
 
@@ -285,10 +280,6 @@ impl Writer {
             _ => Ok(self.written),
         }
     }
-
-    fn report(&self) {
-        self.reports.send_if_modified(|reported| mem::replace(reported, self.progress) != self.progress);
-    }
 }
 
 /// Whether it is `/dev/null` or `/dev/zero`.
@@ -299,46 +290,43 @@ fn discards(status: &Stat) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::pipe::{PipeFlags, pipe_with};
     use std::fs::File;
 
-    fn writer(output: File) -> (Writer, watch::Receiver<WriteProgress>) {
-        let (wake, other_end) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-        let queue = Arc::new(LineQueue::new(other_end));
+    /// A thread's state before it starts, with a line, and what it will report.
+    fn writer() -> (Writer, watch::Receiver<WriteProgress>) {
+        let queue = Arc::new(LineQueue::new().unwrap());
         queue.lock().lines.push_back(b"one\n".to_vec());
         let (progress, receiver) = watch::channel(WriteProgress::default());
-        (Writer::new(output.into(), wake, queue, progress).unwrap(), receiver)
+        (Writer::new(tempfile::tempfile().unwrap().into(), queue, progress).unwrap(), receiver)
     }
 
     /// Linux reports a failed write-back once per descriptor.
     #[test]
     fn after_a_failed_fdatasync_a_second_one_that_succeeds_takes_no_line() {
-        for errno in [Errno::IO, Errno::NOSPC, Errno::DQUOT] {
-            let (mut writer, receiver) = writer(tempfile::tempfile().unwrap());
+        for (failure, taken) in
+            [(Some(Errno::IO), 0), (Some(Errno::NOSPC), 0), (Some(Errno::DQUOT), 0), (None, 1)]
+        {
+            let (mut writer, receiver) = writer();
             writer.write().unwrap();
             assert_eq!((writer.written, writer.ends.len()), (4, 1));
-            let error = writer.synced_bytes(Err(errno)).unwrap_err();
-            assert!(matches!(error, SinkError::Failed(found) if found == errno), "{error}");
+            if let Some(errno) = failure {
+                assert_eq!(writer.synced_bytes(Err(errno)), Err(SinkError::Failed(errno)));
+            }
             writer.queue.lock().is_closed = true;
             // Synchronises the real file, and that succeeds.
             writer.run();
-            let progress = receiver.borrow();
-            assert_eq!((progress.begun, progress.taken), (1, 0), "{errno}");
+            assert_eq!(receiver.borrow().taken, taken, "{failure:?}");
         }
-        let (mut writer, _receiver) = writer(tempfile::tempfile().unwrap());
-        writer.write().unwrap();
-        assert!(matches!(writer.count_taken(), Ok(true)));
     }
 
     #[test]
     fn a_pipe_without_fionread_fails_and_no_line_is_taken() {
-        let (mut writer, receiver) = writer(tempfile::tempfile().unwrap());
+        let (mut writer, receiver) = writer();
         // Takes every byte and does not know FIONREAD.
         writer.output = File::options().write(true).open("/dev/null").unwrap().into();
         writer.kind = OutputKind::Pipe;
         writer.run();
-        let progress = receiver.borrow();
-        assert_eq!((progress.begun, progress.taken), (1, 0));
-        assert!(matches!(progress.failure, Some(SinkError::Failed(Errno::NOTTY))), "{progress:?}");
+        let WriteProgress { taken, failure } = *receiver.borrow();
+        assert_eq!((taken, failure), (0, Some(SinkError::Failed(Errno::NOTTY))));
     }
 }

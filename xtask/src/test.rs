@@ -16,14 +16,14 @@ use crate::{consumers, demo, rust, tools};
 enum Part {
     /// the formatting of the Rust code
     Fmt,
-    /// the lints, warnings being errors, of all targets and of the npm package's modules
-    Clippy,
     /// the web demonstration in Chromium, and the handlers that its README shows
     Web,
     /// tests against PostgreSQL: all on the first version, on others what depends on the version
     Database,
     /// every fault there is, on the first PostgreSQL version
     Faults,
+    /// the lints, warnings being errors, of all targets and of the npm package's modules
+    Clippy,
     /// the packed npm package on Node, Deno, Bun and workerd, and in Jest
     Runtimes,
     /// unit and documentation tests, others that need no database, and the core's crate
@@ -45,13 +45,13 @@ impl Part {
         let suite = |steps: &mut Steps, title, name| consumers::suite(steps, extent, title, name);
         match self {
             Self::Fmt => rust::formatting(steps),
-            Self::Clippy => rust::clippy(steps),
             Self::Web => {
                 demo::test_pages(steps, extent);
                 suite(steps, "handlers of the web demonstration's README", "handlers");
             }
             Self::Database => rust::with_database(steps, extent),
             Self::Faults => rust::faults(steps, extent),
+            Self::Clippy => rust::clippy(steps),
             Self::Runtimes => {
                 suite(steps, "package on Node, Deno, Bun, workerd", "runtimes");
                 suite(steps, "package in Jest", "jest");

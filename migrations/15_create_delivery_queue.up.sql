@@ -778,10 +778,9 @@ DECLARE
 BEGIN
     -- A collector calls this before it claims anything. A copy of a product's database must not mail its people.
     IF (SELECT system_identifier <> cluster_identifier() FROM installation) THEN
-        RAISE EXCEPTION 'this queue belongs to another PostgreSQL cluster'
-            USING ERRCODE = 'object_not_in_prerequisite_state',
-                HINT = 'The database was restored from a dump, or upgraded by pg_upgrade. If this one is to send its mails, and no'
-                    ' other, run `mailroom migrate bind`.';
+        RAISE EXCEPTION 'this queue belongs to another PostgreSQL cluster, from which its database was restored or upgraded; if this'
+            ' cluster is to send its mails, and no other, run `mailroom migrate bind`'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
 
     INSERT INTO collectors (holder, name, started_at)

@@ -3,13 +3,11 @@
 use std::ffi::OsString;
 use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use mailroom_tests::tools::{target_folder, workspace};
 
+use crate::execute::watch;
 use crate::{node, npm, tools};
-
-/// The native contestant. `tests/bench/native.mjs` starts it the same way once it is compiled.
-const NATIVE: [&str; 4] = ["bench", "--quiet", "--package=mailroom-verifier-core", "--bench=verify"];
 
 /// Subcommands of `tests/bench`.
 const OF_THE_DATABASE: [&str; 7] = ["drain", "pinned", "memory", "latency", "wake", "migrations", "requests"];
@@ -49,9 +47,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Benchmark::Start => program("start")?,
         Benchmark::Timing => program("timing")?,
         Benchmark::Verify => {
-            eprintln!("building the native benchmark ...");
-            let built = tools::cargo(NATIVE).arg("--no-run").status().context("cannot run cargo")?;
-            ensure!(built.success(), "the native benchmark does not compile");
+            // `tests/bench/native.mjs` starts it the same way once it is compiled.
+            let native =
+                ["bench", "--quiet", "--package=mailroom-verifier-core", "--bench=verify", "--no-run"];
+            watch(&mut tools::cargo(native), "build the native benchmark")?;
             program("verify")?
         }
         Benchmark::Database(arguments) => database(arguments)?,
@@ -60,13 +59,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         command.arg("--json");
     }
     let status = command.stdin(Stdio::null()).status().context("the benchmark does not start")?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(ExitCode::from(u8::from(!status.success())))
 }
 
 /// The program `tests/bench/NAME.mjs`, which is given the packed package and a folder to install it into.
 fn program(name: &str) -> Result<Command> {
     let tarball = npm::tarball()?;
-    node::install_test_tools()?;
+    node::install("tests")?;
     let folder = target_folder().join("consumers").join(format!("bench-{name}"));
     let mut command = node::command()?;
     command.arg(workspace().join("tests/bench").join(name).with_extension("mjs"));
@@ -84,8 +83,9 @@ fn database(arguments: &[OsString]) -> Result<Command> {
     command.args(arguments);
     let is = |word: &str| arguments.iter().any(|argument| argument == word);
     if is("drain") && !is("--alone") && !is("--help") {
-        node::install(&workspace().join("tests/bench/peers"))?;
-        command.env("MAILROOM_BENCH_NODE", node::newest()?);
+        node::install("tests/bench/peers")?;
+        node::install("tests")?;
+        command.env("MAILROOM_BENCH_NODE", node::program("tests", "node-newest", "x64", "node")?);
     }
     Ok(command)
 }

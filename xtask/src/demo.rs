@@ -1,19 +1,24 @@
-//! `cargo xtask demo`: builds the demonstration of `web-demo`, then becomes it.
+//! The demonstration of `web-demo`: `cargo xtask demo` builds it, then becomes it; and its tests.
 
 use std::env;
 use std::os::unix::process::CommandExt;
-use std::process::ExitCode;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
-use mailroom_tests::postgres::{Installation, Wanted};
+use mailroom_tests::postgres::{Cluster, Installation, Wanted};
+use mailroom_tests::tools::{target_folder, workspace};
 
-use crate::rust::BUILD;
-use crate::step::{Prepared, Steps};
-use crate::{rust, tools, web};
+use crate::consumers::{self, PACK};
+use crate::execute::watch;
+use crate::extent::Extent;
+use crate::rust::{self, BUILD};
+use crate::step::Steps;
+use crate::{node, npm, tools};
 
-const BUILD_MAILROOM: &str = "build mailroom";
+const SOURCE: &str = "web-demo";
 const PROGRAMS: &str = "build the programs of the demonstration";
-const SITE: &str = "build the pages, the edge function and the services";
+const SITE: &str = "pages of the web demonstration";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -26,40 +31,94 @@ pub(crate) struct Options {
     postgres: Option<Wanted>,
 }
 
-/// The demonstration as a test: on each version it ends by itself, with every token verified.
-pub(crate) fn test(steps: &mut Steps, versions: &[Wanted]) {
-    rust::build(steps);
-    steps.later(PROGRAMS, &[], || web::build(false).map(|_| Prepared::default()));
-    for wanted in versions {
+pub(crate) fn run(options: Options) -> Result<ExitCode> {
+    let (mut steps, is_whole) = (Steps::new(), !options.once);
+    steps.add("build mailroom", &[], || {
+        Ok(tools::cargo(["build", "--package", "mailroom", "--bin", "mailroom"]))
+    });
+    steps.add(if is_whole { SITE } else { PROGRAMS }, &[], move || build(is_whole));
+    let is_provided = options.postgres.is_none() && env::var_os("MAILROOM_TEST_DATABASE_URL").is_some();
+    let wanted = options.postgres.map_or_else(Wanted::from_environment, Ok)?;
+    if !is_provided {
         let wanted = wanted.clone();
-        let title = format!("demonstration on {wanted}");
-        steps.later(&title, &[BUILD, PROGRAMS], move || {
-            let mut command = web::site(false).command("once")?;
-            command.env("MAILROOM_TEST_POSTGRES", Installation::find(&wanted)?.programs);
+        steps.add(&format!("find {wanted}"), &[], move || Installation::find(&wanted).map(drop));
+    }
+    if !steps.run() {
+        return Ok(ExitCode::FAILURE);
+    }
+    let mut demonstration = demonstration(is_whole)?;
+    if !is_provided {
+        demonstration.env("MAILROOM_TEST_POSTGRES", Installation::find(&wanted)?.programs);
+        demonstration.env_remove("MAILROOM_TEST_DATABASE_URL");
+    }
+    Err(demonstration.exec()).context("cannot run the demonstration")
+}
+
+/// The demonstration in Chromium, on the first of the versions: what differs between them other parts look at.
+pub(crate) fn test_pages(steps: &mut Steps, extent: Extent) {
+    rust::build(steps);
+    consumers::biome(steps, "formatting and lints of the web demonstration", SOURCE);
+    steps.add(SITE, &[PACK], || build(true));
+    steps.add("types of the web demonstration", &[SITE], || {
+        let mut command = node::command()?;
+        command.arg("check.mjs").current_dir(workspace().join(SOURCE));
+        Ok(command)
+    });
+    let Some(wanted) = extent.versions.first() else { return };
+    steps.add(&format!("web demonstration on {wanted}"), &[BUILD, SITE], move || {
+        let server = Cluster::builder().version(wanted.clone()).start()?;
+        let mut command = node::command()?;
+        command.arg(workspace().join("tests/web/main.mjs")).arg(target_folder().join("consumers/web"));
+        command.env("MAILROOM_TEST_DATABASE_URL", server.url("postgres"));
+        tell(&mut command, true)?;
+        extent.tell(&mut command);
+        Ok((command, Some(server)))
+    });
+}
+
+/// The demonstration in the terminal: on each version it ends by itself, with every token verified.
+pub(crate) fn test_once(steps: &mut Steps, extent: Extent) {
+    rust::build(steps);
+    steps.add(PROGRAMS, &[], || build(false));
+    for wanted in extent.versions {
+        steps.add(&format!("demonstration on {wanted}"), &[BUILD, PROGRAMS], || {
+            let mut command = demonstration(false)?;
+            command.env("MAILROOM_TEST_POSTGRES", Installation::find(wanted)?.programs);
             command.env_remove("MAILROOM_TEST_DATABASE_URL");
-            Ok(command.into())
+            Ok(command)
         });
     }
 }
 
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let mut steps = Steps::new();
-    steps.command(BUILD_MAILROOM, || {
-        Ok(tools::cargo(["build", "--package", "mailroom", "--bin", "mailroom"]))
-    });
-    if !steps.has_passed(BUILD_MAILROOM) {
-        return Ok(ExitCode::FAILURE);
+/// Builds the programs for Node and, if it `is_whole`, the pages and the edge function with the packed npm package.
+fn build(is_whole: bool) -> Result<()> {
+    node::install(SOURCE)?;
+    let mut command = node::command()?;
+    command.arg(workspace().join(SOURCE).join("build.mjs")).arg(site(is_whole));
+    if is_whole {
+        command.arg(npm::tarball()?);
     }
-    let title = if options.once { PROGRAMS } else { SITE };
-    let Some(site) = steps.task(title, || web::build(!options.once)) else { return Ok(ExitCode::FAILURE) };
-    let mut demonstration = site.command(if options.once { "once" } else { "stage" })?;
-    if options.postgres.is_some() || env::var_os("MAILROOM_TEST_DATABASE_URL").is_none() {
-        let wanted = options.postgres.clone().map_or_else(Wanted::from_environment, Ok)?;
-        let Some(found) = steps.task(&format!("find {wanted}"), || Installation::find(&wanted)) else {
-            return Ok(ExitCode::FAILURE);
-        };
-        demonstration.env("MAILROOM_TEST_POSTGRES", found.programs);
-        demonstration.env_remove("MAILROOM_TEST_DATABASE_URL");
-    }
-    Err(demonstration.exec()).context("cannot run the demonstration")
+    watch(&mut command, "build the demonstration")
+}
+
+/// What was built, run: the whole in the browser, or once in the terminal.
+fn demonstration(is_whole: bool) -> Result<Command> {
+    let program = if is_whole { "node/stage.js" } else { "node/once.js" };
+    let mut command = node::command()?;
+    command.arg(site(is_whole).join(program));
+    tell(&mut command, is_whole)?;
+    Ok(command)
+}
+
+fn site(is_whole: bool) -> PathBuf {
+    target_folder().join(if is_whole { "web-demo" } else { "web-demo-once" })
+}
+
+/// Tells where the other programs are.
+fn tell(command: &mut Command, is_whole: bool) -> Result<()> {
+    let workerd = node::program(SOURCE, "@cloudflare/workerd", "64", "workerd")?;
+    command.env("MAILROOM_DEMO_SITE", site(is_whole)).env("MAILROOM_DEMO_WORKERD", workerd);
+    command.env("MAILROOM_DEMO_XTASK", tools::built("xtask")?);
+    command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
+    Ok(())
 }

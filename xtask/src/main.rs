@@ -1,17 +1,17 @@
-//! The automation of this repository: `cargo xtask bench`, `demo`, `fuzz`, `npm`, `test`.
+//! The automation of this repository: `cargo xtask bench`, `demo`, `fuzz`, `npm`, `postgres`, `test`.
 
 mod bench;
 mod consumers;
 mod demo;
+mod execute;
+mod extent;
 mod fuzz;
-mod lint;
 mod node;
 mod npm;
 mod rust;
 mod step;
 mod test;
 mod tools;
-mod web;
 
 use std::io;
 use std::process::ExitCode;
@@ -38,24 +38,18 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> Result<ExitCode> {
-    match Task::parse() {
+    let result = match Task::parse() {
         Task::Bench(options) => bench::run(&options),
-        Task::Demo(options) => demo::run(&options),
+        Task::Demo(options) => demo::run(options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Npm => npm::run(),
         Task::Postgres => postgres(),
         Task::Test(options) => test::run(&options),
-    }
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
 fn postgres() -> Result<ExitCode> {
@@ -63,9 +57,4 @@ fn postgres() -> Result<ExitCode> {
     println!("{}", server.url("postgres"));
     io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Whether the variable `CI` is set, as continuous integration services set it.
-pub(crate) fn is_continuous_integration() -> bool {
-    std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }

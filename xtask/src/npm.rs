@@ -1,6 +1,5 @@
 //! `cargo xtask npm`: packs the npm package, which `verifier-wasm/npm/scripts/build.mjs` builds.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -9,9 +8,11 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::tools::{target_folder, workspace};
 
-use crate::consumers::{self, PACK};
-use crate::node;
-use crate::step::{Steps, watch};
+use crate::execute::{execute, watch};
+use crate::{node, tools};
+
+/// The folder of the package.
+pub(crate) const PACKAGE: &str = "verifier-wasm/npm";
 
 /// What the tarball is made of; of folders, all files in them, except for [`MADE`].
 const SOURCES: [&str; 6] =
@@ -20,7 +21,7 @@ const MADE: [&str; 6] = ["node_modules", "dist", "docs", "generated", "LICENSE",
 
 pub(crate) fn run() -> Result<ExitCode> {
     let tarball = tarball()?;
-    let module = fs::metadata(package().join("dist/verifier.wasm"))?.len();
+    let module = fs::metadata(workspace().join(PACKAGE).join("dist/verifier.wasm"))?.len();
     println!("{}: {} bytes, its module {module}", tarball.display(), fs::metadata(&tarball)?.len());
     Ok(ExitCode::SUCCESS)
 }
@@ -37,65 +38,43 @@ pub(crate) fn tarball() -> Result<PathBuf> {
         return Ok(folder.join(name));
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    node::install(&package())?;
+    node::install(PACKAGE)?;
     watch(&mut npm(["run", "build"]), "build the npm package")?;
-    let packed = npm(["pack", "--silent"]).arg("--pack-destination").arg(&folder).output()?;
-    ensure!(packed.status.success(), "cannot pack: {}", String::from_utf8_lossy(&packed.stderr));
-    let name = String::from_utf8(packed.stdout)?.trim().to_owned();
+    let mut pack = npm(["pack", "--silent"]);
+    let (succeeded, printed) = execute(pack.arg("--pack-destination").arg(&folder), |_| ())?;
+    ensure!(succeeded, "cannot pack: {printed}");
+    let name =
+        printed.lines().find(|line| folder.join(line).is_file()).context("npm names what it has packed")?;
     fs::write(&made_of, format!("{sources} {name}"))?;
     Ok(folder.join(name))
 }
 
-/// Checks the sources, packs them, and tests what was packed: its contents, its types, its command line.
-pub(crate) fn test(steps: &mut Steps) {
-    consumers::pack(steps);
-    steps.later("formatting and lints of the npm package", &[PACK], || {
-        Ok(consumers::biome(&package()).into())
-    });
-    steps.later("npm package", &[PACK], || {
-        let mut command = node::command()?;
-        command.arg(package().join("test/main.mjs"));
-        command.arg(tarball()?).arg(target_folder().join("consumers/npm"));
-        Ok(command.into())
-    });
-}
-
-fn package() -> PathBuf {
-    workspace().join("verifier-wasm/npm")
-}
-
 fn npm<const N: usize>(arguments: [&str; N]) -> Command {
     let mut command = Command::new("npm");
-    command.args(arguments).current_dir(package());
+    command.args(arguments).current_dir(workspace().join(PACKAGE));
     command
 }
 
 /// A hash of everything that the tarball is made of.
 fn sources() -> Result<String> {
-    let mut files = BTreeSet::new();
-    for source in SOURCES {
-        collect(&workspace().join(source), &mut files)?;
-    }
     let compiler = Command::new("rustc").arg("--version").output().context("cannot run rustc")?;
     let mut hasher = DefaultHasher::new();
     compiler.stdout.hash(&mut hasher);
-    for file in files {
-        let content = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        (&file, content).hash(&mut hasher);
+    for source in SOURCES {
+        hash(&workspace().join(source), &mut hasher)?;
     }
     Ok(format!("{:016x}", hasher.finish()))
 }
 
-fn collect(path: &Path, files: &mut BTreeSet<PathBuf>) -> Result<()> {
-    if !path.is_dir() {
-        files.insert(path.to_owned());
-        return Ok(());
+fn hash(path: &Path, hasher: &mut DefaultHasher) -> Result<()> {
+    if path.is_dir() {
+        let is_source = |entry: &PathBuf| !MADE.iter().any(|made| entry.ends_with(made));
+        return tools::entries(path)?
+            .iter()
+            .filter(|entry| is_source(entry))
+            .try_for_each(|entry| hash(entry, hasher));
     }
-    for entry in fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))? {
-        let entry = entry?;
-        if !MADE.iter().any(|made| entry.file_name() == *made) {
-            collect(&entry.path(), files)?;
-        }
-    }
+    let content = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    (path, content).hash(hasher);
     Ok(())
 }

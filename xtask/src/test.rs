@@ -1,115 +1,85 @@
 //! `cargo xtask test`: everything that must pass.
 
-use std::process::{Command, ExitCode};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use clap::builder::{PossibleValue, PossibleValuesParser};
-use mailroom_tests::postgres::{Installation, Wanted};
+use anyhow::{Context, Result};
+use clap::ValueEnum;
 
-use crate::is_continuous_integration;
-use crate::rust::BUILD;
+use crate::extent::Extent;
 use crate::step::Steps;
-use crate::{consumers, demo, lint, npm, rust, web};
+use crate::{consumers, demo, rust, tools};
 
-/// How much is tested.
-#[derive(Clone)]
-pub(crate) struct Extent {
-    /// The PostgreSQL versions, the main one first.
-    pub(crate) versions: Vec<Wanted>,
-    /// Everything there is, in its long form.
-    pub(crate) full: bool,
+/// A part of the suite that can be asked for by name. In the order in which they start, in a few lanes: first what fails
+/// fastest, then what others need, then what takes longest.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// the formatting of the Rust code
+    Fmt,
+    /// the web demonstration in Chromium, and the handlers that its README shows
+    Web,
+    /// tests against PostgreSQL: all on the first version, on others what depends on the version
+    Database,
+    /// every fault there is, on the first PostgreSQL version
+    Faults,
+    /// the lints, warnings being errors, of all targets and of the npm package's modules
+    Clippy,
+    /// the packed npm package on Node, Deno, Bun and workerd, and in Jest
+    Runtimes,
+    /// unit and documentation tests, others that need no database, and the core's crate
+    Rust,
+    /// the packed npm package through bundlers and in frameworks
+    Bundlers,
+    /// the stores of used tokens, against Redis, PostgreSQL and workerd
+    Stores,
+    /// the packed npm package in Chromium
+    Browser,
+    /// the npm package: its sources, its module, its types, its command line, its README
+    Npm,
+    /// the demonstration, which must verify every token, on every PostgreSQL version
+    Demo,
 }
 
-impl Extent {
-    /// Tells a test program whether to run in its long form.
-    pub(crate) fn tell(&self, command: &mut Command) {
-        if self.full {
-            command.env("MAILROOM_TEST_FULL", "1");
+impl Part {
+    fn add(self, steps: &mut Steps, extent: Extent) {
+        let suite = |steps: &mut Steps, title, name| consumers::suite(steps, extent, title, name);
+        match self {
+            Self::Fmt => rust::formatting(steps),
+            Self::Web => {
+                demo::test_pages(steps, extent);
+                suite(steps, "handlers of the web demonstration's README", "handlers");
+            }
+            Self::Database => rust::with_database(steps, extent),
+            Self::Faults => rust::faults(steps, extent),
+            Self::Clippy => rust::clippy(steps),
+            Self::Runtimes => {
+                suite(steps, "package on Node, Deno, Bun, workerd", "runtimes");
+                suite(steps, "package in Jest", "jest");
+                consumers::biome(steps, "lints of the tests in JavaScript", "tests");
+            }
+            Self::Rust => {
+                rust::without_database(steps);
+                rust::core_package(steps);
+            }
+            Self::Bundlers => {
+                suite(steps, "package in applications of frameworks", "frameworks");
+                suite(steps, "package through bundlers", "bundlers");
+            }
+            Self::Stores => consumers::stores(steps, extent),
+            Self::Browser => suite(steps, "package in Chromium", "browser"),
+            Self::Npm => {
+                consumers::package(steps, extent);
+                suite(steps, "README of the package, followed", "readme");
+            }
+            Self::Demo => demo::test_once(steps, extent),
         }
     }
 }
 
-/// A part of the suite that can be asked for by name.
-struct Part {
-    name: &'static str,
-    about: &'static str,
-    add: fn(&mut Steps, &Extent),
-}
-
-/// In the order in which they start, in a few lanes: first what fails fastest, then what others need, then what takes longest.
-const PARTS: [Part; 12] = [
-    Part { name: "fmt", about: "the formatting of the Rust code", add: |steps, _| lint::formatting(steps) },
-    Part {
-        name: "clippy",
-        about: "the lints, warnings being errors, of all targets and of the npm package's modules",
-        add: |steps, _| lint::clippy(steps),
-    },
-    Part {
-        name: "web",
-        about: "the web demonstration in Chromium, and the handlers that its README shows",
-        add: |steps, extent| {
-            web::test(steps, extent);
-            consumers::handlers(steps, extent);
-        },
-    },
-    Part {
-        name: "database",
-        about: "tests against PostgreSQL: all on the first version, on others what depends on the version",
-        add: rust::with_database,
-    },
-    Part {
-        name: "faults",
-        about: "every fault there is, on the first PostgreSQL version",
-        add: rust::faults,
-    },
-    Part {
-        name: "runtimes",
-        about: "the packed npm package on Node, Deno, Bun and workerd, and in Jest",
-        add: consumers::runtimes,
-    },
-    Part {
-        name: "rust",
-        about: "unit and documentation tests, others that need no database, and the core's crate",
-        add: |steps, _| {
-            rust::without_database(steps);
-            lint::core_package(steps);
-        },
-    },
-    Part {
-        name: "bundlers",
-        about: "the packed npm package through bundlers and in frameworks",
-        add: |steps, extent| {
-            consumers::frameworks(steps, extent);
-            consumers::bundlers(steps, extent);
-        },
-    },
-    Part {
-        name: "stores",
-        about: "the stores of used tokens, against Redis, PostgreSQL and workerd",
-        add: consumers::stores,
-    },
-    Part { name: "browser", about: "the packed npm package in Chromium", add: consumers::browser },
-    Part {
-        name: "npm",
-        about: "the npm package: its sources, its module, its types, its command line, its README",
-        add: |steps, extent| {
-            npm::test(steps);
-            consumers::readme(steps, extent);
-        },
-    },
-    Part {
-        name: "demo",
-        about: "the demonstration, which must verify every token, on every PostgreSQL version",
-        add: |steps, extent| demo::test(steps, &extent.versions),
-    },
-];
-
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// What to run, in the order below; everything unless something is named
-    #[arg(value_parser = PossibleValuesParser::new(PARTS.map(|part| PossibleValue::new(part.name).help(part.about))))]
-    parts: Vec<String>,
+    parts: Vec<Part>,
 
     /// Everything there is, in its long form: every test on every PostgreSQL version, 20,000 tokens under each fault, the whole
     /// suite in every way to load the npm package
@@ -131,29 +101,26 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let versions = versions(options.postgres.as_deref(), options.full)?;
+    let extent = Extent::new(options.postgres.as_deref(), options.full)?;
     let mut steps = Steps::new();
     if let Some(duration) = options.chaos {
         rust::build(&mut steps);
-        steps.run_later();
-        let Some(wanted) = versions.first().filter(|_| steps.has_passed(BUILD)) else {
+        let Some(wanted) = extent.versions.first().filter(|_| steps.run()) else {
             return Ok(steps.summary());
         };
-        let seed = options.seed.map_or_else(new_seed, Ok)?;
+        let seed = options.seed.unwrap_or_else(|| tools::new_seed().into());
         // It tells itself how far it is.
         let mut chaos = rust::chaos(duration, seed, wanted)?.spawn().context("cannot run the chaos")?;
         // Held until it has ended: if a signal ends this process alone, the chaos hears that its input has ended.
         let _input = chaos.stdin.take();
-        let status = chaos.wait()?;
-        return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        return Ok(ExitCode::from(u8::from(!chaos.wait()?.success())));
     }
-    let extent = Extent { versions, full: options.full };
-    for part in PARTS {
-        if options.parts.is_empty() || options.parts.iter().any(|name| name == part.name) {
-            (part.add)(&mut steps, &extent);
+    for part in Part::value_variants() {
+        if options.parts.is_empty() || options.parts.contains(part) {
+            part.add(&mut steps, extent);
         }
     }
-    steps.run_later();
+    steps.run();
     Ok(steps.summary())
 }
 
@@ -165,26 +132,6 @@ fn span(text: &str) -> Result<Duration> {
         number.checked_mul(*seconds).filter(|seconds| *seconds > 0)
     });
     seconds.map(Duration::from_secs).context("a time such as 90s, 30m or 2h is needed")
-}
-
-/// Differs from run to run.
-fn new_seed() -> Result<u64> {
-    Ok(u64::from(SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_micros()))
-}
-
-fn versions(asked: Option<&str>, full: bool) -> Result<Vec<Wanted>> {
-    match asked {
-        None if full || is_continuous_integration() => Ok(vec![Wanted::Major(15), Wanted::Major(18)]),
-        None => Ok(vec![Wanted::from_environment()?]),
-        Some("all") => Ok(Installation::majors().into_iter().map(Wanted::Major).collect()),
-        Some(list) => list
-            .split(',')
-            .map(|text| match Wanted::parse(text.trim())? {
-                Wanted::Any => bail!("--postgres takes versions such as 15 or 15,18, or `all`"),
-                wanted => Ok(wanted),
-            })
-            .collect(),
-    }
 }
 
 #[cfg(test)]

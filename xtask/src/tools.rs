@@ -1,11 +1,13 @@
-//! Cargo, and parts of Rust that are installed if they are missing.
+//! Cargo, parts of Rust that are installed if they are missing, and what this program asks of its surroundings.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use mailroom_tests::tools::workspace;
 
 /// Cargo, called in the folder of the workspace.
@@ -13,12 +15,9 @@ pub(crate) fn cargo<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item
     let mut command = Command::new("cargo");
     command.args(arguments).current_dir(workspace());
     // The cargo that runs this program has set variables about its package; dependencies would be compiled again for them.
-    for (name, _) in env::vars_os() {
-        let is_of_package =
-            |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-        if name.to_str().is_some_and(is_of_package) {
-            command.env_remove(name);
-        }
+    let of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(of_package)) {
+        command.env_remove(name);
     }
     command
 }
@@ -29,45 +28,34 @@ pub(crate) fn built(program: &str) -> Result<PathBuf> {
     Ok(this.with_file_name(format!("{program}{}", env::consts::EXE_SUFFIX)))
 }
 
-/// Makes sure that the standard library of each target is there.
-pub(crate) fn add_targets(targets: &[&str]) -> Result<()> {
-    for target in targets {
-        if !has_target(target)? {
-            let complaint = format!("Rust has no standard library for {target}");
-            rustup(&["target", "add", target], &complaint)?;
-        }
-    }
-    Ok(())
+/// Whether the variable `CI` is set, as continuous integration services set it.
+pub(crate) fn is_continuous_integration() -> bool {
+    env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }
 
-/// Makes sure that subcommands of cargo such as `fmt` and `clippy` are there.
-pub(crate) fn add_component(subcommand: &str, component: &str) -> Result<()> {
-    let found = cargo([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if found.is_ok_and(|status| status.success()) {
-        return Ok(());
-    }
-    rustup(&["component", "add", component], &format!("there is no `cargo {subcommand}`"))
+/// Short to type, and another one each time.
+pub(crate) fn new_seed() -> u32 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.subsec_micros() + 1)
 }
 
-fn has_target(target: &str) -> Result<bool> {
-    let output = Command::new("rustc")
-        .args(["--print", "target-libdir", "--target", target])
-        .current_dir(workspace())
-        .output()
-        .context("cannot run rustc")?;
-    ensure!(output.status.success(), "this Rust does not know the target {target}");
-    Ok(Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
+/// What is in a folder, sorted; a relative one is of the workspace.
+pub(crate) fn entries(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
+    let folder = workspace().join(folder);
+    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
 }
 
-fn rustup(arguments: &[&str], complaint: &str) -> Result<()> {
+/// Adds a `component` of Rust, or a `target`, if it is missing. Where there is no rustup, what needs it says what is missing.
+pub(crate) fn add(kind: &str, names: &[&str]) -> Result<()> {
     // Steps that run beside each other may lack the same.
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _installing = INSTALLING.lock();
-    let hint = "install Rust by rustup (https://rustup.rs), which adds such parts";
-    let Ok(output) = Command::new("rustup").args(arguments).current_dir(workspace()).output() else {
-        bail!("{complaint}, and no rustup to add it: {hint}");
-    };
-    let message = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{complaint}, and rustup cannot add it: {}", message.trim());
+    let mut command = Command::new("rustup");
+    command.args([kind, "add"]).args(names).current_dir(workspace());
+    let Ok(output) = command.output() else { return Ok(()) };
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "rustup cannot add the {kind} {}: {}", names.join(", "), said.trim());
     Ok(())
 }

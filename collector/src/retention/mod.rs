@@ -115,7 +115,7 @@ pub fn start(connection: ConnectionSettings, age: Duration) -> JoinSet<Infallibl
                         dead_letters,
                         tokens,
                         %older_than,
-                        "the log of delivery attempts and expired tokens are pruned"
+                        "delivery attempts and tokens are pruned"
                     );
                 }
                 Ok(_) => {}

@@ -137,7 +137,7 @@ async fn collectors_prune_by_themselves_unless_it_is_switched_off() -> Result<()
     off.wait_until_it_collects()?;
     let more = Collector::start(collector::command(database.url())?.args(["--retention", "41d"]))?;
     // What is 41 days old and a moment.
-    more.wait_for_log("is pruned attempts=30000", 1)?;
+    more.wait_for_log("are pruned attempts=30000", 1)?;
     more.stop()?;
     let log = off.stop()?;
     assert!(!log.contains("prun"), "{log}");

@@ -1,0 +1,318 @@
+//! Runs steps in lanes, each as soon as what it needs has passed, says how far they are, and remembers how each ended.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::process::{Command, ExitCode};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use mailroom_tests::postgres::Cluster;
+
+use crate::execute::{REFRESH, execute, typed};
+use crate::tools::is_continuous_integration;
+
+/// How many steps run at once. Most of those that need a server or a browser wait half of the time; a fourth beside them makes
+/// all slower than what they wait for expects.
+const LANES: usize = 3;
+
+/// What a step does once it is prepared: nothing more, or a command, with a server that runs as long.
+pub(crate) struct Prepared(Option<Command>, Option<Cluster>);
+
+impl From<()> for Prepared {
+    fn from((): ()) -> Self {
+        Self(None, None)
+    }
+}
+
+impl From<Command> for Prepared {
+    fn from(command: Command) -> Self {
+        Self(Some(command), None)
+    }
+}
+
+impl From<(Command, Option<Cluster>)> for Prepared {
+    fn from((command, server): (Command, Option<Cluster>)) -> Self {
+        Self(Some(command), server)
+    }
+}
+
+struct Step {
+    title: String,
+    needs: Vec<&'static str>,
+    prepare: Box<dyn FnOnce() -> Result<Prepared> + Send>,
+}
+
+/// In the order in which they matter to a step that needs several.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Passed,
+    WaitingOrRunning,
+    Failed,
+}
+
+enum News {
+    Line(String, String),
+    Ended(Ended),
+}
+
+struct Ended {
+    title: String,
+    elapsed: Duration,
+    succeeded: bool,
+    output: String,
+    /// The command as one would type it, if it came to that.
+    again: Option<String>,
+}
+
+/// The steps that are to run, and how those ended that have run.
+pub(crate) struct Steps {
+    waiting: Vec<Step>,
+    summary: Vec<String>,
+    total: Counts,
+    started: Instant,
+}
+
+impl Steps {
+    pub(crate) fn new() -> Self {
+        Self { waiting: Vec::new(), summary: Vec::new(), total: Counts::default(), started: Instant::now() }
+    }
+
+    /// Adds a step, which [`Self::run`] starts when the steps that it needs have passed, and leaves out if one of them fails; one
+    /// that was not added does not matter. A title that was added before is the same step. The output is shown only if the step
+    /// fails, except for lines that say why something was skipped.
+    pub(crate) fn add<P: Into<Prepared>>(
+        &mut self,
+        title: &str,
+        needs: &[&'static str],
+        prepare: impl FnOnce() -> Result<P> + Send + 'static,
+    ) {
+        if !self.waiting.iter().any(|step| step.title == title) {
+            let prepare = Box::new(|| prepare().map(Into::into));
+            self.waiting.push(Step { title: title.to_owned(), needs: needs.to_vec(), prepare });
+        }
+    }
+
+    /// Runs the steps in their order, at most [`LANES`] at the same time, and returns whether all that have run so far passed.
+    pub(crate) fn run(&mut self) -> bool {
+        let (sender, news) = mpsc::channel();
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let title = |step: &Step| (step.title.clone(), State::WaitingOrRunning);
+        let mut states: HashMap<String, State> = waiting.iter().map(title).collect();
+        let (mut running, mut last, mut shown) = (0, (String::new(), String::new()), Instant::now());
+        loop {
+            let mut number = 0;
+            while let Some(step) = waiting.get(number) {
+                match step.needs.iter().filter_map(|need| states.get(*need)).max() {
+                    Some(State::Failed) => {
+                        states.insert(waiting.remove(number).title, State::Failed);
+                    }
+                    None | Some(State::Passed) if running < LANES => {
+                        let (step, news) = (waiting.remove(number), sender.clone());
+                        running += 1;
+                        println!("==> {}", step.title);
+                        thread::spawn(move || work(step, &news));
+                    }
+                    _ => number += 1,
+                }
+            }
+            if running == 0 {
+                return self.total.failed == 0;
+            }
+            match news.recv_timeout(REFRESH.saturating_sub(shown.elapsed())) {
+                Ok(News::Line(title, line)) => last = (title, line),
+                Ok(News::Ended(ended)) => {
+                    running -= 1;
+                    let state = if ended.succeeded { State::Passed } else { State::Failed };
+                    states.insert(ended.title.clone(), state);
+                    self.close(ended);
+                }
+                Err(_) => {}
+            }
+            if shown.elapsed() >= REFRESH {
+                println!("    {}: {}: {}", seconds(self.started.elapsed()), last.0, last.1);
+                shown = Instant::now();
+            }
+        }
+    }
+
+    /// Shows what a step printed, if there is a reason to, and how it ended.
+    fn close(&mut self, ended: Ended) {
+        let counts = count(&ended.output, ended.succeeded);
+        if counts.failed > 0 {
+            print!("{}", without_successes(&ended.output));
+        } else {
+            skipped(&ended.output).for_each(|reason| println!("    {reason}"));
+        }
+        let verdict = if counts.failed == 0 { "ok" } else { "FAILED" };
+        let numbers = counts.passed + counts.failed + counts.skipped > 1;
+        let numbers = if numbers { format!("   {counts}") } else { String::new() };
+        let line = format!("  {verdict:6} {:44} {:>9}{numbers}", ended.title, seconds(ended.elapsed));
+        println!("{line}");
+        self.summary.push(line);
+        self.summary.extend(
+            ended.again.filter(|_| counts.failed > 0).map(|command| format!("         again: {command}")),
+        );
+        self.total.passed += counts.passed;
+        self.total.failed += counts.failed;
+        self.total.skipped += counts.skipped;
+    }
+
+    /// Prints what has been done, the count as the last line, and returns what to exit with.
+    pub(crate) fn summary(&self) -> ExitCode {
+        println!("\nsummary\n{}", self.summary.join("\n"));
+        println!("  in {} altogether", seconds(self.started.elapsed()));
+        // Continuous integration installs everything, so that nothing has a reason to be skipped there.
+        let incomplete = self.total.skipped > 0 && is_continuous_integration();
+        if incomplete {
+            println!("  FAILED: tests were skipped, which continuous integration does not allow");
+        }
+        println!("{}", self.total);
+        if self.total.failed == 0 && !incomplete { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+fn work(step: Step, news: &Sender<News>) {
+    let (title, started, mut again) = (step.title, Instant::now(), None);
+    let result = (step.prepare)().and_then(|Prepared(command, _server)| {
+        let Some(mut command) = command else { return Ok((true, String::new())) };
+        again = Some(typed(&command));
+        // The output is searched for results, so it has no colours. Of an error its message tells what is wrong, and fifty
+        // frames of runtimes below it hide that.
+        command.env("CARGO_TERM_COLOR", "never").env_remove("FORCE_COLOR").env("RUST_LIB_BACKTRACE", "0");
+        execute(&mut command, |line| {
+            if !line.trim().is_empty() {
+                news.send(News::Line(title.clone(), line.trim().to_owned())).ok();
+            }
+        })
+    });
+    let (succeeded, output) = result.unwrap_or_else(|error| (false, format!("{error:#}\n")));
+    news.send(News::Ended(Ended { title, elapsed: started.elapsed(), succeeded, output, again })).ok();
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+/// How many tests ended how. A step that runs none counts as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} passed, {} failed", self.passed, self.failed)?;
+        if self.skipped > 0 {
+            write!(formatter, ", {} skipped", self.skipped)?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds up the result lines of Rust's test harness.
+fn count(output: &str, succeeded: bool) -> Counts {
+    let results: Vec<&str> = output.lines().filter_map(|line| line.strip_prefix("test result: ")).collect();
+    let words: Vec<&str> = results.iter().flat_map(|result| result.split([' ', ';'])).collect();
+    let sum = |kind: &str| -> usize {
+        words.windows(2).filter(|pair| pair[1] == kind).filter_map(|pair| pair[0].parse::<usize>().ok()).sum()
+    };
+    let skipped = sum("ignored") + skipped(output).count();
+    let mut counts = Counts { passed: sum("passed"), failed: sum("failed"), skipped };
+    // A compiler that complains and a test that crashes print no result line.
+    if succeeded && results.is_empty() {
+        counts.passed = 1;
+    }
+    // A selection that matches no test has tested nothing, however well that went.
+    let tested_nothing = !results.is_empty() && counts.passed + counts.skipped == 0;
+    if (!succeeded || tested_nothing) && counts.failed == 0 {
+        counts.failed = 1;
+    }
+    counts
+}
+
+/// The lines that say what cannot happen on this machine.
+fn skipped(output: &str) -> impl Iterator<Item = &str> {
+    output.lines().filter(|line| line.starts_with("skipped: "))
+}
+
+/// Leaves out the lines of which a failing step may have thousands.
+fn without_successes(output: &str) -> String {
+    let building = ["Compiling ", "Checking ", "Downloaded ", "Downloading ", "Fresh "];
+    let dull = |line: &str| {
+        (line.starts_with("test ") && line.trim_end().ends_with("... ok"))
+            || building.iter().any(|word| line.trim_start().starts_with(word))
+    };
+    output.split_inclusive('\n').filter(|line| !dull(line)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> impl FnOnce() -> Result<Command> + Send + 'static {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        || Ok(command)
+    }
+
+    #[test]
+    fn no_more_steps_run_at_once_than_there_are_lanes() {
+        let folder = std::env::temp_dir().join(format!("lanes-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (path, mut steps) = (folder.display(), Steps::new());
+        for number in 0..7 {
+            let script = format!("cd {path}; touch {number}; sleep 0.2; test $(ls | wc -l) -le {LANES}");
+            steps.add(&number.to_string(), &[], shell(&format!("{script} && rm {number}")));
+        }
+        assert!(steps.run(), "{:?}", steps.summary);
+        std::fs::remove_dir(folder).unwrap();
+    }
+
+    #[test]
+    fn a_step_waits_for_what_it_needs_and_is_left_out_if_that_fails() {
+        let file = std::env::temp_dir().join(format!("made-{}", std::process::id())).display().to_string();
+        let mut steps = Steps::new();
+        steps.add("make", &[], shell(&format!("sleep 0.2; touch {file}")));
+        steps.add("make", &[], shell("the same step"));
+        steps.add("use", &["make", "not asked for"], shell(&format!("rm {file}")));
+        steps.add("fail", &["make"], shell("false"));
+        steps.add("left out", &["fail"], shell("true"));
+        steps.add("left out, too", &["left out"], shell("true"));
+        steps.add("no program", &[], || Ok(Command::new("/no/where")));
+        assert!(!steps.run());
+        let mut starts: Vec<_> = steps.summary.iter().map(|line| line[..22].trim()).collect();
+        starts.sort_unstable();
+        let again = ["again: /no/wh", "again: sh -c"];
+        let ended = ["FAILED fail", "FAILED no program", again[0], again[1], "ok     make", "ok     use"];
+        assert_eq!(starts, ended);
+    }
+
+    #[test]
+    fn results_are_added_up_and_what_tests_nothing_fails() {
+        let results = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\
+            test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured\n";
+        let skipping = "skipped: a::b: no Python\ntest result: ok. 2 passed; 0 failed; 0 ignored\n";
+        let empty = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        let crash = "test result: ok. 12 passed; 0 failed; 0 ignored\nprocess didn't exit successfully\n";
+        for (output, succeeded, [passed, failed, skipped]) in [
+            (results, false, [15, 2, 1]),
+            (skipping, true, [2, 0, 1]),
+            (empty, true, [0, 1, 0]),
+            (crash, false, [12, 1, 0]),
+            ("warning: unused\n", true, [1, 0, 0]),
+            ("error: no\n", false, [0, 1, 0]),
+        ] {
+            assert_eq!(count(output, succeeded), Counts { passed, failed, skipped }, "{output}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_shown_without_what_went_well() {
+        let output = "   Compiling tokio\ntest a ... ok\ntest b ... FAILED\n   Checking x\nbecause\n";
+        assert_eq!(without_successes(output), "test b ... FAILED\nbecause\n");
+    }
+}

@@ -8,7 +8,7 @@
 use sha2::block_api::compress256;
 use subtle::ConstantTimeEq;
 
-use crate::secret::wipe;
+use crate::{code::Code, secret::wipe};
 
 #[cfg(test)]
 pub(crate) mod any_length;
@@ -153,6 +153,19 @@ pub(crate) struct ShortMessage(LastBlock);
 impl ShortMessage {
     pub(crate) fn new<const N: usize>(message: &[u8; N]) -> Self {
         Self(LastBlock::new(BLOCK, message))
+    }
+
+    /// The message that a code ends.
+    pub(crate) fn with_code<const N: usize>(message: &[u8; N], code: &Code) -> Self {
+        const { assert!(N + Code::LONGEST < BLOCK - 8, "padding and length need nine bytes of the block") };
+        // The mask tells the compiler that the padding is inside of the block.
+        let digits = usize::from(code.digits() & 15);
+        let mut block = [0; BLOCK];
+        block[..N].copy_from_slice(message);
+        block[N..N + Code::LONGEST].copy_from_slice(code.padded());
+        block[N + digits] = 0x80;
+        block[BLOCK - 8..].copy_from_slice(&(8 * (BLOCK + N + digits) as u64).to_be_bytes());
+        Self(LastBlock(block))
     }
 }
 

@@ -1,6 +1,6 @@
 //! From a token's row to the token that goes into the link.
 
-use mailroom_verifier_core::{Action, Code, Expiry, Grant, Purpose, Secret, SignedToken, Signer, Version};
+use mailroom_verifier_core::{Code, Expiry, Grant, Secret, SignedToken, Signer, Version};
 
 use crate::queue::Token;
 
@@ -37,14 +37,13 @@ pub enum InvalidRow {
 pub fn sign(signer: &Signer, token: &Token) -> Result<SignedToken, InvalidRow> {
     let secret = Secret::try_from(token.secret.as_slice())
         .map_err(|error| InvalidRow::Secret { found: error.found })?;
-    let code = match token.action {
-        Action::Activate => None,
-        Action::Recover => {
+    let code = match token.action.digits() {
+        0 => None,
+        _ => {
             let code = token.code.as_deref().unwrap_or_default();
             Some(Code::parse(code).map_err(|_| InvalidRow::Code)?)
         }
     };
-    let purpose = code.as_ref().map_or(Purpose::Activation, Purpose::Recovery);
     let expiry = u64::try_from(token.expires_at).ok().and_then(|seconds| Expiry::from_seconds(seconds).ok());
     let expires_at = match (signer.version(), expiry) {
         (_, Some(expiry)) => expiry,
@@ -52,7 +51,9 @@ pub fn sign(signer: &Signer, token: &Token) -> Result<SignedToken, InvalidRow> {
         (Version::V1, None) => Expiry::MAX,
         (_, None) => return Err(InvalidRow::Expiry),
     };
-    Ok(signer.sign(Grant { secret: &secret, purpose, expires_at }))
+    let grant = Grant { secret: &secret, action: token.action, code: code.as_ref(), expires_at };
+    // Of the actions that a queue gives, nothing else can be wrong than the number of the code's digits.
+    signer.sign(grant).map_err(|_| InvalidRow::Code)
 }
 
 #[cfg(test)]
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
     use crate::line::sample;
     use mailroom_verifier_core::{
-        Expected, KeyRing, Moment, PrivateKey, SharedKey, UntrustedToken, VerifyingKey,
+        Action, Expected, KeyRing, Moment, PrivateKey, SharedKey, UntrustedToken, VerifyingKey,
     };
 
     fn token(action: Action, secret: &[u8], code: Option<&str>) -> Token {
@@ -85,7 +86,9 @@ mod tests {
             let long = reason(Action::Recover, &[1; 33], Some("01234"));
             assert_eq!(long, Some(InvalidRow::Secret { found: 33 }));
             assert_eq!(reason(Action::Recover, &[1; 32], Some("01234")), None);
-            for code in [None, Some(""), Some("1234"), Some("#####"), Some("12 45"), Some("1,345")] {
+            for code in
+                [None, Some(""), Some("1234"), Some("012345"), Some("#####"), Some("12 45"), Some("1,345")]
+            {
                 assert_eq!(reason(Action::Recover, &[1; 32], code), Some(InvalidRow::Code), "{code:?}");
             }
         }

@@ -182,36 +182,34 @@ impl core::error::Error for InvalidAction {}
 /// All that verifying needs of [`Actions`]: which numbers are known, and how many digits the code of each has.
 #[derive(Clone, Debug)]
 pub struct KnownActions {
-    digits: [u8; 128],
+    /// By number, one more than the digits of the code; 0 for an action that is not known.
+    lengths: [u8; 128],
 }
-
-/// Stands for a number that is not known.
-const UNKNOWN: u8 = u8::MAX;
 
 impl KnownActions {
     /// `activate` and `recover`.
     pub const BUILT_IN: Self = {
-        let mut digits = [UNKNOWN; 128];
-        digits[1] = Action::Activate.digits();
-        digits[2] = Action::Recover.digits();
-        Self { digits }
+        let mut lengths = [0; 128];
+        lengths[1] = Action::Activate.digits() + 1;
+        lengths[2] = Action::Recover.digits() + 1;
+        Self { lengths }
     };
 
     /// Adds a further action, for callers that keep names and paths elsewhere. A number outside 3 to 127 and a number of
     /// digits that no code has are ignored, so that tokens of such an action are refused.
     pub fn add(&mut self, number: u8, digits: u8) {
-        if let Some(place) = self.digits.get_mut(usize::from(number))
+        if let Some(place) = self.lengths.get_mut(usize::from(number))
             && has_valid_number(number)
             && has_valid_digits(digits)
         {
-            *place = digits;
+            *place = digits + 1;
         }
     }
 
     /// The number of digits of an action's code, 0 for one without a code; `None` for an action that is not known.
     #[inline]
     pub fn digits(&self, number: u8) -> Option<u8> {
-        self.digits.get(usize::from(number)).copied().filter(|digits| *digits != UNKNOWN)
+        self.lengths.get(usize::from(number))?.checked_sub(1)
     }
 }
 

@@ -44,6 +44,8 @@ impl Code {
     }
 
     /// The same for the code of an action that has one of so many `digits`.
+    // Not inlined: WebAssembly parses codes for two formats.
+    #[inline(never)]
     pub(crate) fn of(digits: u8, text: &[u8]) -> Result<Self, VerifyError> {
         Self::parse(text)
             .ok()

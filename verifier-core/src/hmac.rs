@@ -158,14 +158,9 @@ impl ShortMessage {
     /// The message that a code ends.
     pub(crate) fn with_code<const N: usize>(message: &[u8; N], code: &Code) -> Self {
         const { assert!(N + Code::LONGEST < BLOCK - 8, "padding and length need nine bytes of the block") };
-        // The mask tells the compiler that the padding is inside of the block.
-        let digits = usize::from(code.digits() & 15);
         let mut block = [0; BLOCK];
         block[..N].copy_from_slice(message);
-        block[N..N + Code::LONGEST].copy_from_slice(code.padded());
-        block[N + digits] = 0x80;
-        block[BLOCK - 8..].copy_from_slice(&(8 * (BLOCK + N + digits) as u64).to_be_bytes());
-        Self(LastBlock(block))
+        Self(LastBlock(block).ended_by(code, N))
     }
 }
 
@@ -186,6 +181,20 @@ impl LastBlock {
         block[N] = 0x80;
         block[BLOCK - 8..].copy_from_slice(&(8 * (before + N) as u64).to_be_bytes());
         Self(block)
+    }
+
+    /// A block of which the first `start` bytes are written, behind an earlier one, with a code, padding and length.
+    // Not inlined: WebAssembly has codes in two formats.
+    #[inline(never)]
+    fn ended_by(mut self, code: &Code, start: usize) -> Self {
+        for (place, digit) in self.0.iter_mut().skip(start).zip(code.padded()) {
+            *place = *digit;
+        }
+        let length = start + usize::from(code.digits());
+        // The remainder tells the compiler that the padding is inside of the block.
+        self.0[length % BLOCK] = 0x80;
+        self.0[BLOCK - 8..].copy_from_slice(&(8 * (BLOCK + length) as u64).to_be_bytes());
+        self
     }
 
     fn hash(&self, mut state: [u32; 8]) -> [u8; 32] {

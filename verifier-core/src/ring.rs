@@ -80,8 +80,14 @@ impl KeyRing {
 impl<K> KeyRing<K> {
     /// Lets tokens of these actions verify, too; without it those of `activate` and `recover` alone.
     #[must_use]
-    pub fn knowing(self, actions: impl Into<KnownActions>) -> Self {
-        Self { actions: actions.into(), ..self }
+    pub fn knowing(mut self, actions: impl Into<KnownActions>) -> Self {
+        self.know(actions);
+        self
+    }
+
+    /// The same for a ring that stays where it is.
+    pub fn know(&mut self, actions: impl Into<KnownActions>) {
+        self.actions = actions.into();
     }
 
     /// The actions whose tokens verify.

@@ -23,11 +23,14 @@ impl ActionArguments {
     pub(super) fn read(&self) -> Result<(Action, Actions<&[Further]>), CommandError> {
         let actions = Actions::new(self.further_action.as_slice())
             .map_err(|error| CommandError::Usage(format!("--further-action: {error}")))?;
-        let names = || actions.iter().map(|action| format!("`{action}`")).collect::<Vec<_>>().join(" or ");
-        // What was given is not shown: it may be a token.
-        let action = actions
-            .named(&self.action)
-            .ok_or_else(|| CommandError::Usage(format!("--action is {}", names())))?;
+        let action = actions.named(&self.action).ok_or_else(|| {
+            let names = actions.iter().map(|action| format!("`{action}`")).collect::<Vec<_>>().join(" or ");
+            // As clap has it for other values. What was given is not shown: it may be a token.
+            CommandError::Usage(format!(
+                "the value of --action <ACTION> is missing or cannot be used: an action is {names}\nFor more \
+                 information, try `--help`."
+            ))
+        })?;
         Ok((action, actions))
     }
 }

@@ -37,12 +37,11 @@ pub enum InvalidRow {
 pub fn sign(signer: &Signer, token: &Token) -> Result<SignedToken, InvalidRow> {
     let secret = Secret::try_from(token.secret.as_slice())
         .map_err(|error| InvalidRow::Secret { found: error.found })?;
-    let code = match token.action.digits() {
-        0 => None,
-        _ => {
-            let code = token.code.as_deref().unwrap_or_default();
-            Some(Code::parse(code).map_err(|_| InvalidRow::Code)?)
-        }
+    let code = if token.action.digits() == 0 {
+        None
+    } else {
+        let code = token.code.as_deref().unwrap_or_default();
+        Some(Code::parse(code).map_err(|_| InvalidRow::Code)?)
     };
     let expiry = u64::try_from(token.expires_at).ok().and_then(|seconds| Expiry::from_seconds(seconds).ok());
     let expires_at = match (signer.version(), expiry) {

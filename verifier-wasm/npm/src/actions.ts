@@ -60,7 +60,11 @@ export function readActions(given: unknown): Actions {
     ["/activate", "activate"],
     ["/recover", "recover"],
   ]);
-  for (const [name, definition] of plain(given, MOST, `actions is an object such as ${EXAMPLE}`)) {
+  const definitions = plain(given, MOST, `actions is an object such as ${EXAMPLE}`);
+  // Whatever has no properties, such as a Map, is more likely a mistake.
+  if (definitions.length === 0)
+    throw fault(`actions is empty: leave it out, or give an object such as ${EXAMPLE}`);
+  for (const [name, definition] of definitions) {
     if (!/^[a-z][a-z0-9_]{0,62}$/.test(name)) {
       throw fault("actions has names of lower-case letters, digits and _, which begin with a letter");
     }

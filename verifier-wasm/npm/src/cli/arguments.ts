@@ -90,7 +90,7 @@ function known(name: string | undefined, further: readonly string[]): KnownActio
   }
   let message = "";
   try {
-    const actions = readActions(definitions);
+    const actions = readActions(further.length > 0 ? definitions : undefined);
     const found = actions.find(name);
     if (found) return found;
     const names = ["activate", "recover", ...Object.keys(definitions)].join(" or ");

@@ -89,8 +89,8 @@ pub fn judgement(data: &[u8]) {
 
 /// A code of the action, or of five digits for one that has none.
 fn digits(number: u32, action: Action) -> Vec<u8> {
-    let length = action.digits().max(5).into();
-    format!("{:0length$}", number % 10_u32.pow(length as u32)).into_bytes()
+    let length = action.digits().max(5);
+    format!("{:0width$}", number % 10_u32.pow(length.into()), width = length.into()).into_bytes()
 }
 
 /// The token, which the core and the oracle make alike; nothing for a further action in v1, which the core refuses.

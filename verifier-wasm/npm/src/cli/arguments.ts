@@ -1,5 +1,5 @@
 import { type KnownAction, readActions } from "../actions.js";
-import { InvalidArgumentError } from "../errors.js";
+import type { InvalidArgumentError } from "../errors.js";
 import { UsageError } from "./usage_error.js";
 
 export const HELP = `Usage: mailroom-verifier TOKEN --action activate|recover [--code 01234] [--key-file FILE]
@@ -96,8 +96,10 @@ function known(name: string | undefined, further: readonly string[]): KnownActio
     const names = ["activate", "recover", ...Object.keys(definitions)].join(" or ");
     message = `--action is ${names}: what the link is about to do`;
   } catch (error) {
-    if (!(error instanceof InvalidArgumentError)) throw error;
-    message = `--further-action: ${error.message}`;
+    // By its reason, because every entry shares the classes by the file `errors.js` beside it.
+    const { reason, message: said } = error as InvalidArgumentError;
+    if (reason !== "ERR_INVALID_ARGUMENT") throw error;
+    message = `--further-action: ${said}`;
   }
   throw new UsageError(message);
 }

@@ -1,4 +1,4 @@
-"""Verifies v1 and v2 tokens, written from docs/FORMAT.md with Python's standard library alone.
+"""Verifies tokens of every version, written from docs/FORMAT.md with Python's standard library alone.
 
     python3 verify.py VECTORS.json...    judges every case and exits with 1 if a verdict differs
 """
@@ -10,9 +10,10 @@ import re
 import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
-ACTIONS = {"activate": 1, "recover": 2}
-# characters -> version, action byte (v1 has none)
-LENGTHS = {86: (1, None), 104: (2, 1), 124: (2, 2)}
+# name -> number, digits of the code; further actions come from the configuration
+ACTIONS = {"activate": (1, 0), "recover": (2, 5)}
+# characters -> version, whether a code tag follows
+LENGTHS = {86: (1, False), 104: (2, False), 124: (2, True), 147: (3, False)}
 LAST_EXPIRY = 253402300799
 
 
@@ -38,18 +39,20 @@ def decode(token):
     return LENGTHS[len(token)], raw
 
 
-def check_code_shape(code, covered):
-    if not covered:
+def check_code_shape(code, digits):
+    if digits == 0:
         if code is not None:
             raise Refused("ERR_CODE_UNCHECKABLE")
     elif code is None:
         raise Refused("ERR_CODE_REQUIRED")
-    elif not re.fullmatch(r"[0-9]{5}", code, re.ASCII):
+    elif not re.fullmatch(r"[0-9]{%d}" % digits, code, re.ASCII):
         raise Refused("ERR_CODE_MALFORMED")
 
 
 def verify_v1(raw, keys, action, code):
-    check_code_shape(code, covered=action == "recover")
+    if action not in ACTIONS:
+        raise Refused("ERR_TOKEN_SIGNATURE")
+    check_code_shape(code, ACTIONS[action][1])
     secret, tag = raw[:32], raw[32:]
     message = b"/" + action.encode() + secret + (code or "").encode()
     if not any(hmac.compare_digest(mac(key, message), tag) for key in keys):
@@ -57,22 +60,34 @@ def verify_v1(raw, keys, action, code):
     return secret
 
 
-def verify_v2(raw, action_byte, keys, action, code, now, tolerance):
-    signed, secret, tag, code_tag = raw[:46], raw[14:46], raw[46:78], raw[78:]
-    key_id, expires_at = raw[2:6], int.from_bytes(raw[6:14], "big")
-    if raw[0] != 2 or raw[1] != action_byte or expires_at > LAST_EXPIRY:
+def read_header(raw, version, has_code_tag, actions):
+    """Number of the action, key id and expiry, once the verifier knows the action in this length."""
+    number, key_id, expires_at = raw[1], raw[2:6], int.from_bytes(raw[6:14], "big")
+    digits = {known: digits for known, digits in actions.values()}.get(number)
+    fits = digits is not None and (version == 3 or has_code_tag == (digits > 0))
+    if raw[0] != version or not fits or expires_at > LAST_EXPIRY:
         raise Refused("ERR_TOKEN_MALFORMED")
+    return number, key_id, expires_at
+
+
+def check_link(number, expires_at, action, actions, now, tolerance):
+    if actions[action][0] != number:
+        raise Refused("ERR_TOKEN_ACTION")
+    if now >= expires_at + tolerance:
+        raise Refused("ERR_TOKEN_EXPIRED")
+
+
+def verify_v2(raw, has_code_tag, keys, action, code, now, tolerance, actions):
+    number, key_id, expires_at = read_header(raw, 2, has_code_tag, actions)
+    signed, secret, tag, code_tag = raw[:46], raw[14:46], raw[46:78], raw[78:]
     for key in keys:
         named = derive(key, b"mailroom/v2 key id")[:4] == key_id
         if named and hmac.compare_digest(mac(derive(key, b"mailroom/v2 link"), signed), tag):
             break
     else:
         raise Refused("ERR_TOKEN_SIGNATURE")
-    if ACTIONS[action] != action_byte:
-        raise Refused("ERR_TOKEN_ACTION")
-    if now >= expires_at + tolerance:
-        raise Refused("ERR_TOKEN_EXPIRED")
-    check_code_shape(code, covered=action == "recover")
+    check_link(number, expires_at, action, actions, now, tolerance)
+    check_code_shape(code, actions[action][1])
     if code is not None:
         expected = mac(derive(key, b"mailroom/v2 code"), signed, code.encode())[:15]
         if not hmac.compare_digest(expected, code_tag):
@@ -80,18 +95,84 @@ def verify_v2(raw, action_byte, keys, action, code, now, tolerance):
     return secret
 
 
-def verify(token, keys, action, code=None, now=0, tolerance=0):
-    """The secret of the token's row, or Refused."""
-    (version, action_byte), raw = decode(token)
+def verify_v3(raw, keys, action, code, now, tolerance, actions):
+    number, key_id, expires_at = read_header(raw, 3, False, actions)
+    message = b"mailroom/v3 link\0" + raw[:46]
+    for key in keys:
+        named = hashlib.sha256(b"mailroom/v3 key id\0" + key).digest()[:4] == key_id
+        if named and is_signed(key, message, raw[46:]):
+            break
+    else:
+        raise Refused("ERR_TOKEN_SIGNATURE")
+    check_link(number, expires_at, action, actions, now, tolerance)
+    if code is not None:
+        raise Refused("ERR_CODE_UNCHECKABLE")
+    return raw[14:46]
+
+
+# Ed25519 (RFC 8032, section 5.1): the field, the curve, the order of its group. Points are affine, which is slow and short.
+P = 2**255 - 19
+D = -121665 * pow(121666, -1, P) % P
+ORDER = 2**252 + 27742317777372353535851937790883648493
+BASE_Y = 4 * pow(5, -1, P) % P
+
+
+def add(a, b):
+    product = D * a[0] * b[0] * a[1] * b[1] % P
+    x = (a[0] * b[1] + a[1] * b[0]) * pow(1 + product, -1, P) % P
+    y = (a[1] * b[1] + a[0] * b[0]) * pow(1 - product, -1, P) % P
+    return x, y
+
+
+def multiply(scalar, point):
+    result = (0, 1)
+    for bit in bin(scalar)[2:]:
+        result = add(result, result)
+        if bit == "1":
+            result = add(result, point)
+    return result
+
+
+def point(encoded):
+    """The point of a canonical encoding, of large order; None for any other."""
+    y, sign = int.from_bytes(encoded, "little") % 2**255, encoded[31] >> 7
+    square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    if (x * x - square) % P:
+        x = x * pow(2, (P - 1) // 4, P) % P
+    if y >= P or (x * x - square) % P or (x == 0 and sign):
+        return None
+    found = (x if x % 2 == sign else P - x), y
+    return None if multiply(8, found) == (0, 1) else found
+
+
+BASE = point(BASE_Y.to_bytes(32, "little"))
+
+
+def is_signed(key, message, signature):
+    s, public, commitment = int.from_bytes(signature[32:], "little"), point(key), point(signature[:32])
+    if s >= ORDER or public is None or commitment is None:
+        return False
+    challenge = int.from_bytes(hashlib.sha512(signature[:32] + key + message).digest(), "little") % ORDER
+    return multiply(s, BASE) == add(commitment, multiply(challenge, public))
+
+
+def verify(token, keys, action, code=None, now=0, tolerance=0, actions=ACTIONS):
+    """The secret of the token's row, or Refused. The keys are shared ones for v1 and v2, public ones for v3."""
+    (version, has_code_tag), raw = decode(token)
     if version == 1:
         return verify_v1(raw, keys, action, code)
-    return verify_v2(raw, action_byte, keys, action, code, now, tolerance)
+    if version == 2:
+        return verify_v2(raw, has_code_tag, keys, action, code, now, tolerance, actions)
+    return verify_v3(raw, keys, action, code, now, tolerance, actions)
 
 
 def judge(case, group):
     try:
-        key = bytes.fromhex(group["key"])
-        secret = verify(case["token"], [key], group["action"], case["code"], case.get("now", 0))
+        key = bytes.fromhex(group.get("key") or group["public_key"])
+        known = {name: (known["number"], known["digits"]) for name, known in group.get("actions", {}).items()}
+        now = case.get("now", 0)
+        secret = verify(case["token"], [key], group["action"], case["code"], now, actions={**ACTIONS, **known})
     except Refused as refused:
         return str(refused)
     return secret.hex()

@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use mailroom_verifier_core::{
-    Code, ConsumedId, Consumption, Expected, Expiry, Grant, Guard, KeyRing, MemoryCache, Moment, Owner,
-    PrivateKey, Purpose, Secret, SharedKey, Signer, Slot, UntrustedToken, VerifiedToken, VerifyingKey,
+    Action, Code, ConsumedId, Consumption, Expected, Expiry, Grant, Guard, KeyRing, MemoryCache, Moment,
+    Owner, PrivateKey, Secret, SharedKey, Signer, Slot, UntrustedToken, VerifiedToken, VerifyingKey,
 };
 
 /// Many short rounds: one that the operating system interrupts says nothing, and most of these are shorter than its slices.
@@ -114,9 +114,10 @@ fn token(signer: &Signer, number: u32, code: Option<&str>) -> String {
     let code = code.map(|digits| Code::parse(digits).expect("five digits"));
     let mut secret = [7; 32];
     secret[..4].copy_from_slice(&number.to_be_bytes());
-    let purpose = code.as_ref().map_or(Purpose::Activation, Purpose::Recovery);
+    let action = if code.is_some() { Action::Recover } else { Action::Activate };
     let expires_at = Expiry::from_seconds(EXPIRY).expect("before the year 9999");
-    signer.sign(Grant { secret: &Secret::from(secret), purpose, expires_at }).to_string()
+    let grant = Grant { secret: &Secret::from(secret), action, code: code.as_ref(), expires_at };
+    signer.sign(grant).expect("the code is the action's").to_string()
 }
 
 fn tokens(signer: &Signer, code: Option<&str>) -> Vec<String> {
@@ -162,8 +163,9 @@ fn sign<'a>(name: &'static str, repetitions: u32, signer: &'a Signer) -> Operati
     let expires_at = Expiry::from_seconds(EXPIRY).expect("before the year 9999");
     Operation::new(name, repetitions, move |number| {
         for _ in 0..number {
-            let grant = Grant { secret: black_box(&secret), purpose: Purpose::Activation, expires_at };
-            black_box(signer.sign(grant));
+            let secret = black_box(&secret);
+            let _ =
+                black_box(signer.sign(Grant { secret, action: Action::Activate, code: None, expires_at }));
         }
     })
 }

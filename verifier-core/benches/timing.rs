@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use fastrand::Rng;
 use mailroom_verifier_core::{
-    Code, Expected, Expiry, Grant, KeyRing, Moment, PrivateKey, Purpose, Secret, SharedKey, Signer,
+    Action, Code, Expected, Expiry, Grant, KeyRing, Moment, PrivateKey, Secret, SharedKey, Signer,
     UntrustedToken, VerifyingKey,
 };
 
@@ -151,9 +151,10 @@ fn hexadecimal_key<'a>() -> Test<'a> {
 
 fn sign(signer: &Signer, code: Option<&str>) -> Vec<u8> {
     let code = code.map(|digits| Code::parse(digits).expect("five digits"));
-    let purpose = code.as_ref().map_or(Purpose::Activation, Purpose::Recovery);
+    let action = if code.is_some() { Action::Recover } else { Action::Activate };
     let expires_at = Expiry::from_seconds(NOW + 900).expect("before the year 9999");
-    signer.sign(Grant { secret: &Secret::from([7; 32]), purpose, expires_at }).as_str().into()
+    let grant = Grant { secret: &Secret::from([7; 32]), action, code: code.as_ref(), expires_at };
+    signer.sign(grant).expect("the code is the action's").as_str().into()
 }
 
 fn decoded(text: &[u8]) -> Vec<u8> {

@@ -12,13 +12,13 @@ use crate::{action::Action, expiry::Expiry};
 pub enum VerifyError {
     /// The string is no token: refused before any cryptography.
     Malformed(Malformed),
-    /// No key of the ring made this signature: forged, altered, signed by a dropped key, or, in v1, a link of the other
+    /// No key of the ring made this signature: forged, altered, signed by a dropped key, or, in v1, a link of another
     /// action or a wrong code.
     Signature,
-    /// A genuine token of the other action.
+    /// A genuine token of another action.
     Action {
-        /// What the token is good for.
-        found: Action,
+        /// The number of the action that the token is good for.
+        found: u8,
     },
     /// A genuine token that is not valid any more.
     Expired {
@@ -29,10 +29,16 @@ pub enum VerifyError {
     },
     /// A code was given where nothing that this key checks covers one.
     CodeUncheckable,
-    /// A recovery came without its code.
-    CodeRequired,
-    /// The code is not five ASCII digits.
-    CodeMalformed,
+    /// A link came without the code that belongs to it.
+    CodeRequired {
+        /// The number of digits of the code.
+        digits: u8,
+    },
+    /// The code is not of as many ASCII digits as its action fixes.
+    CodeMalformed {
+        /// The number of digits of the code.
+        digits: u8,
+    },
     /// The link is genuine and valid, the code is not the row's.
     CodeMismatch,
     /// A v1 token cannot be judged as a link: it carries no expiry, and a recovery is signed together with its code.
@@ -48,8 +54,8 @@ impl VerifyError {
             Self::Action { .. } => "ERR_TOKEN_ACTION",
             Self::Expired { .. } => "ERR_TOKEN_EXPIRED",
             Self::CodeUncheckable => "ERR_CODE_UNCHECKABLE",
-            Self::CodeRequired => "ERR_CODE_REQUIRED",
-            Self::CodeMalformed => "ERR_CODE_MALFORMED",
+            Self::CodeRequired { .. } => "ERR_CODE_REQUIRED",
+            Self::CodeMalformed { .. } => "ERR_CODE_MALFORMED",
             Self::CodeMismatch => "ERR_CODE_MISMATCH",
             Self::LinkUncheckable => "ERR_LINK_UNCHECKABLE",
         }
@@ -68,7 +74,10 @@ impl fmt::Display for VerifyError {
             Self::Signature => {
                 f.write_str("the token was not signed by a key of this ring for this action and code")
             }
-            Self::Action { found } => write!(f, "the token is for `{found}`, not for this action"),
+            Self::Action { found } => match Action::from_number(*found) {
+                Some(found) => write!(f, "the token is for `{found}`, not for this action"),
+                None => write!(f, "the token is for action {found}, not for this action"),
+            },
             Self::Expired { now, expires_at } => {
                 write!(
                     f,
@@ -77,13 +86,27 @@ impl fmt::Display for VerifyError {
                 )
             }
             Self::CodeUncheckable => f.write_str("a code was given, but nothing that was signed covers one"),
-            Self::CodeRequired => f.write_str("a recovery needs the five-digit code that belongs to it"),
-            Self::CodeMalformed => f.write_str("the code is not five digits from 0 to 9"),
+            Self::CodeRequired { digits } => {
+                write!(f, "the link needs the {}-digit code that belongs to it", word(*digits))
+            }
+            Self::CodeMalformed { digits } => {
+                write!(f, "the code is not {} digits from 0 to 9", word(*digits))
+            }
             Self::CodeMismatch => f.write_str("the code is not the one that belongs to this link"),
             Self::LinkUncheckable => {
                 f.write_str("a v1 token can be judged only together with its code, not as a link")
             }
         }
+    }
+}
+
+/// A number of digits in words.
+const fn word(digits: u8) -> &'static str {
+    match digits {
+        5 => "five",
+        6 => "six",
+        7 => "seven",
+        _ => "eight",
     }
 }
 
@@ -137,7 +160,7 @@ pub enum Malformed {
         /// The byte that was given.
         found: u8,
     },
-    /// An action byte that does not belong to this length, or to no action at all.
+    /// An action byte that does not belong to this length, or to no action that the verifier knows.
     Action {
         /// The byte that was given.
         found: u8,

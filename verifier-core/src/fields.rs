@@ -1,8 +1,8 @@
 //! The fields of a token of any format: a header (v2, v3), the secret, and the tags or the signature.
 
 use crate::{
-    action::Action, base64, bytes::field, error::Malformed, header::Header, secret::Secret, v1, v2, v3,
-    version::Version,
+    action::Action, actions::KnownActions, base64, bytes::field, error::Malformed, header::Header,
+    secret::Secret, v1, v2, v3, version::Version,
 };
 
 /// Enough for what follows the secret in any format.
@@ -18,6 +18,8 @@ pub(crate) struct Fields {
     pub(crate) secret: Secret,
     /// The tag (v1), the tags of link and code (v2) or the signature (v3), and zeros.
     proof: [u8; PROOF],
+    /// Whether the tag of a code is part of the proof (v2).
+    has_code_tag: bool,
 }
 
 /// The version, and what a token of it says before its secret.
@@ -32,8 +34,8 @@ impl Fields {
     pub(crate) fn parse(token: &[u8]) -> Result<Self, Malformed> {
         let (version, length) = match token.len() {
             v1::CHARACTERS => (Version::V1, v1::BYTES),
-            v2::ACTIVATION_CHARACTERS => (Version::V2, v2::ACTIVATION_BYTES),
-            v2::RECOVERY_CHARACTERS => (Version::V2, v2::RECOVERY_BYTES),
+            v2::CHARACTERS => (Version::V2, v2::BYTES),
+            v2::CHARACTERS_WITH_CODE => (Version::V2, v2::BYTES_WITH_CODE),
             v3::CHARACTERS => (Version::V3, v3::BYTES),
             found => return Err(Malformed::Length { found }),
         };
@@ -47,16 +49,18 @@ impl Fields {
                 header: VersionedHeader::V1,
                 secret: Secret::from(field(&bytes, 0)),
                 proof: field(&bytes, Secret::LENGTH),
+                has_code_tag: false,
             });
         }
         let header = Header::parse(&field(&bytes, 0), version)?;
-        let of_length = match length {
-            v2::ACTIVATION_BYTES => Action::Activate,
-            v2::RECOVERY_BYTES => Action::Recover,
-            _ => header.action,
+        let has_code_tag = length == v2::BYTES_WITH_CODE;
+        // What every verifier knows; of a further action only its ring does.
+        let fits = match Action::from_number(header.action) {
+            Some(action) => version != Version::V2 || has_code_tag == (action.digits() > 0),
+            None => true,
         };
-        if header.action != of_length {
-            return Err(Malformed::Action { found: header.action.number() });
+        if !fits {
+            return Err(Malformed::Action { found: header.action });
         }
         Ok(Self {
             header: if version == Version::V2 {
@@ -66,6 +70,7 @@ impl Fields {
             },
             secret: Secret::from(field(&bytes, Header::LENGTH)),
             proof: field(&bytes, Header::LENGTH + Secret::LENGTH),
+            has_code_tag,
         })
     }
 
@@ -74,9 +79,19 @@ impl Fields {
         field(&self.proof, 0)
     }
 
-    /// The tag of a v2 recovery's code.
+    /// The tag of a v2 code.
     pub(crate) fn code_tag(&self) -> [u8; v2::CODE_TAG] {
         field(&self.proof, TAG)
+    }
+
+    /// Whether a verifier that `known` belongs to has the action of this header, with a code if there is the tag of one (v2).
+    /// Returns the number of digits of the code.
+    pub(crate) fn digits(&self, header: &Header, known: &KnownActions) -> Result<u8, Malformed> {
+        let digits = known.digits(header.action);
+        let is_v2 = matches!(self.header, VersionedHeader::V2(_));
+        digits
+            .filter(|digits| !is_v2 || self.has_code_tag == (*digits > 0))
+            .ok_or(Malformed::Action { found: header.action })
     }
 
     /// What follows the secret: the signature in v3, and otherwise the tag first.

@@ -1,6 +1,6 @@
 //! The first 14 bytes of a v2 or v3 token: version, action, key id, expiry.
 
-use crate::{action::Action, error::Malformed, expiry::Expiry, version::Version};
+use crate::{error::Malformed, expiry::Expiry, version::Version};
 
 /// Names the key that signed a token; a hint, since ids may collide.
 pub type KeyId = [u8; 4];
@@ -8,7 +8,8 @@ pub type KeyId = [u8; 4];
 /// What v2 and v3 tokens say before their secret (FORMAT.md, "v2").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    pub(crate) action: Action,
+    /// The number of the action, from 1 to 127.
+    pub(crate) action: u8,
     pub(crate) key_id: KeyId,
     pub(crate) expires_at: Expiry,
 }
@@ -20,7 +21,7 @@ impl Header {
     pub(crate) fn to_bytes(self, version: Version) -> [u8; Self::LENGTH] {
         let [k0, k1, k2, k3] = self.key_id;
         let [e0, e1, e2, e3, e4, e5, e6, e7] = self.expires_at.seconds().to_be_bytes();
-        [version.number(), self.action.number(), k0, k1, k2, k3, e0, e1, e2, e3, e4, e5, e6, e7]
+        [version.number(), self.action, k0, k1, k2, k3, e0, e1, e2, e3, e4, e5, e6, e7]
     }
 
     /// Reads the header of a token whose length says that it is of this `version`.
@@ -29,8 +30,11 @@ impl Header {
         if number != version.number() {
             return Err(Malformed::Version { found: number });
         }
+        if !matches!(action, 1..=127) {
+            return Err(Malformed::Action { found: action });
+        }
         Ok(Self {
-            action: Action::from_number(action).ok_or(Malformed::Action { found: action })?,
+            action,
             key_id: [k0, k1, k2, k3],
             expires_at: Expiry::from_seconds(u64::from_be_bytes(expiry)).map_err(|_| Malformed::Expiry)?,
         })

@@ -8,7 +8,7 @@
 use sha2::block_api::compress256;
 use subtle::ConstantTimeEq;
 
-use crate::secret::wipe;
+use crate::{code::Code, secret::wipe};
 
 #[cfg(test)]
 pub(crate) mod any_length;
@@ -154,6 +154,14 @@ impl ShortMessage {
     pub(crate) fn new<const N: usize>(message: &[u8; N]) -> Self {
         Self(LastBlock::new(BLOCK, message))
     }
+
+    /// The message that a code ends.
+    pub(crate) fn with_code<const N: usize>(message: &[u8; N], code: &Code) -> Self {
+        const { assert!(N + Code::LONGEST < BLOCK - 8, "padding and length need nine bytes of the block") };
+        let mut block = [0; BLOCK];
+        block[..N].copy_from_slice(message);
+        Self(LastBlock(block).ended_by(code, N))
+    }
 }
 
 /// The SHA-256 digest of at most 55 bytes.
@@ -173,6 +181,20 @@ impl LastBlock {
         block[N] = 0x80;
         block[BLOCK - 8..].copy_from_slice(&(8 * (before + N) as u64).to_be_bytes());
         Self(block)
+    }
+
+    /// A block of which the first `start` bytes are written, behind an earlier one, with a code, padding and length.
+    // Not inlined: WebAssembly has codes in two formats.
+    #[inline(never)]
+    fn ended_by(mut self, code: &Code, start: usize) -> Self {
+        for (place, digit) in self.0.iter_mut().skip(start).zip(code.padded()) {
+            *place = *digit;
+        }
+        let length = start + usize::from(code.digits());
+        // The remainder tells the compiler that the padding is inside of the block.
+        self.0[length % BLOCK] = 0x80;
+        self.0[BLOCK - 8..].copy_from_slice(&(8 * (BLOCK + length) as u64).to_be_bytes());
+        self
     }
 
     fn hash(&self, mut state: [u32; 8]) -> [u8; 32] {

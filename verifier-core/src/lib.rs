@@ -48,6 +48,7 @@ extern crate std;
 struct Readme;
 
 mod action;
+mod actions;
 mod async_store;
 mod base64;
 mod bytes;
@@ -72,6 +73,7 @@ mod shared_key;
 mod signed;
 mod signer;
 mod token;
+mod unsignable;
 pub mod v1;
 pub mod v2;
 pub mod v3;
@@ -80,7 +82,8 @@ mod version;
 #[cfg(test)]
 mod wycheproof;
 
-pub use action::{Action, UnknownAction};
+pub use action::{Action, Further, UnknownAction};
+pub use actions::{Actions, InvalidAction, KnownActions};
 pub use async_store::AsyncConsumedTokens;
 pub use cache::{MemoryCache, Slot, Unusable};
 pub use code::{Code, InvalidCode};
@@ -97,7 +100,8 @@ pub use ring::{KeyRing, NoKey, VerifyingKey};
 pub use secret::{InvalidSecret, Secret};
 pub use shared_key::{InvalidKey, SharedKey};
 pub use signed::SignedToken;
-pub use signer::{Grant, Purpose, Signer};
+pub use signer::{Grant, Signer};
 pub use token::{Expected, UntrustedToken, VerifiedLink};
+pub use unsignable::Unsignable;
 pub use verified::VerifiedToken;
 pub use version::Version;

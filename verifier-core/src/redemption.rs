@@ -1,7 +1,6 @@
 //! The steps of a redemption.
 
 use crate::{
-    action::Action,
     async_store::AsyncConsumedTokens,
     code::Code,
     consumed::{Attempt, ConsumedId, ConsumedTokens, Consumption, StoreError},
@@ -32,7 +31,7 @@ impl<K: AsRef<[VerifyingKey]>, S> Redemption<'_, K, S> {
         expected: Expected<'_>,
     ) -> Result<(VerifiedToken, u64), RedeemError<F, E>> {
         // A v1 verdict shows whether the code was right, and attempts cannot be counted before it.
-        if expected.action == Action::Recover {
+        if expected.action.digits() > 0 {
             return Err(RedeemError::UncheckedRecovery);
         }
         let Some(seconds) = self.v1_remember_for else { return Err(RedeemError::NoExpiry) };
@@ -90,11 +89,12 @@ macro_rules! redemption {
                 until: u64,
                 check_code: Option<impl $callback(&VerifiedLink<'_>, &Code) -> Result<bool, E>>,
             ) -> Result<VerifiedToken, RedeemError<S::Error, E>> {
-                if expected.action == Action::Activate {
+                let digits = link.action().digits();
+                if digits == 0 {
                     return Ok(link.with_code(expected.code)?);
                 }
-                let text = expected.code.ok_or(VerifyError::CodeRequired)?;
-                let code = Code::parse(text).map_err(|_| VerifyError::CodeMalformed)?;
+                let text = expected.code.ok_or(VerifyError::CodeRequired { digits })?;
+                let code = Code::of(digits, text)?;
                 let check_code = match (link.version(), check_code) {
                     (Version::V3, None) => return Err(RedeemError::UncheckedRecovery),
                     (Version::V3, check_code) => check_code,

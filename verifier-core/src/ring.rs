@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::{
+    actions::KnownActions,
     header::KeyId,
     key_index::KeyIndex,
     shared_key::{InvalidKey, SharedKey},
@@ -55,7 +56,7 @@ impl From<PublicKey> for VerifyingKey {
     }
 }
 
-/// The keys that a verifier accepts: the current one, and any number of others, earlier or upcoming.
+/// The keys that a verifier accepts: the current one, and any number of others, earlier or upcoming; and the actions.
 ///
 /// `K` is whatever holds them: `[VerifyingKey; 1]`, a borrowed slice, a `Vec`.
 #[derive(Clone)]
@@ -63,6 +64,7 @@ pub struct KeyRing<K = [VerifyingKey; 1]> {
     keys: K,
     /// Only for rings in which it is faster than a scan.
     index: Option<KeyIndex>,
+    actions: KnownActions,
 }
 
 /// Up to this many keys, a scan is as fast as the index.
@@ -71,7 +73,26 @@ const WITHOUT_INDEX: usize = 4;
 impl KeyRing {
     /// A ring of one key.
     pub fn of(key: impl Into<VerifyingKey>) -> Self {
-        Self { keys: [key.into()], index: None }
+        Self { keys: [key.into()], index: None, actions: KnownActions::BUILT_IN }
+    }
+}
+
+impl<K> KeyRing<K> {
+    /// Lets tokens of these actions verify, too; without it those of `activate` and `recover` alone.
+    #[must_use]
+    pub fn knowing(mut self, actions: impl Into<KnownActions>) -> Self {
+        self.know(actions);
+        self
+    }
+
+    /// The same for a ring that stays where it is.
+    pub fn know(&mut self, actions: impl Into<KnownActions>) {
+        self.actions = actions.into();
+    }
+
+    /// The actions whose tokens verify.
+    pub const fn actions(&self) -> &KnownActions {
+        &self.actions
     }
 }
 
@@ -86,7 +107,7 @@ impl<K: AsRef<[VerifyingKey]>> KeyRing<K> {
             few if few.len() <= WITHOUT_INDEX => None,
             many => Some(KeyIndex::new(many.iter().map(VerifyingKey::id))),
         };
-        Ok(Self { keys, index })
+        Ok(Self { keys, index, actions: KnownActions::BUILT_IN })
     }
 
     /// Every key, in the order given.
@@ -141,7 +162,7 @@ impl core::error::Error for NoKey {}
 mod tests {
     extern crate std;
     use super::*;
-    use crate::{Code, Expected, Expiry, Moment, Secret, UntrustedToken, hmac::count, v1, v2};
+    use crate::{Action, Code, Expected, Expiry, Moment, Secret, UntrustedToken, hmac::count, v1, v2};
     use std::{format, vec::Vec};
 
     /// A ring of `keys` shared keys; the one of 0x5a is at `place`, or not in it.
@@ -157,7 +178,7 @@ mod tests {
         let (expires_at, moment) = (Expiry::from_seconds(1000).unwrap(), Moment::at(0));
         let code = Code::parse("04711").unwrap();
         let activation = v2::sign_activation(&key, &secret, expires_at);
-        let recovery = v2::sign_recovery(&key, &secret, expires_at, &code);
+        let recovery = v2::sign(&key, Action::Recover, &secret, expires_at, Some(&code)).unwrap();
         let tags = |token: &str, expected, ring: &KeyRing<Vec<VerifyingKey>>, accepted| {
             let token = UntrustedToken::parse(token).unwrap();
             count::tags(|| assert_eq!(token.verify(ring, expected, moment).is_ok(), accepted))

@@ -2,40 +2,23 @@
 
 use crate::{
     action::Action, code::Code, expiry::Expiry, secret::Secret, shared_key::SharedKey, signed::SignedToken,
-    v1, v2, version::Version,
+    unsignable::Unsignable, v1, v2, version::Version,
 };
 
 #[cfg(feature = "public")]
-use crate::{ed25519::PrivateKey, v3};
+use crate::{ed25519::PrivateKey, unsignable::check_code, v3};
 
 /// What a row of the database grants.
 #[derive(Clone, Copy, Debug)]
 pub struct Grant<'a> {
     /// The row's random bytes.
     pub secret: &'a Secret,
-    /// What the link does, with the code where one belongs to it.
-    pub purpose: Purpose<'a>,
+    /// What the link does.
+    pub action: Action,
+    /// The code of an action that has one. v3 does not cover it, so that it makes no difference there.
+    pub code: Option<&'a Code>,
     /// The row's expiry; v1 has no place for it.
     pub expires_at: Expiry,
-}
-
-/// What a link does, with the code where one belongs to it.
-#[derive(Clone, Copy, Debug)]
-pub enum Purpose<'a> {
-    /// Activates a provisioned account.
-    Activation,
-    /// Recovers an active account together with this code.
-    Recovery(&'a Code),
-}
-
-impl Purpose<'_> {
-    /// The action of the purpose.
-    pub const fn action(&self) -> Action {
-        match self {
-            Self::Activation => Action::Activate,
-            Self::Recovery(_) => Action::Recover,
-        }
-    }
 }
 
 /// A key together with the format that it signs.
@@ -64,15 +47,19 @@ impl Signer {
     }
 
     /// Signs the link of a row.
-    pub fn sign(&self, grant: Grant<'_>) -> SignedToken {
-        let Grant { secret, purpose, expires_at } = grant;
-        match (self, purpose) {
-            (Self::V1(key), Purpose::Activation) => v1::sign_activation(key, secret),
-            (Self::V1(key), Purpose::Recovery(code)) => v1::sign_recovery(key, secret, code),
-            (Self::V2(key), Purpose::Activation) => v2::sign_activation(key, secret, expires_at),
-            (Self::V2(key), Purpose::Recovery(code)) => v2::sign_recovery(key, secret, expires_at, code),
+    ///
+    /// # Errors
+    /// [`Unsignable`]: a code that is missing, that has another number of digits than those of its action, or whose action
+    /// has none, in every format; a further action in v1, or one that no list of actions would accept.
+    pub fn sign(&self, grant: Grant<'_>) -> Result<SignedToken, Unsignable> {
+        let Grant { secret, action, code, expires_at } = grant;
+        match self {
+            Self::V1(key) => v1::sign(key, action, secret, code),
+            Self::V2(key) => v2::sign(key, action, secret, expires_at, code),
             #[cfg(feature = "public")]
-            (Self::V3(key), purpose) => v3::sign(key, purpose.action(), secret, expires_at),
+            Self::V3(key) => {
+                check_code(action, code).and_then(|()| v3::sign(key, action, secret, expires_at))
+            }
         }
     }
 }

@@ -58,7 +58,7 @@ impl UntrustedToken {
     /// # Errors
     /// [`VerifyError::Malformed`]: a length that no format has, a character outside the URL-safe alphabet, padding, white
     /// space, trailing bits that are not zero, a version or action byte that the length does not have, an expiry after
-    /// the year 9999.
+    /// the year 9999. Whether a further action is known, and with a code, is judged by whom a ring belongs to.
     pub fn parse(token: impl AsRef<[u8]>) -> Result<Self, VerifyError> {
         Ok(Self { fields: Fields::parse(token.as_ref())? })
     }
@@ -86,8 +86,8 @@ impl UntrustedToken {
         }
     }
 
-    /// The action that a v2 or v3 token claims. **Nothing proves it.**
-    pub fn unauthenticated_action(&self) -> Option<Action> {
+    /// The number of the action that a v2 or v3 token claims, from 1 to 127. **Nothing proves it.**
+    pub fn unauthenticated_action(&self) -> Option<u8> {
         self.header().map(|header| header.action)
     }
 
@@ -112,7 +112,8 @@ impl UntrustedToken {
     ///
     /// # Errors
     /// In the order of the checks: [`LinkUncheckable`](VerifyError::LinkUncheckable) for v1, which has no link apart from
-    /// its code and no expiry; [`Signature`](VerifyError::Signature); [`Action`](VerifyError::Action);
+    /// its code and no expiry; [`Malformed`](VerifyError::Malformed) for an action that the ring does not
+    /// [know](KeyRing::knowing), or not of this length; [`Signature`](VerifyError::Signature); [`Action`](VerifyError::Action);
     /// [`Expired`](VerifyError::Expired).
     pub fn verify_link<'r, K: AsRef<[VerifyingKey]>>(
         &self,
@@ -121,7 +122,7 @@ impl UntrustedToken {
         moment: Moment,
     ) -> Result<VerifiedLink<'r>, VerifyError> {
         let (key, header) = self.signed_link(ring, action, moment)?;
-        Ok(VerifiedLink { token: self.clone(), key, header })
+        Ok(VerifiedLink { token: self.clone(), key, action, expires_at: header.expires_at })
     }
 
     /// Proves that a key of `ring` signed this token for what is `expected`, and that it is still valid.
@@ -132,8 +133,8 @@ impl UntrustedToken {
     ///
     /// # Errors
     /// Those of [`verify_link`](Self::verify_link), then [`CodeUncheckable`](VerifyError::CodeUncheckable) for a code beside
-    /// an activation or any v3 token, [`CodeRequired`](VerifyError::CodeRequired),
-    /// [`CodeMalformed`](VerifyError::CodeMalformed) and [`CodeMismatch`](VerifyError::CodeMismatch) for a v2 recovery. In v1
+    /// a link of an action without one or any v3 token, [`CodeRequired`](VerifyError::CodeRequired),
+    /// [`CodeMalformed`](VerifyError::CodeMalformed) and [`CodeMismatch`](VerifyError::CodeMismatch) for a v2 action with a code. In v1
     /// the code is part of what is signed: its presence and shape are judged first, and a wrong one, like the other
     /// action, is a wrong [`Signature`](VerifyError::Signature).
     pub fn verify<K: AsRef<[VerifyingKey]>>(
@@ -144,17 +145,17 @@ impl UntrustedToken {
     ) -> Result<VerifiedToken, VerifyError> {
         let Fields { header: VersionedHeader::V1, secret, .. } = &self.fields else {
             let (key, header) = self.signed_link(ring, expected.action, moment)?;
-            self.check_code(key, expected.code)?;
-            return Ok(self.verified(header, expected.code.is_some()));
+            self.check_code(key, expected.action, expected.code)?;
+            return Ok(self.verified(expected.action, header.expires_at, expected.code.is_some()));
         };
         v1::verify(secret, &self.fields.tag(), ring.shared(), expected.action, expected.code)?;
         Ok(VerifiedToken::v1(expected.action, secret.clone()))
     }
 
     /// This token, once its link and its code, if it has one, are proven.
-    fn verified(&self, header: Header, code_is_proven: bool) -> VerifiedToken {
+    fn verified(&self, action: Action, expires_at: Expiry, code_is_proven: bool) -> VerifiedToken {
         let secret = self.fields.secret.clone();
-        VerifiedToken::of_link(self.version(), header, secret, code_is_proven)
+        VerifiedToken::of_link(self.version(), action, expires_at, secret, code_is_proven)
     }
 
     /// The key that signed this link for `action`, and what it signed, if that is still valid.
@@ -167,6 +168,8 @@ impl UntrustedToken {
         moment: Moment,
     ) -> Result<(&'r VerifyingKey, Header), VerifyError> {
         let secret = &self.fields.secret;
+        let Some(header) = self.header() else { return Err(VerifyError::LinkUncheckable) };
+        let digits = self.fields.digits(header, ring.actions())?;
         let (key, header) = match &self.fields.header {
             VersionedHeader::V1 => return Err(VerifyError::LinkUncheckable),
             VersionedHeader::V2(header) => {
@@ -192,7 +195,8 @@ impl UntrustedToken {
             VersionedHeader::V3(header) => (None, *header),
         };
         let key = key.ok_or(VerifyError::Signature)?;
-        if header.action != action {
+        // An action of the same number with another code is not the one that the ring knows.
+        if (header.action, digits) != (action.number(), action.digits()) {
             return Err(VerifyError::Action { found: header.action });
         }
         if !moment.is_before(header.expires_at) {
@@ -201,11 +205,12 @@ impl UntrustedToken {
         Ok((key, header))
     }
 
-    /// Proves that the code beside this link, signed by `key`, is the row's.
-    fn check_code(&self, key: &VerifyingKey, code: Option<&[u8]>) -> Result<(), VerifyError> {
+    /// Proves that the code beside this link, signed by `key` for `action`, is the row's.
+    fn check_code(&self, key: &VerifyingKey, action: Action, code: Option<&[u8]>) -> Result<(), VerifyError> {
         match (&self.fields.header, key) {
             (VersionedHeader::V2(header), VerifyingKey::Shared(key)) => {
-                v2::check_code(key, header, &self.fields.secret, &self.fields.code_tag(), code)
+                let (secret, code_tag) = (&self.fields.secret, &self.fields.code_tag());
+                v2::check_digits(key, header, secret, code_tag, action.digits(), code)
             }
             _ if code.is_some() => Err(VerifyError::CodeUncheckable),
             _ => Ok(()),
@@ -224,7 +229,8 @@ impl fmt::Debug for UntrustedToken {
 pub struct VerifiedLink<'r> {
     token: UntrustedToken,
     key: &'r VerifyingKey,
-    header: Header,
+    action: Action,
+    expires_at: Expiry,
 }
 
 impl VerifiedLink<'_> {
@@ -235,12 +241,12 @@ impl VerifiedLink<'_> {
 
     /// What the link is good for.
     pub const fn action(&self) -> Action {
-        self.header.action
+        self.action
     }
 
     /// When the link ends.
     pub const fn expires_at(&self) -> Expiry {
-        self.header.expires_at
+        self.expires_at
     }
 
     /// The secret of the token's row, by which the database finds it.
@@ -260,13 +266,13 @@ impl VerifiedLink<'_> {
     /// [`CodeUncheckable`](VerifyError::CodeUncheckable), [`CodeRequired`](VerifyError::CodeRequired),
     /// [`CodeMalformed`](VerifyError::CodeMalformed), [`CodeMismatch`](VerifyError::CodeMismatch).
     pub fn with_code(self, code: Option<&[u8]>) -> Result<VerifiedToken, VerifyError> {
-        self.token.check_code(self.key, code)?;
-        Ok(self.token.verified(self.header, code.is_some()))
+        self.token.check_code(self.key, self.action, code)?;
+        Ok(self.token.verified(self.action, self.expires_at, code.is_some()))
     }
 
     /// The token of this link, after the caller has compared its code.
     pub(crate) fn with_proven_code(self) -> VerifiedToken {
-        self.token.verified(self.header, true)
+        self.token.verified(self.action, self.expires_at, true)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{
     secret::{Secret, wipe},
     shared_key::SharedKey,
     signed::SignedToken,
+    unsignable::{Unsignable, check_code},
 };
 
 const TAG: usize = 32;
@@ -22,15 +23,29 @@ pub const CHARACTERS: usize = 86;
 
 /// Signs the link that activates an account.
 pub fn sign_activation(key: &SharedKey, secret: &Secret) -> SignedToken {
-    sign(key, secret, &activation(secret))
+    sign_message(key, secret, &activation(secret))
 }
 
-/// Signs the link that, together with `code`, recovers an account.
-pub fn sign_recovery(key: &SharedKey, secret: &Secret, code: &Code) -> SignedToken {
-    sign(key, secret, &recovery(secret, code))
+/// Signs the link of a built-in action together with the code that belongs to it.
+///
+/// # Errors
+/// [`Unsignable`]: a further action, or a code that the action does not have.
+pub fn sign(
+    key: &SharedKey,
+    action: Action,
+    secret: &Secret,
+    code: Option<&Code>,
+) -> Result<SignedToken, Unsignable> {
+    check_code(action, code)?;
+    let message = match (action, code) {
+        (Action::Activate, _) => activation(secret),
+        (Action::Recover, Some(code)) => recovery(secret, code),
+        _ => return Err(Unsignable::FurtherInV1),
+    };
+    Ok(sign_message(key, secret, &message))
 }
 
-fn sign(key: &SharedKey, secret: &Secret, message: &ShortMessage) -> SignedToken {
+fn sign_message(key: &SharedKey, secret: &Secret, message: &ShortMessage) -> SignedToken {
     let mut tag = key.v1().tag(message);
     let token = SignedToken::encode::<CHARACTERS>(&mut concat::<BYTES, 2>([secret.as_bytes(), &tag]));
     wipe(&mut tag);
@@ -44,8 +59,7 @@ fn activation(secret: &Secret) -> ShortMessage {
 
 fn recovery(secret: &Secret, code: &Code) -> ShortMessage {
     const PATH: &[u8] = Action::Recover.path().as_bytes();
-    let parts = [PATH, secret.as_bytes(), code.as_bytes()];
-    ShortMessage::new(&concat::<{ PATH.len() + Secret::LENGTH + Code::LENGTH }, 3>(parts))
+    ShortMessage::with_code(&concat::<{ PATH.len() + Secret::LENGTH }, 2>([PATH, secret.as_bytes()]), code)
 }
 
 /// Proves that one of `keys` signed this secret for `action` and `code`.
@@ -70,9 +84,9 @@ fn message(secret: &Secret, action: Action, code: Option<&[u8]>) -> Result<Short
     match (action, code) {
         (Action::Activate, None) => Ok(activation(secret)),
         (Action::Activate, Some(_)) => Err(VerifyError::CodeUncheckable),
-        (Action::Recover, None) => Err(VerifyError::CodeRequired),
-        (Action::Recover, Some(text)) => {
-            Ok(recovery(secret, &Code::parse(text).map_err(|_| VerifyError::CodeMalformed)?))
-        }
+        (Action::Recover, None) => Err(VerifyError::CodeRequired { digits: action.digits() }),
+        (Action::Recover, Some(text)) => Ok(recovery(secret, &Code::of(action.digits(), text)?)),
+        // Nothing of v1 is signed for another action.
+        (Action::Further(_), _) => Err(VerifyError::Signature),
     }
 }

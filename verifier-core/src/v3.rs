@@ -12,6 +12,7 @@ use crate::{
     ed25519::{PrivateKey, PublicKey},
     expiry::Expiry,
     signed::SignedToken,
+    unsignable::{Unsignable, check_action},
     version::Version,
 };
 
@@ -27,12 +28,21 @@ pub const CHARACTERS: usize = 147;
 const CONTEXT: &[u8; 17] = b"mailroom/v3 link\0";
 
 /// Signs the link that does `action` until `expires_at`.
+///
+/// # Errors
+/// [`Unsignable::Action`]: a further action that none can be.
 #[cfg(feature = "public")]
-pub fn sign(key: &PrivateKey, action: Action, secret: &Secret, expires_at: Expiry) -> SignedToken {
-    let header = Header { action, key_id: key.public_key().id(), expires_at };
+pub fn sign(
+    key: &PrivateKey,
+    action: Action,
+    secret: &Secret,
+    expires_at: Expiry,
+) -> Result<SignedToken, Unsignable> {
+    check_action(action)?;
+    let header = Header { action: action.number(), key_id: key.public_key().id(), expires_at };
     let signed: [u8; SIGNED] = concat([&header.to_bytes(Version::V3), secret.as_bytes()]);
     let signature = key.sign(&message(&signed));
-    SignedToken::encode::<CHARACTERS>(&mut concat::<BYTES, 2>([&signed, &signature]))
+    Ok(SignedToken::encode::<CHARACTERS>(&mut concat::<BYTES, 2>([&signed, &signature])))
 }
 
 #[cfg(feature = "public")]

@@ -1,10 +1,8 @@
 //! A token that a signature has proven.
 
-use crate::{
-    action::Action, consumed::ConsumedId, expiry::Expiry, header::Header, secret::Secret, version::Version,
-};
+use crate::{action::Action, consumed::ConsumedId, expiry::Expiry, secret::Secret, version::Version};
 
-/// A token whose action, secret, expiry (v2, v3) and code (v1, v2 recoveries) were signed by a key of the ring.
+/// A token whose action, secret, expiry (v2, v3) and code (v1, v2, where its action has one) were signed by a key of the ring.
 #[derive(Clone, Debug)]
 pub struct VerifiedToken {
     version: Version,
@@ -22,11 +20,12 @@ impl VerifiedToken {
 
     pub(crate) const fn of_link(
         version: Version,
-        header: Header,
+        action: Action,
+        expires_at: Expiry,
         secret: Secret,
         code_is_proven: bool,
     ) -> Self {
-        Self { version, action: header.action, secret, expires_at: Some(header.expires_at), code_is_proven }
+        Self { version, action, secret, expires_at: Some(expires_at), code_is_proven }
     }
 
     /// The format that the token was signed in.
@@ -49,8 +48,8 @@ impl VerifiedToken {
         self.expires_at
     }
 
-    /// Whether a code was proven. It is not for an activation, which has none, nor for a v3 recovery, whose code no
-    /// signature covers, unless the `check_code` of a [`Guard`](crate::Guard) accepted it.
+    /// Whether a code was proven. It is not for an activation, which has none, nor in v3, where no signature covers the code,
+    /// unless the `check_code` of a [`Guard`](crate::Guard) accepted it.
     pub const fn code_is_proven(&self) -> bool {
         self.code_is_proven
     }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its example fails")]
 
 use mailroom_verifier_core::{
-    Code, ConsumedId, Expiry, Grant, PrivateKey, Purpose, Secret, SharedKey, SignedToken, Signer,
+    Action, Code, ConsumedId, Expiry, Grant, PrivateKey, Secret, SharedKey, SignedToken, Signer,
 };
 
 const DOCUMENT: &str = include_str!("../../docs/FORMAT.md");
@@ -11,9 +11,10 @@ fn bytes(first: u8) -> [u8; 32] {
     core::array::from_fn(|index| first + u8::try_from(index).unwrap())
 }
 
-fn sign(signer: &Signer, purpose: Purpose<'_>) -> SignedToken {
+fn sign(signer: &Signer, action: Action, code: Option<&Code>) -> SignedToken {
     let secret = Secret::from(bytes(0x20));
-    signer.sign(Grant { secret: &secret, purpose, expires_at: Expiry::from_seconds(1_800_000_900).unwrap() })
+    let expires_at = Expiry::from_seconds(1_800_000_900).unwrap();
+    signer.sign(Grant { secret: &secret, action, code, expires_at }).unwrap()
 }
 
 fn assert_documented(line: &str) {
@@ -24,12 +25,15 @@ fn assert_documented(line: &str) {
 fn the_worked_examples_hold() {
     let code = Code::parse("01234").unwrap();
     for signer in [Signer::V1(SharedKey::from(&bytes(0))), Signer::V2(SharedKey::from(&bytes(0)))] {
-        assert_documented(&format!("| activate | | `{}` |", sign(&signer, Purpose::Activation)));
-        assert_documented(&format!("| recover | `01234` | `{}` |", sign(&signer, Purpose::Recovery(&code))));
+        assert_documented(&format!("| activate | | `{}` |", sign(&signer, Action::Activate, None)));
+        assert_documented(&format!(
+            "| recover | `01234` | `{}` |",
+            sign(&signer, Action::Recover, Some(&code))
+        ));
     }
     let signer = Signer::V3(PrivateKey::from_seed(&bytes(0)));
-    assert_documented(&format!("| activate | `{}` |", sign(&signer, Purpose::Activation)));
-    assert_documented(&format!("| recover | `{}` |", sign(&signer, Purpose::Recovery(&code))));
+    assert_documented(&format!("| activate | `{}` |", sign(&signer, Action::Activate, None)));
+    assert_documented(&format!("| recover | `{}` |", sign(&signer, Action::Recover, Some(&code))));
 }
 
 #[test]

@@ -16,10 +16,10 @@ use std::{
 };
 
 use mailroom_verifier_core::{
-    Attempt, Code, ConsumedId, ConsumedTokens, Consumption, Expected, Expiry, Grant, Guard, InvalidAttempts,
-    KeyRing, Kind, MAX_CLOCK_TOLERANCE, MemoryCache, Moment, Owner, PrivateKey, Purpose, RedeemError, Secret,
-    SharedKey, Signer, Slot, StoreError, UntrustedToken, Unusable, VerifiedLink, VerifiedToken, VerifyError,
-    VerifyingKey, v2,
+    Action, Attempt, Code, ConsumedId, ConsumedTokens, Consumption, Expected, Expiry, Grant, Guard,
+    InvalidAttempts, KeyRing, Kind, MAX_CLOCK_TOLERANCE, MemoryCache, Moment, Owner, PrivateKey, RedeemError,
+    Secret, SharedKey, Signer, Slot, StoreError, UntrustedToken, Unusable, VerifiedLink, VerifiedToken,
+    VerifyError, VerifyingKey, v2,
 };
 
 const NOW: u64 = 1_800_000_000;
@@ -41,9 +41,10 @@ fn ring() -> KeyRing<[VerifyingKey; 2]> {
 
 fn sign(signer: &Signer, secret: u8, code: Option<&str>) -> String {
     let code = code.map(|digits| Code::parse(digits).unwrap());
-    let purpose = code.as_ref().map_or(Purpose::Activation, Purpose::Recovery);
+    let action = if code.is_some() { Action::Recover } else { Action::Activate };
     let expires_at = Expiry::from_seconds(EXPIRY).unwrap();
-    signer.sign(Grant { secret: &Secret::from([secret; 32]), purpose, expires_at }).to_string()
+    let grant = Grant { secret: &Secret::from([secret; 32]), action, code: code.as_ref(), expires_at };
+    signer.sign(grant).unwrap().to_string()
 }
 
 fn sign_until(seconds: u64, secret: u8) -> String {
@@ -192,8 +193,8 @@ fn a_missing_or_malformed_code_takes_no_number() {
     let token = sign(&Signer::V2(shared()), 1, Some("04711"));
     let without = Expected { code: None, ..Expected::recovery("") };
     let redeem = |expected| guard.redeem(&token, expected, Moment::at(NOW), fresh(), accept);
-    assert_eq!(redeem(without), Err(VerifyError::CodeRequired.into()));
-    assert_eq!(redeem(Expected::recovery("4711")), Err(VerifyError::CodeMalformed.into()));
+    assert_eq!(redeem(without), Err(VerifyError::CodeRequired { digits: 5 }.into()));
+    assert_eq!(redeem(Expected::recovery("4711")), Err(VerifyError::CodeMalformed { digits: 5 }.into()));
     assert_eq!(redeem(Expected::recovery("04711")), Ok(()));
 }
 

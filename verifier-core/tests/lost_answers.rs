@@ -9,8 +9,9 @@ use std::{
 };
 
 use mailroom_verifier_core::{
-    AsyncConsumedTokens, Attempt, Code, ConsumedId, ConsumedTokens, Consumption, Expected, Expiry, Guard,
-    KeyRing, MemoryCache, Moment, Owner, RedeemError, Secret, SharedKey, Slot, StoreError, Unusable, v2,
+    Action, AsyncConsumedTokens, Attempt, Code, ConsumedId, ConsumedTokens, Consumption, Expected, Expiry,
+    Guard, KeyRing, MemoryCache, Moment, Owner, RedeemError, Secret, SharedKey, Slot, StoreError, Unusable,
+    v2,
 };
 
 const NOW: u64 = 1_800_000_000;
@@ -126,7 +127,8 @@ fn ring() -> KeyRing {
 fn token() -> String {
     let (key, secret) = (SharedKey::from(&[3; 32]), Secret::from([7; 32]));
     let expires_at = Expiry::from_seconds(NOW + 900).unwrap();
-    v2::sign_recovery(&key, &secret, expires_at, &Code::parse("04711").unwrap()).to_string()
+    let code = Code::parse("04711").unwrap();
+    v2::sign(&key, Action::Recover, &secret, expires_at, Some(&code)).unwrap().to_string()
 }
 
 type Verdict = Result<(), RedeemError<Lost, &'static str>>;

@@ -92,7 +92,7 @@ fn private() -> PrivateKey {
 fn token() -> Vec<u8> {
     let expires_at = Expiry::from_seconds(NOW + 900).unwrap();
     let token = v3::sign(&private(), Action::Activate, &Secret::from([7; 32]), expires_at);
-    Base64UrlUnpadded::decode_vec(token.as_str()).unwrap()
+    Base64UrlUnpadded::decode_vec(token.unwrap().as_str()).unwrap()
 }
 
 fn verdict(token: &[u8]) -> Result<(), VerifyError> {

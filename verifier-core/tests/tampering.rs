@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot make its token fails")]
 
 use mailroom_verifier_core::{
-    Action, Code, Expected, Expiry, Grant, KeyRing, Moment, PrivateKey, Purpose, Secret, SharedKey,
-    SignedToken, Signer, UntrustedToken, VerifyError, VerifyingKey,
+    Action, Code, Expected, Expiry, Grant, KeyRing, Moment, PrivateKey, Secret, SharedKey, SignedToken,
+    Signer, UntrustedToken, VerifyError, VerifyingKey,
 };
 use proptest::prelude::*;
 
@@ -30,11 +30,9 @@ fn pairs_of(seed: [u8; 32]) -> [Pair; 3] {
 
 fn sign(signer: &Signer, secret: [u8; 32], action: Action, code: &str) -> SignedToken {
     let (secret, code) = (Secret::from(secret), Code::parse(code).unwrap());
-    let purpose = match action {
-        Action::Activate => Purpose::Activation,
-        Action::Recover => Purpose::Recovery(&code),
-    };
-    signer.sign(Grant { secret: &secret, purpose, expires_at: Expiry::from_seconds(NOW + 900).unwrap() })
+    let code = (action.digits() > 0).then_some(&code);
+    let expires_at = Expiry::from_seconds(NOW + 900).unwrap();
+    signer.sign(Grant { secret: &secret, action, code, expires_at }).unwrap()
 }
 
 /// What a verifier of `signer`'s format expects: v3 covers no code, so it must not be given one.
@@ -59,7 +57,7 @@ fn actions() -> impl Strategy<Value = Action> {
 fn all_63_other_characters_at_every_position_are_refused() {
     let secret = core::array::from_fn(|index| u8::try_from(index * 7).unwrap());
     for Pair { signer, ring } in pairs_of([3; 32]) {
-        for action in Action::ALL {
+        for action in Action::BUILT_IN {
             let token = sign(&signer, secret, action, "01234");
             let expected = expected(&signer, action, "01234");
             assert_eq!(accepts(&ring, token.as_str().as_bytes(), expected), Ok(()));
@@ -135,7 +133,7 @@ proptest! {
             for Pair { signer, ring } in [&v2, &v3] {
                 let token = sign(signer, secret, action, &code);
                 let verdict = accepts(ring, token.as_str().as_bytes(), expected(signer, other, &code));
-                prop_assert_eq!(verdict, Err(VerifyError::Action { found: action }));
+                prop_assert_eq!(verdict, Err(VerifyError::Action { found: action.number() }));
             }
         }
     }

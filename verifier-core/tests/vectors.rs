@@ -1,8 +1,10 @@
 //! Every case of the shared vectors, which an independent implementation made.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its vectors fails")]
 
+use std::collections::BTreeMap;
+
 use mailroom_verifier_core::{
-    Action, Code, Expected, Expiry, Grant, KeyRing, Moment, Purpose, SharedKey, SignedToken, Signer,
+    Action, Actions, Code, Expected, Expiry, Further, Grant, KeyRing, Moment, SharedKey, SignedToken, Signer,
     UntrustedToken, VerifyingKey, Version,
 };
 use serde::Deserialize;
@@ -19,12 +21,21 @@ struct Vectors {
 struct Group {
     version: u8,
     action: String,
+    /// What the verifier knows; the two of every installation where it is not said.
+    #[serde(default)]
+    actions: BTreeMap<String, Definition>,
     key: Option<String>,
     #[cfg(feature = "public")]
     public_key: Option<String>,
     #[cfg(feature = "public")]
     private_key: Option<String>,
     tests: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Definition {
+    number: u8,
+    digits: u8,
 }
 
 #[derive(Deserialize)]
@@ -45,8 +56,22 @@ struct Case {
 }
 
 impl Group {
+    fn actions(&self) -> Actions<Vec<Further>> {
+        let known = |(name, definition): (&String, &Definition)| {
+            let built_in = name.parse::<Action>().ok();
+            if let Some(action) = built_in {
+                assert_eq!((action.number(), action.digits()), (definition.number, definition.digits));
+                return None;
+            }
+            let &Definition { number, digits } = definition;
+            let (name, path) = (name.clone().leak(), format!("/{name}").leak());
+            Some(Further { number, name, path, digits })
+        };
+        Actions::new(self.actions.iter().filter_map(known).collect()).unwrap()
+    }
+
     fn action(&self) -> Action {
-        self.action.parse().unwrap()
+        self.actions().named(&self.action).unwrap()
     }
 
     fn verifying_key(&self) -> VerifyingKey {
@@ -80,10 +105,17 @@ fn hexadecimal(bytes: &[u8]) -> String {
     format!("{:x}", base16ct::HexDisplay(bytes))
 }
 
+/// The groups of a file whose keys this build has.
+fn groups(file: &str) -> Vec<Group> {
+    let mut groups = serde_json::from_str::<Vectors>(file).unwrap().groups;
+    groups.retain(|group| group.version < 3 || cfg!(feature = "public"));
+    groups
+}
+
 fn judge_every_case(file: &str, cases: usize) {
-    let groups = serde_json::from_str::<Vectors>(file).unwrap().groups;
+    let groups = groups(file);
     for group in &groups {
-        let ring = KeyRing::of(group.verifying_key());
+        let ring = KeyRing::of(group.verifying_key()).knowing(&group.actions());
         for case in &group.tests {
             let expected =
                 Expected { action: group.action(), code: case.code.as_ref().map(String::as_bytes) };
@@ -110,7 +142,7 @@ fn judge_every_case(file: &str, cases: usize) {
 
 fn make_every_genuine_token_again(file: &str, tokens: usize) {
     let mut made = 0;
-    for group in serde_json::from_str::<Vectors>(file).unwrap().groups {
+    for group in groups(file) {
         let signer = group.signer();
         for case in group.tests.iter().filter(|case| case.result == "valid") {
             assert_eq!(
@@ -128,19 +160,18 @@ fn make_every_genuine_token_again(file: &str, tokens: usize) {
 
 fn sign_like(signer: &Signer, group: &Group, case: &Case) -> SignedToken {
     let secret = UntrustedToken::parse(&case.token).unwrap().unauthenticated_secret().clone();
+    let action = group.action();
     // v3 signs no code, so its cases carry none.
-    let code = Code::parse(case.code.as_deref().unwrap_or("00000")).unwrap();
-    let purpose = match group.action() {
-        Action::Activate => Purpose::Activation,
-        Action::Recover => Purpose::Recovery(&code),
-    };
+    let zeros = &"00000000"[..action.digits().into()];
+    let code = Code::parse(case.code.as_deref().unwrap_or(zeros)).ok();
     let expires_at = Expiry::from_seconds(case.expires_at.unwrap_or_default()).unwrap();
-    signer.sign(Grant { secret: &secret, purpose, expires_at })
+    signer.sign(Grant { secret: &secret, action, code: code.as_ref(), expires_at }).unwrap()
 }
 
 const V1: &str = include_str!("../../tests/vectors/v1.json");
 const V2: &str = include_str!("../../tests/vectors/v2.json");
 const V3: &str = include_str!("../../tests/vectors/v3.json");
+const ACTIONS: &str = include_str!("../../tests/vectors/actions.json");
 
 #[test]
 fn every_v1_case_gets_its_verdict() {
@@ -156,6 +187,30 @@ fn every_v2_case_gets_its_verdict() {
 #[test]
 fn every_v3_case_gets_its_verdict() {
     judge_every_case(V3, 284);
+}
+
+#[test]
+fn every_case_of_further_actions_gets_its_verdict() {
+    judge_every_case(ACTIONS, if cfg!(feature = "public") { 408 } else { 228 });
+}
+
+#[test]
+fn signing_further_actions_gives_the_tokens_of_the_independent_implementation() {
+    make_every_genuine_token_again(ACTIONS, if cfg!(feature = "public") { 60 } else { 30 });
+}
+
+/// To a verifier of the two actions alone, every other one is unknown, whatever else is wrong.
+#[test]
+fn without_the_further_actions_their_tokens_are_malformed() {
+    for group in groups(ACTIONS).iter().filter(|group| group.action.parse::<Action>().is_err()) {
+        let ring = KeyRing::of(group.verifying_key());
+        let expected = Expected { action: group.action(), code: None };
+        for case in group.tests.iter().filter(|case| case.result == "valid") {
+            let token = UntrustedToken::parse(&case.token).unwrap();
+            let error = token.verify(&ring, expected, Moment::at(case.now)).unwrap_err();
+            assert_eq!(error.reason(), "ERR_TOKEN_MALFORMED", "tcId {}", case.tc_id);
+        }
+    }
 }
 
 #[test]

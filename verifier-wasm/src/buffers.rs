@@ -10,9 +10,11 @@ use crate::single_thread::SingleThread;
 /// Longer than any token and any key, so that a text that fills it is neither.
 pub(crate) const TEXT_LENGTH: usize = 160;
 /// Longer than any code.
-pub(crate) const CODE_LENGTH: usize = 8;
+pub(crate) const CODE_LENGTH: usize = 16;
 /// As long as a consumed-token id.
 pub(crate) const OUTPUT_LENGTH: usize = 16;
+/// One byte for each number of an action.
+pub(crate) const ACTIONS_LENGTH: usize = 128;
 /// As long as a prepared key.
 #[cfg(feature = "shared")]
 pub(crate) const KEY_LENGTH: usize = mailroom_verifier_core::SharedKey::PREPARED_LENGTH;
@@ -28,12 +30,19 @@ pub(crate) struct Buffers {
     pub(crate) code: Buffer<CODE_LENGTH>,
     /// The result of the last call where it is more than a number.
     pub(crate) output: Buffer<OUTPUT_LENGTH>,
+    /// The actions that are to be known, by number: the number of digits of the code, 255 for an action that is not known.
+    pub(crate) actions: Buffer<ACTIONS_LENGTH>,
     /// The prepared key that is to be loaded.
     pub(crate) key: Buffer<KEY_LENGTH>,
 }
 
-pub(crate) static BUFFERS: Buffers =
-    Buffers { text: Buffer::new(), code: Buffer::new(), output: Buffer::new(), key: Buffer::new() };
+pub(crate) static BUFFERS: Buffers = Buffers {
+    text: Buffer::new(),
+    code: Buffer::new(),
+    output: Buffer::new(),
+    actions: Buffer::new(),
+    key: Buffer::new(),
+};
 
 /// Bytes of the module's memory that JavaScript reads and writes.
 #[repr(transparent)]

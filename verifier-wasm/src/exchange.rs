@@ -5,7 +5,9 @@ use core::{
     ptr,
 };
 
-use mailroom_verifier_core::{ConsumedId, Expiry, KeyRing, Moment, UntrustedToken, VerifyError};
+use mailroom_verifier_core::{
+    Action, ConsumedId, Expiry, Further, KeyRing, KnownActions, Moment, UntrustedToken, VerifyError,
+};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{buffers::BUFFERS, single_thread::SingleThread, status};
@@ -20,11 +22,19 @@ pub(crate) struct Loaded(SingleThread<UnsafeCell<Option<KeyRing>>>);
 impl Loaded {
     /// Lets `judge` use the key; `otherwise` if none was loaded.
     pub(crate) fn with<T>(&self, otherwise: T, judge: impl FnOnce(&KeyRing) -> T) -> T {
-        // SAFETY: only `replace` writes, which is called by nothing that `judge` can be: this crate calls both from
+        // SAFETY: only `change` and `replace` write, which are called by nothing that `judge` can be: this crate calls both from
         // exported functions alone, and none of those calls another.
         match unsafe { &*self.0.get() } {
             Some(ring) => judge(ring),
             None => otherwise,
+        }
+    }
+
+    /// Lets `change` write to the key, if one was loaded.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut KeyRing)) {
+        // SAFETY: as in `with`: nothing that `judge` or `change` can be calls it.
+        if let Some(ring) = unsafe { &mut *self.0.get() } {
+            change(ring);
         }
     }
 
@@ -35,9 +45,28 @@ impl Loaded {
     }
 }
 
+/// Loads the actions in the actions buffer, for the key that was loaded; without it a key verifies the built-in ones alone.
+///
+/// The byte at the place of a number is the number of digits of the action's code, 0 for an action without a code; 255 where
+/// no action has the number. The places of `activate` and `recover` are not read.
+#[wasm_bindgen]
+pub fn load_actions() {
+    let mut known = KnownActions::BUILT_IN;
+    for (number, digits) in (0..).zip(BUFFERS.actions.load()) {
+        known.add(number, digits);
+    }
+    RING.change(|ring| ring.know(known));
+}
+
+/// The action of a number, if the ring knows it. Of a further one nothing but number and digits matters here.
+pub(crate) fn action(number: u8, ring: &KeyRing) -> Option<Action> {
+    let further = |digits| Action::Further(Further { number, name: "", path: "", digits });
+    Action::from_number(number).or_else(|| ring.actions().digits(number).map(further))
+}
+
 /// The address of the buffers, in this order: the token of the next call in ASCII, or the key that is to be prepared, in
-/// bytes or in text (160 bytes); the code of the next call in ASCII (8); the result of the last call where it is more than a
-/// number (16); the prepared key that is to be loaded.
+/// bytes or in text (160 bytes); the code of the next call in ASCII (16); the result of the last call where it is more than a
+/// number (16); the actions that are to be loaded (128); the prepared key that is to be loaded.
 ///
 /// It is returned once: the user of the buffers remembers which key was loaded, so two users would verify with each other's
 /// keys. A second call gets an address that is beyond every memory.

@@ -1,11 +1,11 @@
 //! Public keys: v3.
 
-use mailroom_verifier_core::{Action, KeyRing, PublicKey, VerifyError, Version};
+use mailroom_verifier_core::{KeyRing, PublicKey, VerifyError, Version};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
     buffers::BUFFERS,
-    exchange::{RING, first, leave_expiry, moment, token},
+    exchange::{RING, action as action_of, first, leave_expiry, moment, token},
     status,
 };
 
@@ -40,13 +40,13 @@ pub fn load_key() {
 /// Verifies the link of the token in the first `length` bytes of the text buffer with the key that was loaded, and leaves its
 /// expiry (a number of 64 bits as JavaScript has them) in the output buffer.
 ///
-/// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects; `now` and
+/// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, one that is known; `now` and
 /// `tolerance` are seconds. A length beyond the buffer stands for whatever is too long. Returns a number of `status.rs` for
 /// tokens.
 #[wasm_bindgen]
 pub fn verify_link(length: usize, action: u8, now: f64, tolerance: f64) -> u32 {
-    let Some(action) = Action::from_number(action) else { return status::UNKNOWN };
     RING.with(status::UNKNOWN, |ring| {
+        let Some(action) = action_of(action, ring) else { return status::UNKNOWN };
         status::of(token(length).and_then(|token| {
             // Checked first, so that the code of the other formats is not linked.
             if token.version() != Version::V3 {

@@ -1,11 +1,11 @@
 //! Shared keys: v1 and v2.
 
-use mailroom_verifier_core::{Action, Expected, KeyRing, Moment, SharedKey};
+use mailroom_verifier_core::{Expected, KeyRing, Moment, SharedKey};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
     buffers::{BUFFERS, TEXT_LENGTH},
-    exchange::{RING, first, leave_expiry, moment, token},
+    exchange::{RING, action as action_of, first, leave_expiry, moment, token},
     status,
 };
 
@@ -71,8 +71,8 @@ enum Asked<'a> {
 // Not inlined: the code of a verification would be linked twice.
 #[inline(never)]
 fn judge(length: usize, action: u8, asked: Asked<'_>, moment: Moment) -> u32 {
-    let Some(action) = Action::from_number(action) else { return status::UNKNOWN };
     RING.with(status::UNKNOWN, |ring| {
+        let Some(action) = action_of(action, ring) else { return status::UNKNOWN };
         status::of(token(length).and_then(|token| {
             let expiry = match asked {
                 Asked::Link => Some(token.verify_link(ring, action, moment)?.expires_at()),

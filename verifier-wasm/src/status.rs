@@ -15,8 +15,8 @@ pub(crate) fn of(verdict: Result<(), VerifyError>) -> u32 {
         Err(VerifyError::Malformed(Malformed::Encoding)) => 2,
         Err(VerifyError::Signature) => 3,
         Err(VerifyError::CodeUncheckable) => 4,
-        Err(VerifyError::CodeRequired) => 5,
-        Err(VerifyError::CodeMalformed) => 6,
+        Err(VerifyError::CodeRequired { .. }) => 5,
+        Err(VerifyError::CodeMalformed { .. }) => 6,
         Err(VerifyError::Malformed(Malformed::Version { .. })) => 7,
         Err(VerifyError::Malformed(Malformed::Action { .. })) => 8,
         Err(VerifyError::Malformed(Malformed::Expiry)) => 9,
@@ -44,7 +44,7 @@ pub(crate) fn of_key(error: InvalidKey) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mailroom_verifier_core::{Action, Expiry};
+    use mailroom_verifier_core::Expiry;
 
     /// What stands between `start` and the next `end`.
     fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
@@ -68,12 +68,12 @@ mod tests {
             Malformed::Encoding.into(),
             VerifyError::Signature,
             VerifyError::CodeUncheckable,
-            VerifyError::CodeRequired,
-            VerifyError::CodeMalformed,
+            VerifyError::CodeRequired { digits: 5 },
+            VerifyError::CodeMalformed { digits: 5 },
             Malformed::Version { found: 0 }.into(),
             Malformed::Action { found: 0 }.into(),
             Malformed::Expiry.into(),
-            VerifyError::Action { found: Action::Activate },
+            VerifyError::Action { found: 1 },
             VerifyError::Expired { now: 0, expires_at: Expiry::MAX },
             VerifyError::CodeMismatch,
             VerifyError::LinkUncheckable,

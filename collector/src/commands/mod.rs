@@ -1,5 +1,6 @@
 //! What the program does, one command a module, and what the commands have in common.
 
+mod action;
 mod error;
 mod session;
 

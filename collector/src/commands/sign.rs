@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use mailroom_verifier_core::{Action, Code, Expiry, Grant, InvalidExpiry, Purpose, Secret, Version};
+use mailroom_verifier_core::{Action, Code, Expiry, Grant, InvalidExpiry, Secret, Unsignable, Version};
 use zeroize::Zeroizing;
 
+use super::action::ActionArguments;
 use super::{CommandError, Outcome, UNREADABLE, print, random_bytes};
 use crate::config::{Setting, token_format, variable};
 use crate::keys::{KeySource, KeyUse};
@@ -20,11 +20,10 @@ const LIFETIME: u64 = 15 * 60;
 /// Arguments of `mailroom sign`. Not `Debug`: there is a code among them, and what should be no secret.
 #[derive(clap::Args)]
 pub struct SignArguments {
-    /// What the link is to do: activate or recover
-    #[arg(long, value_parser = Action::from_str)]
-    action: Action,
+    #[command(flatten)]
+    action: ActionArguments,
 
-    /// The five digits that belong to a recovery
+    /// The digits of the code, for an action that has one: five for a recovery
     #[arg(long, value_name = "DIGITS", value_parser = |text: &str| Code::parse(text))]
     code: Option<Code>,
 
@@ -49,16 +48,10 @@ pub struct SignArguments {
 /// Prints a token.
 pub fn run(arguments: &SignArguments) -> Outcome {
     let format = arguments.token_format;
+    let (action, _) = arguments.action.read()?;
     let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Signing(format), &variable)?;
     let signer = source.load(&variable)?.signer(format)?;
     let usage = |reason: &str| CommandError::Usage(reason.to_owned());
-    let purpose = match (arguments.action, &arguments.code) {
-        (Action::Activate, None) => Ok(Purpose::Activation),
-        (Action::Recover, Some(code)) => Ok(Purpose::Recovery(code)),
-        (Action::Activate, Some(_)) => Err("an activation is signed without a code; leave --code out"),
-        (Action::Recover, None) => Err("a recovery is signed together with its code; give it with --code"),
-    };
-    let purpose = purpose.map_err(usage)?;
     let secret = match arguments.secret.as_deref() {
         None => Secret::from(*random_bytes()?),
         Some(dash) if dash == "-" => secret_of_standard_input()?,
@@ -77,9 +70,23 @@ pub fn run(arguments: &SignArguments) -> Outcome {
         (_, Some(expiry)) => expiry,
         (_, None) => Expiry::from_seconds(now() + LIFETIME).unwrap_or(Expiry::MAX),
     };
-    let token = signer.sign(Grant { secret: &secret, purpose, expires_at });
-    print(token)?;
+    let grant = Grant { secret: &secret, action, code: arguments.code.as_ref(), expires_at };
+    print(signer.sign(grant).map_err(|error| CommandError::Usage(advice(action, error)))?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is wrong with the arguments.
+fn advice(action: Action, error: Unsignable) -> String {
+    match error {
+        Unsignable::SurplusCode => format!("`{action}` is signed without a code; leave --code out"),
+        Unsignable::Code { digits } => {
+            format!("`{action}` is signed together with its code of {digits} digits; give it with --code")
+        }
+        Unsignable::FurtherInV1 => {
+            "v1 signs `activate` and `recover` only; sign v2 or v3 with --token-format".to_owned()
+        }
+        error => error.to_string(),
+    }
 }
 
 /// The clock of this machine, in seconds since the Unix epoch.

@@ -3,13 +3,13 @@
 use std::io::{self, BufRead, Read as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 
 use mailroom_verifier_core::{
-    Action, Expected, KeyRing, Malformed, Moment, UntrustedToken, VerifyError, VerifyingKey,
+    Expected, KeyRing, Malformed, Moment, UntrustedToken, VerifyError, VerifyingKey,
 };
 use serde_json::json;
 
+use super::action::ActionArguments;
 use super::sign::now;
 use super::{CommandError, Outcome, UNREADABLE, print};
 use crate::config::variable;
@@ -27,11 +27,10 @@ pub struct VerifyArguments {
     #[arg(value_name = "TOKEN", allow_hyphen_values = true)]
     token: String,
 
-    /// What the link is about to do: activate or recover
-    #[arg(long, value_parser = Action::from_str)]
-    action: Action,
+    #[command(flatten)]
+    action: ActionArguments,
 
-    /// The code that belongs to a recovery
+    /// The code that belongs to a recovery, or to a further action that has one
     #[arg(long, value_name = "DIGITS")]
     code: Option<String>,
 
@@ -63,7 +62,8 @@ pub struct VerifyArguments {
 /// Prints a verdict a token, in their order; ends with 0 if all are genuine.
 pub fn run(arguments: &VerifyArguments) -> Outcome {
     let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Verifying, &variable)?;
-    let ring = source.load(&variable)?.ring();
+    let (action, actions) = arguments.action.read()?;
+    let ring = source.load(&variable)?.ring().knowing(&actions);
     let code = arguments.code.as_deref().map(str::as_bytes);
     let mut all_genuine = true;
     let mut tell = |verdict: Result<bool, VerifyError>| {
@@ -77,7 +77,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
             tell(line.map_err(VerifyError::from).and_then(|line| {
                 let mut words = line.splitn(2, |byte| *byte == b' ');
                 let token = words.next().unwrap_or_default();
-                judge(token, words.next().or(code), arguments, &ring)
+                judge(token, Expected { action, code: words.next().or(code) }, arguments, &ring)
             }))?;
             lines += 1;
         }
@@ -86,7 +86,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
             return Err(CommandError::Usage(fault.to_owned()));
         }
     } else {
-        tell(judge(arguments.token.as_bytes(), code, arguments, &ring))?;
+        tell(judge(arguments.token.as_bytes(), Expected { action, code }, arguments, &ring))?;
     }
     Ok(if all_genuine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -106,11 +106,11 @@ fn next_line(input: &mut impl BufRead) -> io::Result<Option<Result<Vec<u8>, Malf
 /// Whether the code that belongs to a genuine token is proven, too.
 fn judge(
     token: &[u8],
-    code: Option<&[u8]>,
+    expected: Expected<'_>,
     arguments: &VerifyArguments,
     ring: &KeyRing<Vec<VerifyingKey>>,
 ) -> Result<bool, VerifyError> {
-    let action = arguments.action;
+    let Expected { action, code } = expected;
     // The clock is read for each token: standard input may stay open for days.
     let moment = Moment::at(arguments.at.unwrap_or_else(now)).tolerating(arguments.clock_tolerance);
     let token = UntrustedToken::parse(token)?;
@@ -120,9 +120,9 @@ fn judge(
             token.verify_link(ring, action, moment)?;
             false
         }
-        _ => token.verify(ring, Expected { action, code }, moment)?.code_is_proven(),
+        _ => token.verify(ring, expected, moment)?.code_is_proven(),
     };
-    Ok(action == Action::Activate || code_is_proven)
+    Ok(action.digits() == 0 || code_is_proven)
 }
 
 fn shown(verdict: Result<bool, VerifyError>, as_json: bool) -> String {

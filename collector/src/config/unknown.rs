@@ -7,8 +7,15 @@ use super::CollectSettings;
 const PREFIX: &str = "MAILROOM_";
 
 /// Settings without a flag of clap's, or of another command.
-const OTHERS: [&str; 6] =
-    ["DATABASE_URL", "SECRET_KEY", "SIGNING_KEY", "PUBLIC_KEY", "KEY_FILE", "MIGRATIONS_TABLE"];
+const OTHERS: [&str; 7] = [
+    "DATABASE_URL",
+    "SECRET_KEY",
+    "SIGNING_KEY",
+    "PUBLIC_KEY",
+    "KEY_FILE",
+    "MIGRATIONS_TABLE",
+    "FURTHER_ACTIONS",
+];
 
 /// The least similarity of a name that is proposed, as for flags.
 const SIMILARITY: f64 = 0.7;

@@ -1,6 +1,6 @@
 //! From a token's row to the token that goes into the link.
 
-use mailroom_verifier_core::{Action, Code, Expiry, Grant, Purpose, Secret, SignedToken, Signer, Version};
+use mailroom_verifier_core::{Code, Expiry, Grant, Secret, SignedToken, Signer, Version};
 
 use crate::queue::Token;
 
@@ -33,14 +33,12 @@ pub enum InvalidRow {
 pub fn sign(signer: &Signer, token: &Token) -> Result<SignedToken, InvalidRow> {
     let secret = Secret::try_from(token.secret.as_slice())
         .map_err(|error| InvalidRow::Secret { found: error.found })?;
-    let code = match token.action {
-        Action::Activate => None,
-        Action::Recover => {
-            let code = token.code.as_deref().unwrap_or_default();
-            Some(Code::parse(code).map_err(|_| InvalidRow::Code)?)
-        }
+    let code = if token.action.digits() == 0 {
+        None
+    } else {
+        let code = token.code.as_deref().unwrap_or_default();
+        Some(Code::parse(code).map_err(|_| InvalidRow::Code)?)
     };
-    let purpose = code.as_ref().map_or(Purpose::Activation, Purpose::Recovery);
     let expiry = u64::try_from(token.expires_at).ok().and_then(|seconds| Expiry::from_seconds(seconds).ok());
     let expires_at = match (signer.version(), expiry) {
         (_, Some(expiry)) => expiry,
@@ -48,14 +46,16 @@ pub fn sign(signer: &Signer, token: &Token) -> Result<SignedToken, InvalidRow> {
         (Version::V1, None) => Expiry::MAX,
         (_, None) => return Err(InvalidRow::Expiry),
     };
-    Ok(signer.sign(Grant { secret: &secret, purpose, expires_at }))
+    let grant = Grant { secret: &secret, action: token.action, code: code.as_ref(), expires_at };
+    // Of the actions that a queue gives, nothing else can be wrong than the number of the code's digits.
+    signer.sign(grant).map_err(|_| InvalidRow::Code)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::line::tests::token;
-    use mailroom_verifier_core::{PrivateKey, SharedKey};
+    use mailroom_verifier_core::{Action, PrivateKey, SharedKey};
 
     fn signers() -> [Signer; 3] {
         let shared = SharedKey::from(&[7; 32]);
@@ -68,15 +68,16 @@ mod tests {
 
     #[test]
     fn secret_action_code_and_expiry_of_a_row_are_signed() {
-        let (secret, code) = (Secret::from([9; 32]), Code::parse("01234").unwrap());
+        let (secret, recovery) = (Secret::from([9; 32]), Code::parse("01234").unwrap());
         let expires_at = Expiry::from_seconds(1_800_000_900).unwrap();
         for signer in signers() {
-            for (row, purpose) in [
-                (row(Action::Activate, None), Purpose::Activation),
-                (row(Action::Activate, Some("#####")), Purpose::Activation),
-                (row(Action::Recover, Some("01234")), Purpose::Recovery(&code)),
+            for (row, code) in [
+                (row(Action::Activate, None), None),
+                (row(Action::Activate, Some("#####")), None),
+                (row(Action::Recover, Some("01234")), Some(&recovery)),
             ] {
-                let expected = signer.sign(Grant { secret: &secret, purpose, expires_at });
+                let grant = Grant { secret: &secret, action: row.action, code, expires_at };
+                let expected = signer.sign(grant).unwrap();
                 assert_eq!(sign(&signer, &row).unwrap().as_str(), expected.as_str());
             }
         }

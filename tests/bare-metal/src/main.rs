@@ -12,13 +12,20 @@ mod probes {
 
     use core::{cell::RefCell, panic::PanicInfo};
     use mailroom_verifier_core::{
-        Action, ConsumedId, Expected, Grant, Guard, KeyRing, MemoryCache, Moment, Owner, RedeemError, Secret,
-        SharedKey, SignedToken, Signer, Slot, UntrustedToken, Unusable, VerifiedLink, VerifiedToken,
-        VerifyError, VerifyingKey,
+        Action, Actions, ConsumedId, Expected, Further, Grant, Guard, InvalidAction, KeyRing, MemoryCache,
+        Moment, Owner, RedeemError, Secret, SharedKey, SignedToken, Signer, Slot, Unsignable, UntrustedToken,
+        Unusable, VerifiedLink, VerifiedToken, VerifyError, VerifyingKey,
     };
 
     #[used]
-    static SIGN: fn(&Signer, Grant<'_>) -> SignedToken = Signer::sign;
+    static SIGN: fn(&Signer, Grant<'_>) -> Result<SignedToken, Unsignable> = Signer::sign;
+
+    #[used]
+    static KNOW: for<'a> fn(
+        KeyRing<&'a [VerifyingKey]>,
+        &[Further],
+    ) -> Result<KeyRing<&'a [VerifyingKey]>, InvalidAction> =
+        |ring, further| Ok(ring.knowing(&Actions::new(further)?));
 
     #[used]
     static VERIFY: fn(

@@ -1,10 +1,10 @@
 //! Tokens that are signed, altered and judged: what a random string would never reach.
 
 use arbitrary::{Arbitrary, Unstructured};
-use mailroom_verifier_core::{Action, Code, Expiry, Grant, KeyRing, Purpose, Secret};
+use mailroom_verifier_core::{Action, Code, Expiry, Grant, KeyRing, Secret, Unsignable};
 
 use crate::oracle::{self, Question};
-use crate::ring::KEYS;
+use crate::ring::{ACTIONS, KEYS, KNOWN, action};
 use crate::token::assert_verdicts_agree;
 
 /// A signer, what becomes of the token on its way, and a verifier.
@@ -13,14 +13,14 @@ struct Case {
     key: u8,
     /// A shared key signs v1.
     old: bool,
-    recovery: bool,
+    action: u8,
     secret: [u8; 32],
     expires_at: u64,
     code: u32,
     alterations: Vec<Alteration>,
     /// One bit for each key.
     ring: u16,
-    expects_recovery: bool,
+    expected: u8,
     typed: Typed,
     now: Clock,
     tolerance: u16,
@@ -54,21 +54,23 @@ enum Clock {
 /// If the token differs from what the oracle makes, or its verdict from the oracle's.
 pub fn judgement(data: &[u8]) {
     let Ok(case) = Case::arbitrary_take_rest(Unstructured::new(data)) else { return };
-    let code = digits(case.code);
+    let signed = action(case.action);
+    let code = digits(case.code, signed);
     let expires_at = case.expires_at % (Expiry::MAX.seconds() + 1);
-    let text = altered(&sign(&case, &code, expires_at), &case.alterations);
+    let Some(token) = sign(&case, signed, &code, expires_at) else { return };
+    let text = altered(&token, &case.alterations);
 
     let keys = KEYS.iter().enumerate().filter(|(index, _)| case.ring >> index & 1 == 1);
     let (oracle, verifying): (Vec<_>, Vec<_>) =
         keys.map(|(_, key)| (key.oracle(), key.verifying.clone())).unzip();
-    let Ok(ring) = KeyRing::new(verifying) else {
+    let Ok(ring) = KeyRing::new(verifying).map(|ring| ring.knowing(&*ACTIONS)) else {
         assert!(oracle.is_empty(), "a ring with keys was refused");
         return;
     };
     let typed = match case.typed {
         Typed::Nothing => None,
         Typed::TheCode => Some(code),
-        Typed::Digits(number) => Some(digits(number)),
+        Typed::Digits(number) => Some(digits(number, signed)),
         Typed::Anything(text) => Some(text),
     };
     let now = match case.now {
@@ -76,7 +78,8 @@ pub fn judgement(data: &[u8]) {
         Clock::Absolute(seconds) => seconds,
     };
     let question = Question {
-        action: action(case.expects_recovery),
+        action: action(case.expected),
+        known: &KNOWN,
         code: typed.as_deref(),
         now,
         tolerance: case.tolerance.into(),
@@ -84,26 +87,29 @@ pub fn judgement(data: &[u8]) {
     assert_verdicts_agree(&text, &ring, &oracle, question);
 }
 
-fn action(recovery: bool) -> Action {
-    if recovery { Action::Recover } else { Action::Activate }
+/// A code of the action, or of five digits for one that has none.
+fn digits(number: u32, action: Action) -> Vec<u8> {
+    let length = action.digits().max(5);
+    format!("{:0width$}", number % 10_u32.pow(length.into()), width = length.into()).into_bytes()
 }
 
-fn digits(number: u32) -> Vec<u8> {
-    format!("{:05}", number % 100_000).into_bytes()
-}
-
-/// The token, which the core and the oracle make alike.
-fn sign(case: &Case, code: &[u8], expires_at: u64) -> Vec<u8> {
+/// The token, which the core and the oracle make alike; nothing for a further action in v1, which the core refuses.
+fn sign(case: &Case, action: Action, code: &[u8], expires_at: u64) -> Option<Vec<u8>> {
     let key = &KEYS[usize::from(case.key) % KEYS.len()];
     let (version, signer) = key.signer(case.old);
-    let digits = Code::parse(code).expect("five digits were made");
-    let purpose = if case.recovery { Purpose::Recovery(&digits) } else { Purpose::Activation };
+    let digits = Code::parse(code).expect("digits were made");
+    let digits = (action.digits() > 0).then_some(&digits);
     let secret = Secret::from(case.secret);
     let expiry = Expiry::from_seconds(expires_at).expect("it was reduced");
-    let token = signer.sign(Grant { secret: &secret, purpose, expires_at: expiry });
-    let expected = oracle::sign(version, key.oracle(), action(case.recovery), &case.secret, expires_at, code);
+    let token = signer.sign(Grant { secret: &secret, action, code: digits, expires_at: expiry });
+    if version == 1 && matches!(action, Action::Further(_)) {
+        assert_eq!(token.err(), Some(Unsignable::FurtherInV1));
+        return None;
+    }
+    let token = token.expect("the code is the action's");
+    let expected = oracle::sign(version, key.oracle(), action, &case.secret, expires_at, code);
     assert_eq!(token.as_str().as_bytes(), expected, "{:?}", String::from_utf8_lossy(&expected));
-    expected
+    Some(expected)
 }
 
 /// The token after at most eight alterations, first of its bytes and then of its characters.

@@ -12,7 +12,7 @@
 //! | [`private_key`] | `mrsk_…` | the public key with another implementation |
 //! | [`public_key`] | `mrpk_…` | whether it is a point, and of small order, with the equation of the curve |
 //! | [`prepared_key`] | what callers keep of a key | the bytes after a round trip |
-//! | [`code`] | what was typed | the rule of five digits |
+//! | [`code`] | what was typed | the rule of five to eight digits |
 //! | [`memory_cache`] | operations on a store | a plain map |
 //! | [`connection_settings`] | parameters of a connection | their two forms with each other, and that no password is shown |
 //! | [`connection_string`] | any text | nothing: it must be refused or understood |
@@ -37,6 +37,7 @@ pub use connection::{connection_settings, connection_string};
 pub use judgement::judgement;
 pub use keys::{code, prepared_key, private_key, public_key, shared_key};
 pub use redeem::redeem;
+pub use ring::KNOWN;
 pub use store::memory_cache;
 pub use token::token;
 

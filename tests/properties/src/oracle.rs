@@ -67,6 +67,8 @@ pub enum Key<'a> {
 pub struct Question<'a> {
     /// What the link is about to do.
     pub action: Action,
+    /// What the verifier knows.
+    pub known: &'a [Action],
     /// The code that was typed.
     pub code: Option<&'a [u8]>,
     /// The verifier's clock.
@@ -80,8 +82,8 @@ pub struct Question<'a> {
 pub struct Verdict {
     /// 1, 2 or 3.
     pub version: u8,
-    /// What it is good for.
-    pub action: Action,
+    /// The number of what it is good for.
+    pub action: u8,
     /// The row's random bytes.
     pub secret: [u8; 32],
     /// When it ends, where the format says so.
@@ -101,22 +103,22 @@ pub struct Fields {
     pub secret: [u8; 32],
     /// The tag of v1 and v2, the signature of v3.
     pub tag: Vec<u8>,
-    /// What a v2 recovery has behind its tag.
+    /// What a v2 token with a code has behind its tag.
     pub code_tag: Vec<u8>,
 }
 
 /// What v2 and v3 say before the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the link does.
-    pub action: Action,
+    /// The number of what the link does.
+    pub action: u8,
     /// Names the key.
     pub key_id: [u8; 4],
     /// Seconds since the Unix epoch.
     pub expires_at: u64,
 }
 
-/// Section "One token, one spelling": `None` stands for `ERR_TOKEN_MALFORMED`.
+/// Section "One token, one spelling", apart from which further actions are known: `None` stands for `ERR_TOKEN_MALFORMED`.
 pub fn parse(text: &[u8]) -> Option<Fields> {
     let bytes = decode(text)?;
     let (version, has_header, tag, code_tag) = match text.len() {
@@ -128,8 +130,9 @@ pub fn parse(text: &[u8]) -> Option<Fields> {
     };
     let (header, rest) = bytes.split_at(if has_header { 14 } else { 0 });
     let header = if has_header { Some(parse_header(header, version)?) } else { None };
-    let fits = match (version, &header) {
-        (2, Some(header)) => (header.action == Action::Recover) == (code_tag > 0),
+    let fits = match (version, header.as_ref().map(|header| header.action)) {
+        (2, Some(1)) => code_tag == 0,
+        (2, Some(2)) => code_tag > 0,
         _ => true,
     };
     let (secret, rest) = rest.split_at(32);
@@ -145,13 +148,13 @@ pub fn parse(text: &[u8]) -> Option<Fields> {
 
 fn parse_header(bytes: &[u8], version: u8) -> Option<Header> {
     let expires_at = bytes[6..].iter().fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
-    let action = match bytes[1] {
-        1 => Action::Activate,
-        2 => Action::Recover,
-        _ => return None,
-    };
+    let action = bytes[1];
     let key_id = [bytes[2], bytes[3], bytes[4], bytes[5]];
-    (bytes[0] == version && expires_at <= 253_402_300_799).then_some(Header { action, key_id, expires_at })
+    (bytes[0] == version && action > 0 && action < 128 && expires_at <= 253_402_300_799).then_some(Header {
+        action,
+        key_id,
+        expires_at,
+    })
 }
 
 /// Section "Order of checks", all steps; the error is its stable code.
@@ -163,7 +166,8 @@ pub fn verify(text: &[u8], keys: &[Key<'_>], question: Question<'_>) -> Result<V
             (Action::Activate, None) => None,
             (Action::Activate, Some(_)) => return Err("ERR_CODE_UNCHECKABLE"),
             (Action::Recover, None) => return Err("ERR_CODE_REQUIRED"),
-            (Action::Recover, Some(code)) => Some(five_digits(code)?),
+            (Action::Recover, Some(code)) => Some(shaped(code, 5)?),
+            (Action::Further(_), _) => return Err("ERR_TOKEN_SIGNATURE"),
         };
         let signed = keys.iter().any(|key| match key {
             Key::Shared(key) => tag_v1(key, question.action, &secret, code) == fields.tag[..],
@@ -171,7 +175,7 @@ pub fn verify(text: &[u8], keys: &[Key<'_>], question: Question<'_>) -> Result<V
         });
         let verdict = Verdict {
             version: 1,
-            action: question.action,
+            action: question.action.number(),
             secret,
             expires_at: None,
             code_is_proven: code.is_some(),
@@ -189,12 +193,12 @@ pub fn verify(text: &[u8], keys: &[Key<'_>], question: Question<'_>) -> Result<V
     let Key::Shared(key) = key else {
         return if question.code.is_some() { Err("ERR_CODE_UNCHECKABLE") } else { Ok(verdict) };
     };
-    match (header.action, question.code) {
-        (Action::Activate, None) => Ok(verdict),
-        (Action::Activate, Some(_)) => Err("ERR_CODE_UNCHECKABLE"),
-        (Action::Recover, None) => Err("ERR_CODE_REQUIRED"),
-        (Action::Recover, Some(code)) => {
-            let code = five_digits(code)?;
+    match (question.action.digits(), question.code) {
+        (0, None) => Ok(verdict),
+        (0, Some(_)) => Err("ERR_CODE_UNCHECKABLE"),
+        (_, None) => Err("ERR_CODE_REQUIRED"),
+        (digits, Some(code)) => {
+            let code = shaped(code, digits)?;
             let tag = code_tag_v2(key, &header, &secret, code);
             if tag == fields.code_tag { Ok(verdict) } else { Err("ERR_CODE_MISMATCH") }
         }
@@ -208,6 +212,11 @@ pub fn verify_link<'k>(
     question: Question<'_>,
 ) -> Result<(Key<'k>, Header), &'static str> {
     let Some(header) = fields.header.clone() else { return Err("ERR_LINK_UNCHECKABLE") };
+    let known = question.known.iter().find(|action| action.number() == header.action);
+    match known {
+        Some(action) if fields.version == 3 || (action.digits() > 0) != fields.code_tag.is_empty() => {}
+        _ => return Err("ERR_TOKEN_MALFORMED"),
+    }
     let signed = |key: &&Key<'k>| match (fields.version, key) {
         (2, Key::Shared(key)) => {
             key.id == header.key_id && tag_v2(key, &header, &fields.secret) == fields.tag[..]
@@ -218,7 +227,7 @@ pub fn verify_link<'k>(
         _ => false,
     };
     let key = *keys.iter().find(signed).ok_or("ERR_TOKEN_SIGNATURE")?;
-    if header.action != question.action {
+    if header.action != question.action.number() {
         return Err("ERR_TOKEN_ACTION");
     }
     if u128::from(question.now) >= u128::from(header.expires_at) + u128::from(question.tolerance.min(999)) {
@@ -242,16 +251,14 @@ pub fn sign(
             [&secret[..], &tag_v1(key, action, secret, code)].concat()
         }
         (2, Key::Shared(key)) => {
-            let header = Header { action, key_id: key.id, expires_at };
-            let code_tag = match action {
-                Action::Activate => Vec::new(),
-                Action::Recover => code_tag_v2(key, &header, secret, code),
-            };
+            let header = Header { action: action.number(), key_id: key.id, expires_at };
+            let code_tag =
+                if action.digits() == 0 { Vec::new() } else { code_tag_v2(key, &header, secret, code) };
             let tag = tag_v2(key, &header, secret);
             [&header_bytes(2, &header)[..], secret, &tag, &code_tag].concat()
         }
         (3, Key::Private(key)) => {
-            let header = Header { action, key_id: key.id, expires_at };
+            let header = Header { action: action.number(), key_id: key.id, expires_at };
             [&header_bytes(3, &header)[..], secret, &signature_v3(key, &header, secret)].concat()
         }
         _ => panic!("version {version} has no such key"),
@@ -259,15 +266,16 @@ pub fn sign(
     encode(&bytes)
 }
 
-fn five_digits(code: &[u8]) -> Result<&[u8], &'static str> {
-    let digits = code.len() == 5 && code.iter().all(u8::is_ascii_digit);
-    if digits { Ok(code) } else { Err("ERR_CODE_MALFORMED") }
+fn shaped(code: &[u8], digits: u8) -> Result<&[u8], &'static str> {
+    let is_one = code.len() == usize::from(digits) && code.iter().all(u8::is_ascii_digit);
+    if is_one { Ok(code) } else { Err("ERR_CODE_MALFORMED") }
 }
 
 fn tag_v1(key: &Shared, action: Action, secret: &[u8], code: Option<&[u8]>) -> [u8; 32] {
     let path: &[u8] = match action {
         Action::Activate => b"/activate",
         Action::Recover => b"/recover",
+        Action::Further(_) => panic!("v1 signs no further action"),
     };
     hmac_sha256(&key.key, &[path, secret, code.unwrap_or_default()])
 }
@@ -287,11 +295,7 @@ fn signature_v3(key: &Private, header: &Header, secret: &[u8]) -> [u8; 64] {
 }
 
 fn header_bytes(version: u8, header: &Header) -> Vec<u8> {
-    let action = match header.action {
-        Action::Activate => 1,
-        Action::Recover => 2,
-    };
-    [&[version, action], &header.key_id[..], &header.expires_at.to_be_bytes()].concat()
+    [&[version, header.action], &header.key_id[..], &header.expires_at.to_be_bytes()].concat()
 }
 
 /// The HMAC-SHA-256 of the concatenated `parts`.

@@ -215,7 +215,7 @@ fn judge(store: &mut Model, scene: &Scene, event: &Event, owner: Owner, moment: 
             return refused(VerifyError::Signature);
         }
         if recovery != event.expects_recovery {
-            return refused(VerifyError::Action { found: action(recovery) });
+            return refused(VerifyError::Action { found: action(recovery).number() });
         }
         if now >= expires_at + u64::from(scene.tolerance).min(TOLERANCE) {
             let expires_at = Expiry::from_seconds(expires_at).expect("every row has an expiry");
@@ -225,8 +225,8 @@ fn judge(store: &mut Model, scene: &Scene, event: &Event, owner: Owner, moment: 
     };
     if recovery {
         match event.typed {
-            Typed::Nothing => return refused(VerifyError::CodeRequired),
-            Typed::Malformed => return refused(VerifyError::CodeMalformed),
+            Typed::Nothing => return refused(VerifyError::CodeRequired { digits: 5 }),
+            Typed::Malformed => return refused(VerifyError::CodeMalformed { digits: 5 }),
             Typed::TheCode | Typed::Wrong => {}
         }
         if version == 3 && !event.compares_code {

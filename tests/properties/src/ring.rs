@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use mailroom_verifier_core::{PrivateKey, SharedKey, Signer, VerifyingKey};
+use mailroom_verifier_core::{Action, Actions, Further, PrivateKey, SharedKey, Signer, VerifyingKey};
 
 use crate::oracle::{Key, Private, Shared};
 
@@ -25,6 +25,26 @@ const SEEDS: [[u8; 32]; 5] = [
     numbered(128_211),
     numbered(899),
 ];
+
+/// What an installation defines; those of `tests/vectors/actions.json`.
+const FURTHER: [Further; 3] = [
+    Further { number: 3, name: "change_email", path: "/change_email", digits: 6 },
+    Further { number: 4, name: "invite", path: "/invite", digits: 0 },
+    Further { number: 127, name: "sign_in", path: "/sign_in", digits: 8 },
+];
+
+pub(crate) static ACTIONS: LazyLock<Actions<[Further; 3]>> =
+    LazyLock::new(|| Actions::new(FURTHER).expect("each has its own number, name and path"));
+
+/// All that [`ACTIONS`] has.
+pub static KNOWN: LazyLock<Vec<Action>> = LazyLock::new(|| ACTIONS.iter().collect());
+
+/// The action that a byte stands for: a half of them for those of every installation.
+pub(crate) fn action(byte: u8) -> Action {
+    let (built_in, further) = KNOWN.split_at(2);
+    let of = if byte < 128 { built_in } else { further };
+    of[usize::from(byte) % of.len()]
+}
 
 /// A key on both sides of the comparison.
 pub(crate) struct Both {

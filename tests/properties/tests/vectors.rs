@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its vectors fails")]
 
 use mailroom_properties::oracle::{self, Key, Private, Question, Shared};
-use mailroom_properties::token;
+use mailroom_properties::{KNOWN, token};
+use mailroom_verifier_core::Action;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -37,7 +38,7 @@ fn bytes(hexadecimal: &str) -> [u8; 32] {
     core::array::from_fn(byte)
 }
 
-fn judge_every_case(file: &str, cases: usize) {
+fn judge_every_case(file: &str, known: &[Action], cases: usize) {
     let groups = serde_json::from_str::<Vectors>(file).unwrap().groups;
     for group in &groups {
         let shared = group.key.as_ref().map(|key| Shared::new(bytes(key)));
@@ -49,7 +50,8 @@ fn judge_every_case(file: &str, cases: usize) {
         let key = shared.as_ref().map(Key::Shared).or(private.as_ref().map(Key::Private)).unwrap();
         for case in &group.tests {
             let question = Question {
-                action: group.action.parse().unwrap(),
+                action: *known.iter().find(|action| action.name() == group.action).unwrap(),
+                known,
                 code: case.code.as_ref().map(String::as_bytes),
                 now: case.now,
                 tolerance: 0,
@@ -69,17 +71,19 @@ fn judge_every_case(file: &str, cases: usize) {
 const V1: &str = include_str!("../../vectors/v1.json");
 const V2: &str = include_str!("../../vectors/v2.json");
 const V3: &str = include_str!("../../vectors/v3.json");
+const ACTIONS: &str = include_str!("../../vectors/actions.json");
 
 #[test]
 fn every_case_of_every_version_gets_its_verdict() {
-    judge_every_case(V1, 348);
-    judge_every_case(V2, 340);
-    judge_every_case(V3, 284);
+    judge_every_case(V1, &Action::BUILT_IN, 348);
+    judge_every_case(V2, &Action::BUILT_IN, 340);
+    judge_every_case(V3, &Action::BUILT_IN, 284);
+    judge_every_case(ACTIONS, &KNOWN, 408);
 }
 
 #[test]
 fn verifier_and_oracle_agree_on_every_token_with_and_without_its_code() {
-    for case in [V1, V2, V3].into_iter().flat_map(|file| {
+    for case in [V1, V2, V3, ACTIONS].into_iter().flat_map(|file| {
         serde_json::from_str::<Vectors>(file).unwrap().groups.into_iter().flat_map(|group| group.tests)
     }) {
         token(case.token.as_bytes());

@@ -1,5 +1,6 @@
 // The suite that every runtime runs on the packed package. It is plain JavaScript without a module of any runtime.
 
+import { actionOptions, actions } from "./further.mjs";
 import { endurance } from "./endurance.mjs";
 import { errors } from "./errors.mjs";
 import { v2, v3 } from "./formats.mjs";
@@ -15,6 +16,7 @@ import { ring } from "./ring.mjs";
 import { slim } from "./slim.mjs";
 import { strictness } from "./strictness.mjs";
 import { unanswered } from "./unanswered.mjs";
+import vectorsOfActions from "./actions.mjs";
 import vectors2 from "./v2.mjs";
 import vectors3 from "./v3.mjs";
 import { vectors } from "./vectors.mjs";
@@ -24,6 +26,8 @@ const TOPICS = {
   vectors,
   v2,
   v3,
+  actions,
+  actionOptions,
   links,
   publicKeys,
   keys,
@@ -59,7 +63,7 @@ const TOPICS = {
  */
 export async function run({ verifierPackage, inWindow, topics, ...loaded }) {
   const options = inWindow ? { dangerouslyAllowSecretInBrowser: true } : {};
-  const all = { ...loaded, ...verifierPackage, vectors2, vectors3 };
+  const all = { ...loaded, ...verifierPackage, vectors2, vectors3, vectorsOfActions };
   const subject = { ...all, errors: loaded.errors, inWindow, options };
   const results = [];
   for (const topic of topics?.split(",") ?? Object.keys(TOPICS)) {

@@ -187,6 +187,7 @@ function ofVerifier({ inWindow }, { expiresAt }) {
     // Called at the first use, and then no key.
     "options.keys": when(isFunction, USELESS),
     "options.keys()": when(() => true, USELESS),
+    "options.actions": optional(),
     "options.accept": optional(),
     "options.clock": optional(functions),
     "options.clock()": (now) => (isNumber(now, 0, expiresAt - 1) ? WORKS : USELESS),

@@ -24,6 +24,6 @@ export type { TokenStore } from "./token_store.js";
  * const guard = createGuard({ verifier, store });
  * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
  */
-export function createGuard(options: GuardOptions): Guard {
+export function createGuard<Further extends string = never>(options: GuardOptions<Further>): Guard<Further> {
   return atCaller(createGuard, () => makeGuard(options));
 }

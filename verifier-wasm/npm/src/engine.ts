@@ -1,7 +1,8 @@
+import { BUILT_IN, type KnownAction } from "./actions.js";
 import type * as Exports from "./generated/verifier_bg.wasm.js";
 import { Stack } from "./stack.js";
 import { OK, refusal, SIGNATURE } from "./status.js";
-import type { Action, Bytes } from "./types.js";
+import type { Bytes } from "./types.js";
 
 /** A key as the module prepares it. A shared one is as secret as the key itself. */
 export interface PreparedKey {
@@ -16,14 +17,12 @@ export const SHARED_KEY = 196;
 export const PUBLIC_KEY = 32;
 
 const TEXT_LENGTH = 160;
-const CODE_LENGTH = 8;
+const CODE_LENGTH = 16;
 const OUTPUT_LENGTH = 16;
+const ACTIONS_LENGTH = 128;
 
 /** The length of the code where none is given; no text has it. */
 const NO_CODE = -1;
-
-/** The number of an action, as `Action::number` in the core has it. */
-const numberOf = (action: Action): number => (action === "activate" ? 1 : 2);
 
 /**
  * One instance of a WebAssembly module, and the buffers in its memory that it shares with JavaScript.
@@ -37,9 +36,12 @@ export class Engine {
   readonly #text: Bytes;
   readonly #code: Bytes;
   readonly #key: Bytes;
+  readonly #actions: Bytes;
   readonly #output: Bytes;
   readonly #numbers: DataView;
   #loaded: PreparedKey | undefined;
+  /** The list of actions that was loaded with it. */
+  #known: Bytes | undefined;
   /** The text that was written last, unless something else was written since. */
   #written: string | undefined;
 
@@ -57,6 +59,7 @@ export class Engine {
     this.#text = place(TEXT_LENGTH);
     this.#code = place(CODE_LENGTH);
     this.#output = place(OUTPUT_LENGTH);
+    this.#actions = place(ACTIONS_LENGTH);
     this.#key = place(keyLength);
     this.#numbers = new DataView(buffer, this.#output.byteOffset);
   }
@@ -81,7 +84,7 @@ export class Engine {
    */
   verify(
     token: string,
-    action: Action,
+    action: KnownAction,
     code: string | undefined,
     keys: readonly PreparedKey[],
     now: number,
@@ -89,27 +92,34 @@ export class Engine {
   ): number {
     const codeLength = code === undefined ? NO_CODE : typeof code === "string" ? write(code, this.#code) : 0;
     const { verify } = this.#exports;
-    return this.#judge(token, keys, (length) => verify(length, numberOf(action), codeLength, now, tolerance));
+    const { number } = action;
+    return this.#judge(token, action, keys, (length) => verify(length, number, codeLength, now, tolerance));
   }
 
   /** Judges the link of a token without its code. The other arguments and the result are those of `verify`. */
   verifyLink(
     token: string,
-    action: Action,
+    action: KnownAction,
     keys: readonly PreparedKey[],
     now: number,
     tolerance: number,
   ): number {
     const { verify_link } = this.#exports;
-    return this.#judge(token, keys, (length) => verify_link(length, numberOf(action), now, tolerance));
+    const { number } = action;
+    return this.#judge(token, action, keys, (length) => verify_link(length, number, now, tolerance));
   }
 
-  #judge(token: string, keys: readonly PreparedKey[], ask: (length: number) => number): number {
+  #judge(
+    token: string,
+    { list }: KnownAction,
+    keys: readonly PreparedKey[],
+    ask: (length: number) => number,
+  ): number {
     const length = this.#write(token);
     let status = SIGNATURE;
     for (let index = 0; status === SIGNATURE && index < keys.length; index++) {
       this.#stack.enter();
-      this.#load(keys[index] as PreparedKey);
+      this.#load(keys[index] as PreparedKey, list);
       status = ask(length);
       this.#stack.leave();
     }
@@ -131,13 +141,19 @@ export class Engine {
     return this.#output.slice();
   }
 
-  #load(key: PreparedKey): void {
-    if (this.#loaded === key) return;
+  /** Loads a key, with the actions that its tokens may have. */
+  #load(key: PreparedKey, list: Bytes): void {
+    if (this.#loaded === key && this.#known === list) return;
     // Nothing is loaded if the call is cut off.
     this.#loaded = undefined;
     this.#key.set(key.state);
     this.#exports.load_key();
+    if (list !== BUILT_IN.list) {
+      this.#actions.set(list);
+      this.#exports.load_actions();
+    }
     this.#loaded = key;
+    this.#known = list;
   }
 
   /** Writes a token or a key and returns its length. */

@@ -66,14 +66,14 @@ export class TokenMalformedError extends VerificationError {
 
 /**
  * No key of the ring signed this token for this action and code: forged, altered, signed by a dropped key, and in v1
- * also a link of the other action or a wrong code.
+ * also a link of another action or a wrong code.
  */
 export class TokenSignatureError extends VerificationError {
   static readonly reason = "ERR_TOKEN_SIGNATURE";
   declare readonly reason: typeof TokenSignatureError.reason;
 }
 
-/** A genuine link of v2 or v3, for the other action. */
+/** A genuine link of v2 or v3, for another action. */
 export class TokenActionError extends VerificationError {
   static readonly reason = "ERR_TOKEN_ACTION";
   declare readonly reason: typeof TokenActionError.reason;
@@ -100,7 +100,7 @@ export class CodeRequiredError extends VerificationError {
   declare readonly reason: typeof CodeRequiredError.reason;
 }
 
-/** The code is not five digits from 0 to 9. */
+/** The code is not digits from 0 to 9, as many as its action has: five for a recovery. */
 export class CodeMalformedError extends VerificationError {
   static readonly reason = "ERR_CODE_MALFORMED";
   declare readonly reason: typeof CodeMalformedError.reason;

@@ -5,12 +5,14 @@ import { type Version, versionOf } from "./version.js";
 export interface Fields {
   readonly version: Version;
   readonly action: Action | undefined;
+  readonly actionNumber: number | undefined;
   readonly keyId: Bytes | undefined;
   readonly expiresAt: number | undefined;
   readonly secret: Bytes;
   readonly tag: Bytes;
 }
 
+const BUILT_IN: readonly (Action | undefined)[] = [undefined, "activate", "recover"];
 const HEADER = 14;
 const SECRET = 32;
 
@@ -23,7 +25,8 @@ export function fieldsOf(token: string): Fields {
   const header = new DataView(bytes.buffer);
   return {
     version,
-    action: version === 1 ? undefined : bytes[1] === 1 ? "activate" : "recover",
+    action: version === 1 ? undefined : BUILT_IN[bytes[1] as number],
+    actionNumber: version === 1 ? undefined : bytes[1],
     keyId: version === 1 ? undefined : bytes.slice(2, 6),
     expiresAt: version === 1 ? undefined : header.getUint32(6) * 2 ** 32 + header.getUint32(10),
     secret: bytes.slice(start, end),

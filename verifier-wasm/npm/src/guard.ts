@@ -10,7 +10,7 @@ import {
 } from "./errors.js";
 import { type GuardOptions, readGuardOptions } from "./guard_options.js";
 import type { VerifiedLink } from "./link.js";
-import { codeOf, demandAction, OF_REDEMPTION, readExpectation, textOf } from "./options.js";
+import { codeOf, OF_REDEMPTION, readExpectation, textOf } from "./options.js";
 import { MAX_CLOCK_TOLERANCE, readTime } from "./seconds.js";
 import {
   CODE_MALFORMED,
@@ -35,13 +35,17 @@ const REMEMBERED_AFTER = MAX_CLOCK_TOLERANCE + CLOCK_MARGIN;
 const OWNER_LENGTH = 16;
 
 /** What {@link Guard.redeem} is asked for. Options of other names are refused. */
-export type Redemption = RedeemedActivation | ExpectedRecovery;
+export type Redemption<Further extends string = never> =
+  | RedeemedActivation<Further>
+  | ExpectedRecovery<Further>;
 
 /** What {@link Guard.tryRedeem} is asked for, with whatever the visitor sent as a code. */
-export type TriedRedemption = RedeemedActivation | TriedRecovery;
+export type TriedRedemption<Further extends string = never> =
+  | RedeemedActivation<Further>
+  | TriedRecovery<Further>;
 
-/** An activation that is redeemed. It has no code. */
-export interface RedeemedActivation extends ExpectedActivation {
+/** An activation, or another action without a code, that is redeemed. */
+export interface RedeemedActivation<Further extends string = never> extends ExpectedActivation<Further> {
   /**
    * When the token's row expires, in seconds since the Unix epoch, as the caller knows it: a v1 activation carries no expiry.
    * Tokens of other versions prove their own, and this is ignored.
@@ -50,8 +54,8 @@ export interface RedeemedActivation extends ExpectedActivation {
 }
 
 /** What `tryRedeem` found. */
-export type Redeemed<Result> =
-  | { readonly ok: true; readonly token: VerifiedToken; readonly result: Result }
+export type Redeemed<Result, Further extends string = never> =
+  | { readonly ok: true; readonly token: VerifiedToken<Action | Further>; readonly result: Result }
   | RefusedRedemption;
 
 /**
@@ -60,7 +64,7 @@ export type Redeemed<Result> =
  * It keeps forged, stale and replayed links away from the origin. The authority is the database: the origin still redeems
  * the token there, so an entry that a store forgets forges nothing.
  */
-export interface Guard {
+export interface Guard<Further extends string = never> {
   /**
    * Verifies a token and marks it as used, so that one redemption among all guards of the store succeeds.
    *
@@ -72,7 +76,7 @@ export interface Guard {
    * @throws RedemptionError when the token was used, too many codes were tried, or the store does not consent
    * @throws InvalidArgumentError when the call is wrong
    */
-  redeem(token: string, expected: Redemption): Promise<VerifiedToken>;
+  redeem(token: string, expected: Redemption<Further>): Promise<VerifiedToken<Action | Further>>;
 
   /**
    * The same, and then the callback, the call to the origin; its result is returned. If it throws, the token is released
@@ -85,8 +89,8 @@ export interface Guard {
    */
   redeem<Result>(
     token: string,
-    expected: Redemption,
-    callback: (token: VerifiedToken) => Result | PromiseLike<Result>,
+    expected: Redemption<Further>,
+    callback: (token: VerifiedToken<Action | Further>) => Result | PromiseLike<Result>,
   ): Promise<Result>;
 
   /**
@@ -97,18 +101,18 @@ export interface Guard {
    * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
    * if (!redeemed.ok) return new Response(redeemed.reason, { status: redeemed.kind === "visitor" ? 403 : 503 });
    */
-  tryRedeem(token: unknown, expected: TriedRedemption): Promise<Redeemed<undefined>>;
+  tryRedeem(token: unknown, expected: TriedRedemption<Further>): Promise<Redeemed<undefined, Further>>;
   tryRedeem<Result>(
     token: unknown,
-    expected: TriedRedemption,
-    callback: (token: VerifiedToken) => Result | PromiseLike<Result>,
-  ): Promise<Redeemed<Result>>;
+    expected: TriedRedemption<Further>,
+    callback: (token: VerifiedToken<Action | Further>) => Result | PromiseLike<Result>,
+  ): Promise<Redeemed<Result, Further>>;
 }
 
 /** A verified token that is not yet marked as used. */
 interface Genuine {
   readonly ok: true;
-  readonly token: VerifiedToken;
+  readonly token: VerifiedToken<string>;
   readonly rememberUntil: number;
   /** The owner of attempt and use: random, for this redemption alone. */
   readonly owner: Uint8Array;
@@ -135,18 +139,18 @@ function newOwner(): Uint8Array {
   return stock.slice(taken - OWNER_LENGTH, taken);
 }
 
-function remembered(proven: Verification, rememberUntil: number, owner?: Uint8Array): Judged {
+function remembered(proven: Verification<string>, rememberUntil: number, owner?: Uint8Array): Judged {
   return proven.ok ? { ok: true, token: proven.token, rememberUntil, owner: owner ?? newOwner() } : proven;
 }
 
 /** @internal What every entry calls `createGuard`. */
-export function makeGuard(given: GuardOptions): Guard {
+export function makeGuard<Further extends string>(given: GuardOptions<Further>): Guard<Further> {
   const { verifier, store, maxCodeAttempts, checkCode, v1RememberFor } = readGuardOptions(given);
 
   /** Every check but the last one, the use. */
   function judge(
     token: string,
-    action: Action,
+    action: string,
     code: string | undefined,
     expiresAt: number | undefined,
   ): Judged | Promise<Judged> {
@@ -155,13 +159,13 @@ export function makeGuard(given: GuardOptions): Guard {
       return found.reason === "ERR_LINK_UNCHECKABLE" ? judgeV1(token, action, code, expiresAt) : found;
     const { link } = found;
     const rememberUntil = link.expiresAt + REMEMBERED_AFTER;
-    if (action === "recover") return judgeCode(link, code, rememberUntil);
+    if (link.codeDigits !== 0) return judgeCode(link, code, rememberUntil);
     return remembered(link.tryWithUncountedCode(code), rememberUntil);
   }
 
   function judgeV1(
     token: string,
-    action: Action,
+    action: string,
     code: string | undefined,
     expiresAt: number | undefined,
   ): Judged {
@@ -188,12 +192,12 @@ export function makeGuard(given: GuardOptions): Guard {
 
   /** Proves the code of a recovery, after a number was taken for this attempt. */
   async function judgeCode(
-    link: VerifiedLink,
+    link: VerifiedLink<string>,
     code: string | undefined,
     rememberUntil: number,
   ): Promise<Judged> {
     if (code === undefined) return refused(CODE_REQUIRED);
-    if (!/^[0-9]{5}$/.test(code)) return refused(CODE_MALFORMED);
+    if (code.length !== link.codeDigits || !/^[0-9]+$/.test(code)) return refused(CODE_MALFORMED);
     if (link.version === 3 && !checkCode) {
       return denied(GuardUnsupportedError, "a v3 token covers no code: give createGuard checkCode");
     }
@@ -237,10 +241,12 @@ export function makeGuard(given: GuardOptions): Guard {
     expected: unknown,
     callback: unknown,
   ): Promise<
-    { readonly ok: true; readonly token: VerifiedToken; readonly result: unknown } | RefusedRedemption
+    { readonly ok: true; readonly token: VerifiedToken<string>; readonly result: unknown } | RefusedRedemption
   > {
     const { action, code, expiresAt } = readExpectation(expected, OF_REDEMPTION);
-    demandAction(action);
+    // The verifier knows which actions there are.
+    if (typeof action !== "string")
+      throw new InvalidArgumentError("the option action is the name of an action");
     const until = expiresAt === undefined ? undefined : readTime(expiresAt, "the option expiresAt");
     if (callback !== undefined && typeof callback !== "function") {
       throw new InvalidArgumentError("the callback is a function");
@@ -271,13 +277,13 @@ export function makeGuard(given: GuardOptions): Guard {
     }
   }
 
-  return Object.freeze<Guard>({
-    async redeem(token: string, expected: Redemption, callback?: unknown): Promise<never> {
+  return Object.freeze<Guard<Further>>({
+    async redeem(token: string, expected: Redemption<Further>, callback?: unknown): Promise<never> {
       const redeemed = await redeem(token, expected, callback);
       if (!redeemed.ok) throw errorOf(redeemed);
       return (callback === undefined ? redeemed.token : redeemed.result) as never;
     },
-    tryRedeem(token: unknown, expected: TriedRedemption, callback?: unknown): Promise<never> {
+    tryRedeem(token: unknown, expected: TriedRedemption<Further>, callback?: unknown): Promise<never> {
       return redeem(token, expected, callback) as Promise<never>;
     },
   });

@@ -6,22 +6,25 @@ import { readOptions, unreadable } from "./options.js";
 import { readSpan } from "./seconds.js";
 import type { Verification } from "./token.js";
 import type { TokenStore } from "./token_store.js";
-import type { ExpectedActivation, LinkExpectation } from "./types.js";
+import type { Action, ExpectedActivation, LinkExpectation } from "./types.js";
 
 /** Compares the code of a v3 recovery where that can be done in private; only `true` is consent. */
-export type CodeCheck = (link: VerifiedLink, code: string) => boolean | PromiseLike<boolean>;
+export type CodeCheck<Further extends string = never> = (
+  link: VerifiedLink<Action | Further>,
+  code: string,
+) => boolean | PromiseLike<boolean>;
 
 /** The part of a verifier that a guard uses; the verifier of every entry has it. */
-export interface GuardedVerifier {
-  tryVerifyLink(token: string, expected: LinkExpectation): LinkVerification;
-  tryVerify(token: string, expected: ExpectedActivation): Verification;
+export interface GuardedVerifier<Further extends string = never> {
+  tryVerifyLink(token: string, expected: LinkExpectation<Further>): LinkVerification<Action | Further>;
+  tryVerify(token: string, expected: ExpectedActivation<Further>): Verification<Action | Further>;
   readonly clockTolerance: number;
 }
 
 /** What {@link createGuard} takes. Options of other names are refused. */
-export interface GuardOptions {
+export interface GuardOptions<Further extends string = never> {
   /** Judges the tokens. Those who share the store may allow different clock tolerances. */
-  readonly verifier: GuardedVerifier;
+  readonly verifier: GuardedVerifier<Further>;
   /** Remembers which tokens were used. */
   readonly store: TokenStore;
   /**
@@ -39,7 +42,7 @@ export interface GuardOptions {
    * Throw only when the code could not be compared: `redeem` throws the same, and the attempt is withdrawn. A function
    * that throws for wrong codes allows 100 attempts on a link, whatever `maxCodeAttempts` is.
    */
-  readonly checkCode?: CodeCheck | undefined;
+  readonly checkCode?: CodeCheck<Further> | undefined;
   /**
    * How many seconds to wait for an answer of the store. If none comes, the guard repeats the call with the same owner,
    * then releases, twice if necessary: a redemption waits four times as long for a store that hangs.
@@ -56,10 +59,10 @@ export interface GuardOptions {
 
 /** @internal The same, read once and judged. */
 interface ReadOptions {
-  readonly verifier: GuardedVerifier;
+  readonly verifier: GuardedVerifier<string>;
   readonly store: CheckedStore;
   readonly maxCodeAttempts: number;
-  readonly checkCode: CodeCheck | undefined;
+  readonly checkCode: CodeCheck<string> | undefined;
   readonly v1RememberFor: number | undefined;
 }
 
@@ -87,14 +90,14 @@ export function readGuardOptions(given: unknown): ReadOptions {
     verifier: readVerifier(verifier),
     store: readStore(store, readSpan(storeTimeout, TIMEOUT)),
     maxCodeAttempts: maxCodeAttempts as number,
-    checkCode: checkCode as CodeCheck | undefined,
+    checkCode: checkCode as CodeCheck<string> | undefined,
     v1RememberFor: v1RememberFor === undefined ? undefined : readSpan(v1RememberFor, TEN_YEARS),
   };
 }
 
-function readVerifier(verifier: unknown): GuardedVerifier {
+function readVerifier(verifier: unknown): GuardedVerifier<string> {
   try {
-    const { tryVerify, tryVerifyLink, clockTolerance } = verifier as GuardedVerifier;
+    const { tryVerify, tryVerifyLink, clockTolerance } = verifier as GuardedVerifier<string>;
     if (
       typeof tryVerify === "function" &&
       typeof tryVerifyLink === "function" &&

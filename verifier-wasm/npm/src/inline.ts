@@ -37,7 +37,9 @@ const started = startNow(SHARED_KEY, () => compile(wasm));
  * const verifier = createVerifier({ keys: process.env["MAILROOM_SECRET_KEY"] ?? "" });
  * const token = verifier.verify(url.searchParams.get("token") ?? "", { action: "activate" });
  */
-export function createVerifier(options: VerifierOptions): Verifier {
+export function createVerifier<const Further extends string = never>(
+  options: VerifierOptions<Further>,
+): Verifier<Further> {
   return atCaller(createVerifier, () => makeVerifier(readSharedOptions(started().engine, options)));
 }
 
@@ -59,7 +61,7 @@ export function decodeUnverified(token: string): UnverifiedToken {
  * const guard = createGuard({ verifier, store });
  * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
  */
-export function createGuard(options: GuardOptions): Guard {
+export function createGuard<Further extends string = never>(options: GuardOptions<Further>): Guard<Further> {
   return atCaller(createGuard, () => makeGuard(options));
 }
 

@@ -5,23 +5,25 @@ import type { Verification, VerifiedToken } from "./token.js";
 import type { Action, Bytes, Refused } from "./types.js";
 
 /** @internal Judges a link together with a code; the number is one of `status.ts`. */
-type CodeJudge = (code: string | undefined) => VerifiedToken | number;
+type CodeJudge<Name extends string> = (code: string | undefined) => VerifiedToken<Name> | number;
 
 /**
  * A link of v2 or v3 whose signature, action and expiry are proven; of its code nothing is.
  *
  * Its values are getters, so that neither `console.log` nor `JSON.stringify` shows them.
  */
-export class VerifiedLink {
+export class VerifiedLink<Name extends string = Action> {
   /** The token, which is returned only once its code is proven. */
-  readonly #token: VerifiedToken;
+  readonly #token: VerifiedToken<Name>;
   readonly #tolerance: number;
-  readonly #judge: CodeJudge;
+  readonly #digits: number;
+  readonly #judge: CodeJudge<Name>;
 
   /** @internal */
-  constructor(token: VerifiedToken, tolerance: number, judge: CodeJudge) {
+  constructor(token: VerifiedToken<Name>, tolerance: number, digits: number, judge: CodeJudge<Name>) {
     this.#token = token;
     this.#tolerance = tolerance;
+    this.#digits = digits;
     this.#judge = judge;
   }
 
@@ -31,8 +33,13 @@ export class VerifiedLink {
   }
 
   /** What the link is good for. */
-  get action(): Action {
+  get action(): Name {
     return this.#token.action;
+  }
+
+  /** How many digits the code of the action has; 0 for an action without a code. */
+  get codeDigits(): number {
+    return this.#digits;
   }
 
   /** When the link ends, in seconds since the Unix epoch. */
@@ -71,7 +78,7 @@ export class VerifiedLink {
    *
    * @throws VerificationError when the code is wrong, no signature covers one, or the link has expired
    */
-  withUncountedCode(code: string | undefined): VerifiedToken {
+  withUncountedCode(code: string | undefined): VerifiedToken<Name> {
     return atCaller(this.withUncountedCode, () => orThrow(this.#judge(codeOf(code))));
   }
 
@@ -79,16 +86,16 @@ export class VerifiedLink {
    * The same, **without counting the attempts** either, and without an exception for any value that the visitor sent: one
    * that is no string is a malformed code.
    */
-  tryWithUncountedCode(code: unknown): Verification {
+  tryWithUncountedCode(code: unknown): Verification<Name> {
     return asResult(this.#judge(codeOf(code)));
   }
 }
 
 /** What `tryVerifyLink` found. */
-export type LinkVerification = VerifiedLinkResult | Refused;
+export type LinkVerification<Name extends string = Action> = VerifiedLinkResult<Name> | Refused;
 
 /** The link is genuine and still valid. */
-export interface VerifiedLinkResult {
+export interface VerifiedLinkResult<Name extends string = Action> {
   readonly ok: true;
-  readonly link: VerifiedLink;
+  readonly link: VerifiedLink<Name>;
 }

@@ -1,5 +1,4 @@
 import { InvalidArgumentError } from "./errors.js";
-import type { Action } from "./types.js";
 
 /**
  * Reads own properties of a caller's object, each once and in this order: what a prototype has is no option, since some
@@ -94,12 +93,6 @@ export function readMethod(owner: unknown, name: string): ((...given: unknown[])
 /** The error for an argument whose getter threw, or that is a proxy that did. */
 export function unreadable(cause: unknown): InvalidArgumentError {
   return new InvalidArgumentError("an argument cannot be read", { cause });
-}
-
-export function demandAction(action: unknown): asserts action is Action {
-  if (action !== "activate" && action !== "recover") {
-    throw new InvalidArgumentError('the option action is "activate" or "recover"');
-  }
 }
 
 /**

@@ -27,6 +27,7 @@ export type {
   CommonOptions,
   ExpectedActivation,
   ExpectedRecovery,
+  FurtherAction,
   LinkExpectation,
   Refused,
   TriedRecovery,
@@ -42,7 +43,9 @@ const started = startNow(PUBLIC_KEY, () => compile(wasm));
  * const verifier = createVerifier({ keys: "mrpk_A6EHv_POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg" });
  * const link = verifier.tryVerifyLink(token, { action: "recover" });
  */
-export function createVerifier(options: PublicVerifierOptions): PublicVerifier {
+export function createVerifier<const Further extends string = never>(
+  options: PublicVerifierOptions<Further>,
+): PublicVerifier<Further> {
   return atCaller(createVerifier, () => makePublicVerifier(readPublicOptions(started().engine, options)));
 }
 
@@ -64,6 +67,6 @@ export function decodeUnverified(token: string): UnverifiedToken {
  * const guard = createGuard({ verifier, store });
  * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
  */
-export function createGuard(options: GuardOptions): Guard {
+export function createGuard<Further extends string = never>(options: GuardOptions<Further>): Guard<Further> {
   return atCaller(createGuard, () => makeGuard(options));
 }

@@ -1,12 +1,12 @@
 import type { Verification, VerifiedToken } from "./token.js";
-import type { CommonOptions, LinkExpectation } from "./types.js";
+import type { Action, CommonOptions, LinkExpectation } from "./types.js";
 import type { Verifier } from "./verifier.js";
 
 /** A public key: `mrpk_` and 43 characters of base64url, or 32 bytes. */
 export type PublicKey = string | Uint8Array;
 
 /** What {@link createVerifier} takes. Options of other names are refused. */
-export interface PublicVerifierOptions extends CommonOptions<"v3"> {
+export interface PublicVerifierOptions<Further extends string = never> extends CommonOptions<"v3", Further> {
   /** The public key, or a ring of them: the current one first, then earlier and upcoming ones. A function is called at the first use. */
   readonly keys: PublicKey | readonly PublicKey[] | (() => PublicKey | readonly PublicKey[] | undefined);
 }
@@ -16,10 +16,11 @@ export interface PublicVerifierOptions extends CommonOptions<"v3"> {
  *
  * Nothing that a public key can check covers the code of a recovery, which the database compares.
  */
-export interface PublicVerifier extends Pick<Verifier, "verifyLink" | "tryVerifyLink" | "clockTolerance"> {
+export interface PublicVerifier<Further extends string = never>
+  extends Pick<Verifier<Further>, "verifyLink" | "tryVerifyLink" | "clockTolerance"> {
   /** The same as `verifyLink`, with the result that a guard gives, too. A code beside the token is refused. */
-  verify(token: string, expected: LinkExpectation): VerifiedToken;
+  verify(token: string, expected: LinkExpectation<Further>): VerifiedToken<Action | Further>;
 
   /** The same as `tryVerifyLink`, with the result that a guard gives, too. A code beside the token is refused. */
-  tryVerify(token: unknown, expected: LinkExpectation): Verification;
+  tryVerify(token: unknown, expected: LinkExpectation<Further>): Verification<Action | Further>;
 }

@@ -17,7 +17,9 @@ import { readPublicOptions } from "./verifier_options.js";
 
 const started = startNow(PUBLIC_KEY, () => module);
 
-export function createVerifier(options: PublicVerifierOptions): PublicVerifier {
+export function createVerifier<const Further extends string = never>(
+  options: PublicVerifierOptions<Further>,
+): PublicVerifier<Further> {
   return atCaller(createVerifier, () => makePublicVerifier(readPublicOptions(started().engine, options)));
 }
 

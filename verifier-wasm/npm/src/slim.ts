@@ -31,18 +31,20 @@ export type { Verifier } from "./verifier.js";
 
 /** What `mailroom-verifier` exports, on a module that the caller loaded. */
 export interface VerifierModule {
-  createVerifier(options: VerifierOptions): Verifier;
+  createVerifier<const Further extends string = never>(options: VerifierOptions<Further>): Verifier<Further>;
   decodeUnverified(token: string): UnverifiedToken;
-  createGuard(options: GuardOptions): Guard;
+  createGuard<Further extends string = never>(options: GuardOptions<Further>): Guard<Further>;
   /** Only if the caller passed a module: a store needs an instance of its own. */
   createMemoryStore(options: MemoryStoreOptions): MemoryStore;
 }
 
 /** What `mailroom-verifier/public` exports, on a module that the caller loaded. */
 export interface PublicVerifierModule {
-  createVerifier(options: PublicVerifierOptions): PublicVerifier;
+  createVerifier<const Further extends string = never>(
+    options: PublicVerifierOptions<Further>,
+  ): PublicVerifier<Further>;
   decodeUnverified(token: string): UnverifiedToken;
-  createGuard(options: GuardOptions): Guard;
+  createGuard<Further extends string = never>(options: GuardOptions<Further>): Guard<Further>;
 }
 
 /**

@@ -24,7 +24,7 @@ export const CODE_UNCHECKABLE = 4;
 /** The code is missing. */
 export const CODE_REQUIRED = 5;
 
-/** The code is not five digits. */
+/** The code does not have the digits of its action. */
 export const CODE_MALFORMED = 6;
 /** The token has expired. */
 export const EXPIRED = 11;
@@ -57,12 +57,12 @@ const refusals: readonly (readonly [Class, string])[] = [
   [TokenMalformedError, "the token is not canonical base64url"],
   [TokenSignatureError, "no key of this ring signed this token for this action and code"],
   [CodeUncheckableError, "nothing that was signed covers a code: leave it out"],
-  [CodeRequiredError, "a recovery needs its code, which guard.redeem compares"],
-  [CodeMalformedError, "a code is a string of five digits from 0 to 9"],
+  [CodeRequiredError, "this action needs its code, which guard.redeem compares"],
+  [CodeMalformedError, "a code is a string of digits from 0 to 9, as many as its action has"],
   [TokenMalformedError, "a token of this length is of another version"],
-  [TokenMalformedError, "a token of this length has another action"],
+  [TokenMalformedError, "the verifier knows no such action of a token of this length"],
   [TokenMalformedError, "the token's expiry is after the year 9999"],
-  [TokenActionError, "the token is for the other action"],
+  [TokenActionError, "the token is for another action"],
   [TokenExpiredError, "the token has expired"],
   [CodeMismatchError, "the code is not this link's"],
   [LinkUncheckableError, "a v1 token is judged only together with its code"],

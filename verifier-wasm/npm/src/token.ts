@@ -1,3 +1,4 @@
+import type { KnownAction } from "./actions.js";
 import type { Engine } from "./engine.js";
 import { fieldsOf, secretOf } from "./fields.js";
 import { textOf } from "./options.js";
@@ -10,15 +11,15 @@ import { type Version, versionOf } from "./version.js";
  * In v2 and v3 the link was also still valid; of v1 only the database knows. It may have been used before: a guard checks
  * that. Its values are getters, so that neither `console.log` nor `JSON.stringify` shows them.
  */
-export class VerifiedToken {
+export class VerifiedToken<Name extends string = Action> {
   readonly #engine: Engine;
   readonly #token: string;
-  readonly #action: Action;
+  readonly #action: KnownAction;
   readonly #expiresAt: number;
   readonly #verifiedAt: number;
 
   /** @internal */
-  constructor(engine: Engine, token: string, action: Action, expiresAt: number, verifiedAt: number) {
+  constructor(engine: Engine, token: string, action: KnownAction, expiresAt: number, verifiedAt: number) {
     this.#engine = engine;
     this.#token = token;
     this.#action = action;
@@ -32,8 +33,8 @@ export class VerifiedToken {
   }
 
   /** What the token is good for. */
-  get action(): Action {
-    return this.#action;
+  get action(): Name {
+    return this.#action.name as Name;
   }
 
   /** When the token ends, in seconds since the Unix epoch; `undefined` in v1, where only the database knows. */
@@ -47,11 +48,10 @@ export class VerifiedToken {
   }
 
   /**
-   * Whether a code was proven. It is not for an activation, which has none, nor for a v3 recovery, which covers none, unless
-   * the `checkCode` of a guard accepted it.
+   * Whether a code was proven. It is not for an activation, which has none, nor in v3, which covers none, unless the `checkCode` of a guard accepted it.
    */
   get codeIsProven(): boolean {
-    return this.#action === "recover" && this.version !== 3;
+    return this.#action.digits > 0 && this.version !== 3;
   }
 
   /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
@@ -69,12 +69,12 @@ export class VerifiedToken {
 }
 
 /** What `tryVerify` found. */
-export type Verification = Verified | Refused;
+export type Verification<Name extends string = Action> = Verified<Name> | Refused;
 
 /** The token is genuine. */
-export interface Verified {
+export interface Verified<Name extends string = Action> {
   readonly ok: true;
-  readonly token: VerifiedToken;
+  readonly token: VerifiedToken<Name>;
 }
 
 /** The parts of a token of which **nothing is proven**: anybody can make one that says anything. */
@@ -82,8 +82,10 @@ export interface UnverifiedToken {
   readonly verified: false;
   /** The version of the signature format, which the length tells. */
   readonly version: Version;
-  /** The action that a token of v2 or v3 claims. */
+  /** The action that a token of v2 or v3 claims, if it is one of the two that every installation has. */
   readonly unverifiedAction: Action | undefined;
+  /** Its number, from 1 to 127; of a further action this alone. */
+  readonly unverifiedActionNumber: number | undefined;
   /** The expiry that a token of v2 or v3 claims, in seconds since the Unix epoch. */
   readonly unverifiedExpiresAt: number | undefined;
   /** The four bytes by which a token of v2 or v3 names its key. */
@@ -100,11 +102,12 @@ export interface UnverifiedToken {
 export function decodeToken(engine: Engine, token: unknown): UnverifiedToken {
   const text = textOf(token);
   const id = engine.id(text);
-  const { version, action, keyId, expiresAt, secret, tag } = fieldsOf(text);
+  const { version, action, actionNumber, keyId, expiresAt, secret, tag } = fieldsOf(text);
   return {
     verified: false,
     version,
     unverifiedAction: action,
+    unverifiedActionNumber: actionNumber,
     unverifiedExpiresAt: expiresAt,
     unverifiedKeyId: keyId,
     unverifiedSecret: secret,

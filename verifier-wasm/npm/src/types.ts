@@ -1,7 +1,17 @@
 import type { VerificationReason } from "./errors.js";
 
-/** What a link does. */
+/** What a link does in every installation; others are in the option `actions`. */
 export type Action = "activate" | "recover";
+
+/** An action of your own. None of it may change once links were sent, and all verifiers and signers have the same. */
+export interface FurtherAction {
+  /** Its number in tokens, from 3 to 127. */
+  readonly number: number;
+  /** The path of its links, such as `/invite`. */
+  readonly path: string;
+  /** How many digits its code has; 0 for an action without a code. */
+  readonly digits: 0 | 5 | 6 | 7 | 8;
+}
 
 /** Bytes that belong to the caller. */
 // `Uint8Array<ArrayBuffer>` in the words of TypeScript before 5.7, too, in which it has no parameter.
@@ -11,7 +21,17 @@ export type Bytes = ReturnType<Uint8Array["slice"]>;
 export type SharedKey = string | Uint8Array;
 
 /** What the verifiers of all entries take. */
-export interface CommonOptions<Format extends string> {
+export interface CommonOptions<Format extends string, Further extends string = never> {
+  /**
+   * Further actions by name, which v2 and v3 carry. A token of an action that the verifier does not know is malformed.
+   *
+   * @default `activate` and `recover` alone, which are always known
+   * @example
+   * const actions = { invite: { number: 4, path: "/invite", digits: 0 } } as const;
+   * const verifier = createVerifier({ keys, actions });
+   * verifier.verify(token, { action: "invite" });
+   */
+  readonly actions?: { readonly [Name in Further]: FurtherAction } | undefined;
   /**
    * The formats that are accepted. A token of another one is refused like a forged one.
    *
@@ -34,7 +54,7 @@ export interface CommonOptions<Format extends string> {
 }
 
 /** What {@link createVerifier} takes. Options of other names are refused. */
-export interface VerifierOptions extends CommonOptions<"v1" | "v2"> {
+export interface VerifierOptions<Further extends string = never> extends CommonOptions<"v1" | "v2", Further> {
   /**
    * The shared key, or a ring of at most 1024: the current one first, then earlier and upcoming ones. The bytes are copied.
    * Rotate in this order: give every verifier the new key, let the signer use it, wait until the last old link has
@@ -56,27 +76,27 @@ export interface VerifierOptions extends CommonOptions<"v1" | "v2"> {
   readonly dangerouslyAllowSecretInBrowser?: boolean | undefined;
 }
 
-/** What `verify` expects of a token: an activation, which has no code. Options of other names are refused. */
-export interface ExpectedActivation {
-  readonly action: "activate";
+/** What `verify` expects of a token: an action without a code, such as an activation. Options of other names are refused. */
+export interface ExpectedActivation<Further extends string = never> {
+  readonly action: "activate" | Further;
 }
 
 /** What `verifyWithUncountedCode` expects of a token. Options of other names are refused. */
-export interface ExpectedRecovery {
-  readonly action: "recover";
-  /** The five digits that the person typed, as they came. */
+export interface ExpectedRecovery<Further extends string = never> {
+  readonly action: "recover" | Further;
+  /** The digits that the person typed, as they came: five for a recovery. */
   readonly code: string;
 }
 
 /** The same for `tryVerifyWithUncountedCode`, with any value that the visitor sent as a code. */
-export interface TriedRecovery {
-  readonly action: "recover";
+export interface TriedRecovery<Further extends string = never> {
+  readonly action: "recover" | Further;
   readonly code: unknown;
 }
 
 /** The action that the caller expects of a link, before its code is typed. Options of other names are refused. */
-export interface LinkExpectation {
-  readonly action: Action;
+export interface LinkExpectation<Further extends string = never> {
+  readonly action: Action | Further;
 }
 
 /**

@@ -1,11 +1,17 @@
 import type { LinkVerification, VerifiedLink } from "./link.js";
 import type { Verification, VerifiedToken } from "./token.js";
-import type { ExpectedActivation, ExpectedRecovery, LinkExpectation, TriedRecovery } from "./types.js";
+import type {
+  Action,
+  ExpectedActivation,
+  ExpectedRecovery,
+  LinkExpectation,
+  TriedRecovery,
+} from "./types.js";
 
 /** Verifies tokens with the keys that it was made with. Its methods need no `this`. */
-export interface Verifier {
+export interface Verifier<Further extends string = never> {
   /**
-   * Verifies the token of an activation: proves that a key of the ring signed it for this action, and of v2 that it is
+   * Verifies the token of an activation or of another action without a code: proves that a key of the ring signed it for this action, and of v2 that it is
    * still valid. It may have been used before: a guard checks that. It takes no code: recoveries are for `guard.redeem`,
    * which counts the attempts.
    *
@@ -14,7 +20,7 @@ export interface Verifier {
    * @example
    * const token = verifier.verify(url.searchParams.get("token") ?? "", { action: "activate" });
    */
-  verify(token: string, expected: ExpectedActivation): VerifiedToken;
+  verify(token: string, expected: ExpectedActivation<Further>): VerifiedToken<Action | Further>;
 
   /**
    * The same without an exception for any value that the visitor sent as a token: one that is no string is malformed.
@@ -24,7 +30,7 @@ export interface Verifier {
    * const result = verifier.tryVerify(token, { action: "activate" });
    * if (!result.ok) return new Response(result.reason, { status: 403 });
    */
-  tryVerify(token: unknown, expected: ExpectedActivation): Verification;
+  tryVerify(token: unknown, expected: ExpectedActivation<Further>): Verification<Action | Further>;
 
   /**
    * Verifies a recovery and compares its code **without counting the attempts**: with enough calls each of the 100,000 codes
@@ -33,7 +39,10 @@ export interface Verifier {
    * @throws VerificationError when the token or the code is not good
    * @throws InvalidArgumentError when the call is wrong
    */
-  verifyWithUncountedCode(token: string, expected: ExpectedRecovery): VerifiedToken;
+  verifyWithUncountedCode(
+    token: string,
+    expected: ExpectedRecovery<Further>,
+  ): VerifiedToken<Action | Further>;
 
   /**
    * The same, **without counting the attempts** either, and without an exception for any value that the visitor sent as a
@@ -41,7 +50,10 @@ export interface Verifier {
    *
    * @throws InvalidArgumentError when the call is wrong
    */
-  tryVerifyWithUncountedCode(token: unknown, expected: TriedRecovery): Verification;
+  tryVerifyWithUncountedCode(
+    token: unknown,
+    expected: TriedRecovery<Further>,
+  ): Verification<Action | Further>;
 
   /**
    * Proves that a key of the ring signed this link for this action and that it is still valid, before a code is typed.
@@ -52,14 +64,14 @@ export interface Verifier {
    * @example
    * const link = verifier.verifyLink(token, { action: "recover" });
    */
-  verifyLink(token: string, expected: LinkExpectation): VerifiedLink;
+  verifyLink(token: string, expected: LinkExpectation<Further>): VerifiedLink<Action | Further>;
 
   /**
    * The same without an exception for any value that the visitor sent as a link: one that is no string is malformed.
    *
    * @throws InvalidArgumentError when the call is wrong
    */
-  tryVerifyLink(token: unknown, expected: LinkExpectation): LinkVerification;
+  tryVerifyLink(token: unknown, expected: LinkExpectation<Further>): LinkVerification<Action | Further>;
 
   /** By how many seconds this verifier's clock may be ahead of the database's. */
   readonly clockTolerance: number;

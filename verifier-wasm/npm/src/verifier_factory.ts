@@ -1,7 +1,8 @@
+import type { Actions } from "./actions.js";
 import { atCaller } from "./caller.js";
 import type { Engine } from "./engine.js";
 import { VerifiedLink } from "./link.js";
-import { codeOf, demandAction, OF_LINK, OF_TOKEN, readExpectation, textOf } from "./options.js";
+import { codeOf, OF_LINK, OF_TOKEN, readExpectation, textOf } from "./options.js";
 import type { PublicVerifier } from "./public_verifier.js";
 import type { KeyRing } from "./ring.js";
 import type { Clock } from "./seconds.js";
@@ -17,6 +18,7 @@ import {
   unaccepted,
 } from "./status.js";
 import { VerifiedToken } from "./token.js";
+import type { Action } from "./types.js";
 import type { Verifier } from "./verifier.js";
 import { type Version, versionOf } from "./version.js";
 
@@ -25,6 +27,8 @@ export interface Parts {
   readonly engine: Engine;
   /** Throws where the keys are read at the first use and are not good. */
   readonly ring: () => KeyRing;
+  /** The actions that are known. */
+  readonly actions: Actions;
   /** The versions that are accepted. */
   readonly accepted: readonly Version[];
   readonly clock: Clock;
@@ -32,9 +36,9 @@ export interface Parts {
 }
 
 /** @internal What the entries of shared keys call `createVerifier`, once they have read its options. */
-export function makeVerifier(parts: Parts): Verifier {
-  const { judge, verifier } = makeJudge(parts);
-  const shared: Verifier = {
+export function makeVerifier<Further extends string>(parts: Parts): Verifier<Further> {
+  const { judge, verifier } = makeJudge<Further>(parts);
+  const shared: Verifier<Further> = {
     ...verifier,
     verifyWithUncountedCode: (token, expected) =>
       atCaller(shared.verifyWithUncountedCode, () => orThrow(judge(token, expected, OF_TOKEN))),
@@ -44,22 +48,30 @@ export function makeVerifier(parts: Parts): Verifier {
 }
 
 /** @internal The same for public keys. No v3 signature covers a code, so there is none to compare. */
-export function makePublicVerifier(parts: Parts): PublicVerifier {
-  return Object.freeze(makeJudge(parts).verifier);
+export function makePublicVerifier<Further extends string>(parts: Parts): PublicVerifier<Further> {
+  return Object.freeze(makeJudge<Further>(parts).verifier);
 }
 
-function makeJudge({ engine, ring, accepted, clock, clockTolerance }: Parts): {
-  judge: (sent: unknown, expected: unknown, known: typeof OF_TOKEN) => VerifiedToken | number;
-  verifier: PublicVerifier;
+function makeJudge<Further extends string>(
+  parts: Parts,
+): {
+  judge: (
+    sent: unknown,
+    expected: unknown,
+    known: typeof OF_TOKEN,
+  ) => VerifiedToken<Action | Further> | number;
+  verifier: PublicVerifier<Further>;
 } {
+  type Token = VerifiedToken<Action | Further>;
+  const { engine, ring, actions, accepted, clock, clockTolerance } = parts;
   // By version, since a list is searched more slowly.
   const accepts = [1, 2, 3].map((version) => accepted.includes(version as Version));
 
   const read = () => Math.floor(clock());
 
-  function judge(sent: unknown, expected: unknown, known: typeof OF_TOKEN): VerifiedToken | number {
-    const { action, code } = readExpectation(expected, known);
-    demandAction(action);
+  function judge(sent: unknown, expected: unknown, known: typeof OF_TOKEN): Token | number {
+    const { action: name, code } = readExpectation(expected, known);
+    const action = actions.demand(name);
     const token = textOf(sent);
     const now = read();
     const status = engine.verify(token, action, codeOf(code), ring().candidates(token), now, clockTolerance);
@@ -70,9 +82,9 @@ function makeJudge({ engine, ring, accepted, clock, clockTolerance }: Parts): {
     return status === OK ? new VerifiedToken(engine, token, action, engine.expiresAt, now) : status;
   }
 
-  function judgeLink(sent: unknown, expected: unknown): VerifiedLink | number {
-    const { action } = readExpectation(expected, OF_LINK);
-    demandAction(action);
+  function judgeLink(sent: unknown, expected: unknown): VerifiedLink<Action | Further> | number {
+    const { action: name } = readExpectation(expected, OF_LINK);
+    const action = actions.demand(name);
     const token = textOf(sent);
     const now = read();
     const keys = ring().candidates(token);
@@ -81,9 +93,9 @@ function makeJudge({ engine, ring, accepted, clock, clockTolerance }: Parts): {
     if (!accepts[version - 1]) return isMalformed(status) ? status : unaccepted(version);
     if (status !== OK) return status;
     const { expiresAt } = engine;
-    const at = (verifiedAt: number) => new VerifiedToken(engine, token, action, expiresAt, verifiedAt);
+    const at = (verifiedAt: number): Token => new VerifiedToken(engine, token, action, expiresAt, verifiedAt);
     const proven = at(now);
-    return new VerifiedLink(proven, clockTolerance, (code) => {
+    return new VerifiedLink(proven, clockTolerance, action.digits, (code) => {
       const now = read();
       let status = OK;
       // All keys are tried again: ids may collide.
@@ -94,7 +106,7 @@ function makeJudge({ engine, ring, accepted, clock, clockTolerance }: Parts): {
     });
   }
 
-  const verifier: PublicVerifier = {
+  const verifier: PublicVerifier<Further> = {
     verify: (token, expected) => atCaller(verifier.verify, () => orThrow(judge(token, expected, OF_LINK))),
     tryVerify: (token, expected) => asResult(judge(token, expected, OF_LINK)),
     verifyLink: (token, expected) => atCaller(verifier.verifyLink, () => orThrow(judgeLink(token, expected))),

@@ -1,3 +1,4 @@
+import { readActions } from "./actions.js";
 import type { Engine } from "./engine.js";
 import { InvalidArgumentError, SecretInBrowserError } from "./errors.js";
 import { type KeyKind, PUBLIC, SHARED } from "./key_faults.js";
@@ -11,8 +12,9 @@ const TOLERANCE = { name: "clockTolerance", least: 0, most: MAX_CLOCK_TOLERANCE 
 
 /** The options of a verifier of shared keys. */
 export function readSharedOptions(engine: Engine, options: unknown): Parts {
-  const [keys, accept, clock, clockTolerance, allowed] = readOptions(options, [
+  const [keys, actions, accept, clock, clockTolerance, allowed] = readOptions(options, [
     "keys",
+    "actions",
     "accept",
     "clock",
     "clockTolerance",
@@ -27,18 +29,19 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
         "that imitate a browser the option dangerouslyAllowSecretInBrowser",
     );
   }
-  return readParts(engine, [1, 2], SHARED, keys, accept, clock, clockTolerance);
+  return readParts(engine, [1, 2], SHARED, keys, actions, accept, clock, clockTolerance);
 }
 
 /** The options of a verifier of public keys. */
 export function readPublicOptions(engine: Engine, options: unknown): Parts {
-  const [keys, accept, clock, clockTolerance] = readOptions(options, [
+  const [keys, actions, accept, clock, clockTolerance] = readOptions(options, [
     "keys",
+    "actions",
     "accept",
     "clock",
     "clockTolerance",
   ]);
-  return readParts(engine, [3], PUBLIC, keys, accept, clock, clockTolerance);
+  return readParts(engine, [3], PUBLIC, keys, actions, accept, clock, clockTolerance);
 }
 
 function readParts(
@@ -46,6 +49,7 @@ function readParts(
   versions: readonly Version[],
   kind: KeyKind,
   keys: unknown,
+  actions: unknown,
   accept: unknown,
   clock: unknown,
   clockTolerance: unknown,
@@ -56,6 +60,7 @@ function readParts(
   return {
     engine,
     ring: readKeys(engine, keys, kind),
+    actions: readActions(actions),
     accepted: readAccepted(accept, versions),
     clock: readClock(clock),
     clockTolerance: tolerance,

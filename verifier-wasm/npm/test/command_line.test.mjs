@@ -1,7 +1,7 @@
 // `npx mailroom-verifier`: what it shows, and how it ends.
 
 import assert from "node:assert/strict";
-import { createHmac } from "node:crypto";
+import { createHmac, hkdfSync } from "node:crypto";
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -233,6 +233,38 @@ test("a call that gives no verdict ends with 2, one sentence, and no key or toke
     assert.equal(stderr, `mailroom-verifier: ${message}\n`);
     assert.equal(stdout, "");
     assert.equal(status, 2);
+  }
+});
+
+/** A link of v2, of an action without a code, that does not end in this century. */
+function linkOfAction(number) {
+  const derived = (info, length) =>
+    Buffer.from(hkdfSync("sha256", Buffer.from(activation.key, "hex"), "", `mailroom/v2 ${info}`, length));
+  const expiry = Buffer.alloc(8);
+  expiry.writeBigUInt64BE(4_102_444_800n);
+  const secret = Buffer.alloc(32, 7);
+  const signed = Buffer.concat([Buffer.from([2, number]), derived("key id", 4), expiry, secret]);
+  const tag = createHmac("sha256", derived("link", 32)).update(signed).digest();
+  return Buffer.concat([signed, tag]).toString("base64url");
+}
+
+test("further actions are named on the command line", async () => {
+  const invite = "--further-action=invite=4:/invite:0";
+  const other = ["--further-action", "change_email=3:/account/email:6"];
+  for (const [args, status, said] of [
+    [["--action", "invite", invite], 0, /^verdict {5}valid$/m],
+    [["--action", "invite", ...other, invite], 0, /^verdict {5}valid$/m],
+    [["--action", "activate", invite], 1, /not valid: ERR_TOKEN_ACTION/],
+    [["--action", "activate", ...other], 1, /not valid: ERR_TOKEN_MALFORMED/],
+    [["--action", "invite", ...other], 2, /--action is activate or recover or change_email/],
+    [["--action", "invite", invite, invite], 2, /defines invite twice/],
+    [["--action", "invite", "--further-action", "invite=4:/invite"], 2, /NAME=NUMBER:PATH:DIGITS/],
+    [["--action", "invite", "--further-action", "invite=4:/invite:4"], 2, /invite\.digits is 0/],
+    [["--action", "invite", "--further-action", "__proto__=4:/invite:0"], 2, /--further-action: /],
+  ]) {
+    const found = await verifier([linkOfAction(4), ...args]);
+    assert.match(found.stdout + found.stderr, said);
+    assert.equal(found.status, status, args.join(" "));
   }
 });
 

@@ -1,17 +1,23 @@
-import type { Action } from "../types.js";
+import { type KnownAction, readActions } from "../actions.js";
+import type { InvalidArgumentError } from "../errors.js";
 import { UsageError } from "./usage_error.js";
 
 export const HELP = `Usage: mailroom-verifier TOKEN --action activate|recover [--code 01234] [--key-file FILE]
+                         [--further-action NAME=NUMBER:PATH:DIGITS]...
 
 Shows what a token consists of and whether it is genuine: its secret, in
 hexadecimal, and whether its signature matches the one that it should have.
 
   TOKEN            the token; - reads tokens from standard input, one a line,
                    each with its code after a space if it has one
-  --action ACTION  what the link is about to do: activate or recover
+  --action ACTION  what the link is about to do: activate, recover or the name
+                   of a further action
   --code DIGITS    the code that belongs to a recovery
   --key-file FILE  keys, one a line, each of which may have signed; blank lines
                    and lines that begin with # do not count
+  --further-action NAME=NUMBER:PATH:DIGITS
+                   an action of your own, such as invite=4:/invite:0; DIGITS are
+                   those of its code, 0 for none; may be given several times
   --help           print this
   --version        print the version
 
@@ -27,12 +33,12 @@ version 1 only the database knows.
 /** What to judge. */
 export interface Command {
   readonly token: string;
-  readonly action: Action;
+  readonly action: KnownAction;
   readonly code: string | undefined;
   readonly keyFile: string | undefined;
 }
 
-const OPTIONS = ["--action", "--code", "--key-file"] as const;
+const OPTIONS = ["--action", "--code", "--key-file", "--further-action"] as const;
 type Option = (typeof OPTIONS)[number];
 
 /** One token in 64 begins with a dash, one in 4,096 with two; every argument that is that long is a token. */
@@ -41,8 +47,10 @@ const LONGEST_OPTION = 40;
 /** Reads the arguments behind the program's name. */
 export function parseArguments(given: readonly string[]): Command | "help" | "version" {
   const values = new Map<Option | "TOKEN", string>();
+  const further: string[] = [];
   const set = (name: Option | "TOKEN", value: string | undefined): void => {
     if (value === undefined) throw new UsageError(`${name} needs a value; see --help`);
+    if (name === "--further-action") return void further.push(value);
     if (values.has(name)) throw new UsageError(`${name} is given twice`);
     values.set(name, value);
   };
@@ -60,8 +68,38 @@ export function parseArguments(given: readonly string[]): Command | "help" | "ve
   }
   const [token, action] = [values.get("TOKEN"), values.get("--action")];
   if (token === undefined) throw new UsageError("there is no token; see --help");
-  if (action !== "activate" && action !== "recover") {
-    throw new UsageError("--action is activate or recover: what the link is about to do");
+  return {
+    token,
+    action: known(action, further),
+    code: values.get("--code"),
+    keyFile: values.get("--key-file"),
+  };
+}
+
+/** The action that is named, of those that every installation has and the further ones. */
+function known(name: string | undefined, further: readonly string[]): KnownAction {
+  // Without a prototype, to which `__proto__` would write.
+  const definitions: Record<string, unknown> = Object.create(null);
+  for (const text of further) {
+    const [, own, number, path, digits] = /^(\w+)=(\d{1,3}):([^:]*):(\d{1,3})$/.exec(text) ?? [];
+    if (own === undefined) {
+      throw new UsageError("--further-action is NAME=NUMBER:PATH:DIGITS, such as invite=4:/invite:0");
+    }
+    if (own in definitions) throw new UsageError(`--further-action defines ${own} twice`);
+    definitions[own] = { number: Number(number), path, digits: Number(digits) };
   }
-  return { token, action, code: values.get("--code"), keyFile: values.get("--key-file") };
+  let message = "";
+  try {
+    const actions = readActions(further.length > 0 ? definitions : undefined);
+    const found = actions.find(name);
+    if (found) return found;
+    const names = ["activate", "recover", ...Object.keys(definitions)].join(" or ");
+    message = `--action is ${names}: what the link is about to do`;
+  } catch (error) {
+    // By its reason, because every entry shares the classes by the file `errors.js` beside it.
+    const { reason, message: said } = error as InvalidArgumentError;
+    if (reason !== "ERR_INVALID_ARGUMENT") throw error;
+    message = `--further-action: ${said}`;
+  }
+  throw new UsageError(message);
 }

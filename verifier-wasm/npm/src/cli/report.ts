@@ -1,13 +1,13 @@
+import type { KnownAction } from "../actions.js";
 import type { Engine, PreparedKey } from "../engine.js";
 import type { VerificationError } from "../errors.js";
 import { fieldsOf } from "../fields.js";
 import { OK, refusal, SIGNATURE } from "../status.js";
-import type { Action } from "../types.js";
 
 /** A token, and what it is expected to be good for. */
 export interface Question {
   readonly token: string;
-  readonly action: Action;
+  readonly action: KnownAction;
   readonly code: string | undefined;
   /** The number of characters of the whole token, of which `token` may be only the beginning. */
   readonly length?: number;

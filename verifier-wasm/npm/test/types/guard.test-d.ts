@@ -97,6 +97,14 @@ if (redeemed.ok) {
   same<typeof redeemed.message, string>(true);
   redeemed.reason satisfies RedemptionReason | VerificationError["reason"];
 }
+const inviting = createVerifier({
+  keys: token,
+  actions: { invite: { number: 4, path: "/invite", digits: 0 } },
+});
+const invited = await createGuard({ verifier: inviting, store }).redeem(token, { action: "invite" });
+same<typeof invited.action, Action | "invite">(true);
+// @ts-expect-error an action that the verifier of the guard does not know
+createGuard({ verifier: inviting, store }).redeem(token, { action: "sign_in" });
 // @ts-expect-error a store is required
 createGuard({ verifier });
 // @ts-expect-error a misspelt option
@@ -114,7 +122,7 @@ createGuard({
 publicEntry.createGuard({ verifier: publicVerifier, store });
 same<
   typeof publicEntry.createVerifier extends (options: infer Given) => unknown ? keyof Given : never,
-  "keys" | "accept" | "clock" | "clockTolerance"
+  "keys" | "actions" | "accept" | "clock" | "clockTolerance"
 >(true);
 publicEntry.createVerifier({ keys: () => "mrpk_" });
 // @ts-expect-error a public key cannot check a code

@@ -52,6 +52,27 @@ createVerifier({ keys: [1, 2, 3] });
 // @ts-expect-error the permission is a boolean
 createVerifier({ keys: token, dangerouslyAllowSecretInBrowser: "yes" });
 
+const further = createVerifier({
+  keys: token,
+  actions: {
+    invite: { number: 4, path: "/invite", digits: 0 },
+    change_email: { number: 3, path: "/account/email", digits: 6 },
+  },
+});
+same<typeof further, Verifier<"invite" | "change_email">>(true);
+const invited = further.verify(token, { action: "invite" });
+same<typeof invited.action, Action | "invite" | "change_email">(true);
+further.verifyWithUncountedCode(token, { action: "change_email", code: "012345" });
+same<ReturnType<typeof further.verifyLink>["codeDigits"], number>(true);
+// @ts-expect-error an action that the verifier does not know
+further.verify(token, { action: "sign_in" });
+// @ts-expect-error an action that this verifier does not know
+verifier.verify(token, { action: "invite" });
+// @ts-expect-error no code has four digits
+createVerifier({ keys: token, actions: { invite: { number: 4, path: "/invite", digits: 4 } } });
+// @ts-expect-error an action has a path
+createVerifier({ keys: token, actions: { invite: { number: 4, digits: 0 } } });
+
 const verified = verifier.verify(token, { action: "activate" });
 same<typeof verified, VerifiedToken>(true);
 same<typeof verified.version, 1 | 2 | 3>(true);

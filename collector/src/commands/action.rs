@@ -1,0 +1,76 @@
+//! `--action` and `--further-action`: the actions that a command knows, and the one that is meant.
+
+use mailroom_verifier_core::{Action, Actions, Further};
+
+use super::CommandError;
+use crate::config::{Setting, must_be};
+
+/// The arguments of every command that signs or verifies.
+#[derive(clap::Args)]
+pub(super) struct ActionArguments {
+    /// What the link does: activate, recover or the name of a further action
+    #[arg(long)]
+    action: String,
+
+    /// A further action, such as invite=4:/invite:0; DIGITS are those of its code, 0 for none. Can be given several times
+    #[arg(long, value_name = "NAME=NUMBER:PATH:DIGITS", value_parser = Setting(further_action))]
+    #[arg(env = "MAILROOM_FURTHER_ACTIONS", value_delimiter = ',')]
+    further_action: Vec<Further>,
+}
+
+impl ActionArguments {
+    /// The action that is meant, and all that are known.
+    pub(super) fn read(&self) -> Result<(Action, Actions<&[Further]>), CommandError> {
+        let actions = Actions::new(self.further_action.as_slice())
+            .map_err(|error| CommandError::Usage(format!("--further-action: {error}")))?;
+        let action = actions.named(&self.action).ok_or_else(|| {
+            let names = actions.iter().map(|action| format!("`{action}`")).collect::<Vec<_>>().join(" or ");
+            // As clap has it for other values. What was given is not shown: it may be a token.
+            CommandError::Usage(format!(
+                "the value of --action <ACTION> is missing or cannot be used: an action is {names}\nFor more \
+                 information, try `--help`."
+            ))
+        })?;
+        Ok((action, actions))
+    }
+}
+
+/// Reads an action. Its rules are those of [`Actions`].
+fn further_action(text: &str) -> Result<Further, String> {
+    let read = || {
+        let (name, rest) = text.split_once('=')?;
+        let [number, path, digits] = rest.split(':').collect::<Vec<_>>().try_into().ok()?;
+        // The process ends soon, and the texts are as old as it.
+        let leak = |text: &str| &*text.to_owned().leak();
+        let small = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+        Some(Further { number: small(number)?, name: leak(name), path: leak(path), digits: small(digits)? })
+    };
+    read().ok_or_else(|| must_be(text, "NAME=NUMBER:PATH:DIGITS, such as invite=4:/invite:0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_action_has_one_spelling() {
+        let invite = Further { number: 4, name: "invite", path: "/team/join", digits: 6 };
+        assert_eq!(further_action("invite=4:/team/join:6").ok(), Some(invite));
+        for text in [
+            "",
+            "invite",
+            "invite=4",
+            "invite=4:/invite",
+            "invite=4:/invite:0:0",
+            "invite=:/invite:0",
+            "invite=4:/invite:",
+            "invite=+4:/invite:0",
+            "invite=4:/invite:-0",
+            "invite=256:/invite:0",
+            "invite=4 :/invite:0",
+            "4=/invite:0",
+        ] {
+            assert!(further_action(text).is_err(), "{text}");
+        }
+    }
+}

@@ -3,6 +3,5 @@
 BEGIN;
 
 DROP FUNCTION mailroom_request(text, token_action, interval, integer, interval);
-DROP TABLE installation;
 
 COMMIT;

@@ -12,25 +12,8 @@ BEGIN;
 --
 -- Runs with the rights of its owner; on its search path see mailroom_redeem().
 --
--- Locks: the advisory lock and, shared, the account's row, both only if they are free: a foreign key would wait for the row at
--- the commit, and only for an account that exists. Who asks while an account is being deleted or its address changed gets
--- nothing, and asks again.
--- One row, which nobody but the owner reads.
-CREATE TABLE installation (
-    is_only boolean NOT NULL DEFAULT true,
-    request_salt bigint NOT NULL DEFAULT ('x' || encode(gen_random_bytes(8), 'hex'))::bit(64)::bigint,
-
-    CONSTRAINT installation_pkey PRIMARY KEY (is_only),
-    CONSTRAINT installation_one_row CHECK (is_only)
-);
-
-INSERT INTO installation DEFAULT VALUES;
-
-COMMENT ON TABLE installation IS 'One row: what this installation of Mailroom keeps about itself.';
-COMMENT ON COLUMN installation.is_only IS 'True; its key allows no second row.';
-COMMENT ON COLUMN installation.request_salt IS
-    'Goes into the advisory locks of mailroom_request(), so that no other role can take the lock of somebody''s requests.';
-
+-- Locks: the account's row, if it is free: a foreign key would wait for it at the commit, and only for an account that exists. Who
+-- asks while an account is being changed gets nothing, and asks again. And the tables, as an insert does, but for whoever asks.
 CREATE FUNCTION mailroom_request(
     email_or_login text,
     action token_action,
@@ -49,7 +32,6 @@ DECLARE
     status text;
     email text;
     rests_until bigint;
-    is_first boolean;
     newest bigint;
     made bigint;
     is_locked boolean;
@@ -67,6 +49,10 @@ BEGIN
                 HINT = 'Call it in a transaction of its own, with the isolation level READ COMMITTED.';
     END IF;
 
+    -- Where a migration or an index has them locked, everybody waits.
+    LOCK TABLE accounts IN ROW SHARE MODE;
+    LOCK TABLE tokens IN ROW EXCLUSIVE MODE;
+
     -- A login may look like somebody else's email: whose email it is goes first.
     SELECT accounts.id INTO candidate
     FROM accounts
@@ -74,17 +60,9 @@ BEGIN
     ORDER BY accounts.email::text = wanted DESC
     LIMIT 1;
 
-    is_first := pg_try_advisory_xact_lock(hashtextextended(
-        pg_catalog.format(
-            'mailroom request %s %s %s',
-            'tokens'::regclass::oid,
-            mailroom_request.action,
-            coalesce('of account ' || candidate::text, 'by ' || wanted)
-        ),
-        (SELECT installation.request_salt FROM installation)
-    ));
-
-    PERFORM FROM accounts WHERE accounts.id = coalesce(candidate, 0::bigint) FOR KEY SHARE SKIP LOCKED;
+    -- Of calls at the same time for one account the others find its row locked. An advisory lock would do for people who do not
+    -- exist as well, but every role can see and take those.
+    PERFORM FROM accounts WHERE accounts.id = coalesce(candidate, 0::bigint) FOR NO KEY UPDATE SKIP LOCKED;
     is_locked := FOUND;
 
     -- As it is now that it cannot change: the status by which the token is judged, and the address that it is for.
@@ -102,8 +80,7 @@ BEGIN
     WHERE tokens.account = coalesce(candidate, 0::bigint)
         AND tokens.action::text = mailroom_request.action::text;
 
-    IF is_first
-        AND is_locked
+    IF is_locked
         AND (rests_until > epoch) IS NOT TRUE
         AND status = status_needed_by(mailroom_request.action)::text
         -- A time ahead of the clock, which may have been set back, counts as now.

@@ -19,9 +19,7 @@ DROP FUNCTION text_on_the_wire(text);
 DROP FUNCTION delivery_priority(token_action);
 DROP FUNCTION mailroom_clock();
 
-DROP TABLE pending, parked, leases, dead, handovers, collectors;
-
-ALTER TABLE installation DROP COLUMN log_complete_since, DROP COLUMN system_identifier;
+DROP TABLE pending, parked, leases, dead, handovers, collectors, installation;
 
 DROP FUNCTION mailroom_bind();
 DROP FUNCTION cluster_identifier();

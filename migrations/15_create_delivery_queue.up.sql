@@ -212,13 +212,19 @@ $$;
 COMMENT ON FUNCTION cluster_identifier() IS
     'What tells this cluster from others, but not from its physical copies; null if its owner may not know.';
 
-ALTER TABLE installation
-    ADD COLUMN log_complete_since timestamptz NOT NULL DEFAULT clock_timestamp(),
-    ADD COLUMN system_identifier bigint DEFAULT cluster_identifier();
-ALTER TABLE installation
-    ALTER COLUMN log_complete_since DROP DEFAULT,
-    ALTER COLUMN system_identifier DROP DEFAULT;
+CREATE TABLE installation (
+    is_only boolean NOT NULL DEFAULT true,
+    log_complete_since timestamptz NOT NULL,
+    system_identifier bigint,
 
+    CONSTRAINT installation_pkey PRIMARY KEY (is_only),
+    CONSTRAINT installation_one_row CHECK (is_only)
+);
+
+INSERT INTO installation (log_complete_since, system_identifier) VALUES (clock_timestamp(), cluster_identifier());
+
+COMMENT ON TABLE installation IS 'One row: what this installation of Mailroom keeps about itself.';
+COMMENT ON COLUMN installation.is_only IS 'True; its key allows no second row.';
 COMMENT ON COLUMN installation.system_identifier IS
     'The cluster that the queue is sent from. In a dump that was restored into another one it is another''s, and nothing is sent.';
 
@@ -687,7 +693,7 @@ BEGIN
         UPDATE pending
         SET put_off_at = epoch,
             due_at = epoch + least(
-                coalesce((due_at - put_off_at) * 2::double precision, interval '250 milliseconds'), interval '30 seconds'
+                greatest((due_at - put_off_at) * 2::double precision, interval '250 milliseconds'), interval '30 seconds'
             )
         WHERE token = ANY (ARRAY(
             SELECT token FROM others
@@ -921,7 +927,7 @@ BEGIN
     END LOOP;
 
     -- What was put off waits for its time. All else that lies in the future lies there because the clock was set
-    -- back, and so does what was put off in the future. Rows of the same time are looked at together.
+    -- back, and so does what was put off in the future, which waits for its pause from now on. Rows of the same time are looked at together.
     SELECT min(bound.due_at) INTO later_through
     FROM (
         (
@@ -942,7 +948,8 @@ BEGIN
     epoch := mailroom_clock();
 
     UPDATE pending
-    SET due_at = epoch
+    SET due_at = CASE WHEN put_off_at IS NULL THEN epoch ELSE epoch + greatest(due_at - put_off_at, interval '0 seconds') END,
+        put_off_at = CASE WHEN put_off_at IS NOT NULL THEN epoch END
     WHERE priority IN (0::smallint, 1::smallint)
         AND due_at > later
         AND due_at <= coalesce(later_through, 'infinity'::timestamptz)

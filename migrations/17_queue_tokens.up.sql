@@ -53,10 +53,11 @@ CREATE FUNCTION trg_after_tokens_truncated() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     -- Not TRUNCATE, which fails where the same statement truncates one of these, too.
-    DELETE FROM pending;
-    DELETE FROM parked;
+    -- In the order in which rows move: what a statement has waited for is seen by those after it.
     DELETE FROM leases;
+    DELETE FROM parked;
     DELETE FROM dead;
+    DELETE FROM pending;
     DELETE FROM handovers;
 
     RETURN NULL;

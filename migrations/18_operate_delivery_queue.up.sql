@@ -143,22 +143,22 @@ $$;
 COMMENT ON FUNCTION mailroom_prune_dead(timestamptz, integer) IS
     'Deletes tokens that were given up before a time, at least a day ago, and cannot be sent any more; answers how many.';
 
--- By id, which is nearly the order of their expiry: where none of the tokens of a step is old, the steps that follow find none
--- either. What a sweep has still to come to is left for it.
+-- By id, which is nearly the order in which they were made: where none of the tokens of a step is so old, the steps that follow
+-- find none either. What a sweep has still to come to is left for it.
 CREATE FUNCTION mailroom_prune_tokens(before timestamptz, after_id bigint, most integer, OUT pruned bigint, OUT through_id bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
     ended bigint := floor(extract(epoch FROM before))::bigint;
     seen integer;
-    old integer;
+    earliest bigint;
 BEGIN
     IF before > mailroom_clock() - interval '1 day' THEN
         RAISE EXCEPTION 'what is younger than a day is not pruned' USING ERRCODE = 'invalid_parameter_value';
     END IF;
 
-    SELECT count(*)::integer, (count(*) FILTER (WHERE expires_at < ended))::integer, max(id) INTO seen, old, through_id
-    FROM (SELECT id, expires_at FROM tokens WHERE id > after_id ORDER BY id LIMIT most) AS next;
+    SELECT count(*)::integer, min(created_at), max(id) INTO seen, earliest, through_id
+    FROM (SELECT id, created_at FROM tokens WHERE id > after_id ORDER BY id LIMIT most) AS next;
 
     DELETE FROM tokens
     WHERE id = ANY (ARRAY(
@@ -174,7 +174,7 @@ BEGIN
 
     GET DIAGNOSTICS pruned = ROW_COUNT;
 
-    IF seen < most OR old = 0 THEN
+    IF seen < most OR earliest >= ended THEN
         through_id := NULL;
     END IF;
 END;

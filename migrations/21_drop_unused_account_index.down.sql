@@ -2,6 +2,8 @@
 
 BEGIN;
 
+ALTER TABLE accounts RESET (fillfactor);
+
 CREATE INDEX accounts_id_status_idx ON accounts (id, status);
 
 COMMENT ON INDEX accounts_id_status_idx IS

@@ -7,4 +7,6 @@ BEGIN;
 
 DROP INDEX accounts_id_status_idx;
 
+ALTER TABLE accounts SET (fillfactor = 90);
+
 COMMIT;

@@ -7,6 +7,8 @@ BEGIN;
 
 DROP TRIGGER after_token_changed ON tokens;
 DROP FUNCTION trg_after_token_changed();
+DROP TRIGGER before_token_consumed ON tokens;
+DROP FUNCTION trg_before_token_consumed();
 DROP TRIGGER before_token_insert ON tokens;
 DROP FUNCTION trg_before_token_insert();
 

@@ -43,6 +43,32 @@ REVOKE ALL ON FUNCTION trg_before_token_insert() FROM PUBLIC;
 
 COMMENT ON FUNCTION trg_before_token_insert() IS 'Freezes the account''s address with the token.';
 
+-- Applications of the base schema use a token by their own UPDATE, and take a row that was not updated for one that is not valid.
+-- With the rights of its owner, as above.
+CREATE FUNCTION trg_before_token_consumed() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    IF OLD.cancelled_at IS NOT NULL OR EXISTS (
+        SELECT FROM accounts WHERE id = OLD.account AND email::text <> OLD.recipient::text COLLATE "C"
+    ) THEN
+        RETURN NULL;
+    END IF;
+
+    RETURN NEW;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION trg_before_token_consumed() FROM PUBLIC;
+
+COMMENT ON FUNCTION trg_before_token_consumed() IS
+    'Keeps a token unused that was cancelled, or that was sent to another address than its account has.';
+
+CREATE TRIGGER before_token_consumed
+    BEFORE UPDATE OF consumed_at ON tokens
+    FOR EACH ROW
+    WHEN (OLD.consumed_at IS NULL AND NEW.consumed_at IS NOT NULL)
+    EXECUTE FUNCTION trg_before_token_consumed();
+
 CREATE TRIGGER before_token_insert
     BEFORE INSERT ON tokens
     FOR EACH ROW
@@ -85,6 +111,7 @@ DECLARE
         WHERE pg_class.oid = 'tokens'::regclass
     );
 BEGIN
+    EXECUTE format('ALTER FUNCTION trg_before_token_consumed() SET search_path = pg_catalog, %I, pg_temp', home);
     EXECUTE format('ALTER FUNCTION trg_before_token_insert() SET search_path = pg_catalog, %I, pg_temp', home);
     EXECUTE format('ALTER FUNCTION trg_after_token_changed() SET search_path = pg_catalog, %I, pg_temp', home);
 END;

@@ -38,20 +38,20 @@ traces (version, is_there) AS (
             SELECT FROM relations
             WHERE relname = 'jobs' AND obj_description(oid, 'pg_class') = 'How far collectors have read.'
         )),
-        (8, EXISTS (SELECT FROM triggers WHERE relname = 'tokens' AND tgname = 'after_token_changed')),
+        (8, EXISTS (SELECT FROM triggers WHERE relname = 'tokens' AND tgname = 'before_token_consumed')),
         (9, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_consumed_id')),
         (10, EXISTS (SELECT FROM relations WHERE relname = 'code_attempts')),
         (11, EXISTS (
             SELECT FROM functions
             WHERE proname = 'trg_before_account_status_change' AND prosrc LIKE '%NEW.status::text%'
         )),
-        (12, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_redeem')),
+        (12, EXISTS (SELECT FROM relations WHERE relname = 'code_failures')),
         (13, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_request')),
         (14, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_insert' AND prosecdef)),
-        (15, EXISTS (SELECT FROM relations WHERE relname = 'pending')),
+        (15, EXISTS (SELECT FROM relations WHERE relname = 'installation')),
         (16, EXISTS (SELECT FROM triggers WHERE relname = 'accounts' AND tgname = 'after_account_status_change')),
-        (17, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_token_inserted' AND prosecdef)),
-        (18, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_status')),
+        (17, EXISTS (SELECT FROM triggers WHERE relname = 'tokens' AND tgname = 'after_tokens_truncated')),
+        (18, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_prune_tokens')),
         (19, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_email_change')),
         -- They take something away, which an empty schema has not either.
         (20, EXISTS (SELECT FROM relations WHERE relname = 'pending')

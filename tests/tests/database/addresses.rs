@@ -8,6 +8,10 @@ use mailroom_tests::postgres::Database;
 const ACTIVATION: &str = "activation";
 const RECOVERY: &str = "password_recovery";
 
+/// How applications of the base schema use a token.
+const CONSUME: &str =
+    "UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = $1 AND consumed_at IS NULL";
+
 async fn change_email(application: &Application, account: i64, email: &str) -> Result<()> {
     application.client.execute("UPDATE accounts SET email = $2 WHERE id = $1", &[&account, &email]).await?;
     Ok(())
@@ -27,8 +31,7 @@ async fn a_link_does_not_confirm_an_address_that_it_was_never_sent_to() -> Resul
     );
 
     // Nor by the statement with which applications of the base schema use a token.
-    let consume = "UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = $1";
-    application.client.execute(consume, &[&token.id]).await?;
+    assert_eq!(application.client.execute(CONSUME, &[&token.id]).await?, 0);
     assert_eq!(application.status(account).await?, "provisioned");
 
     // A new link goes to the new address, and confirms it.
@@ -67,6 +70,7 @@ async fn a_change_that_does_not_see_a_new_link_ends_it_all_the_same() -> Result<
     assert_eq!(application.count_tokens("WHERE consumed_at IS NULL AND cancelled_at IS NULL").await?, 1);
     let answer = application.redeem(&token.secret, RECOVERY, token.code.as_deref()).await?;
     assert_eq!(answer, Redemption::refused("expired"));
+    assert_eq!(application.client.execute(CONSUME, &[&token.id]).await?, 0);
     Ok(())
 }
 

@@ -54,7 +54,7 @@ async fn what_is_pruned_can_be_pruned_although_everything_is_published() -> Resu
 async fn what_an_installation_keeps_about_itself_is_one_row() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
-    for row in ["(true, 0, now(), 0)", "(false, 0, now(), 0)"] {
+    for row in ["(true, now(), 0)", "(false, now(), 0)"] {
         let insert = format!("INSERT INTO installation VALUES {row}");
         assert!(application.client.batch_execute(&insert).await.is_err(), "{row}");
     }

@@ -195,43 +195,6 @@ mod tests {
     }
 
     #[test]
-    fn tokens_wait_no_longer_than_the_timeout_since_the_first_was_noticed() {
-        let (mut batcher, start) = batcher(10);
-        batcher.polled(1, 0, 0, start);
-        batcher.polled(3, 0, 0, start + ms(4_000));
-        assert_eq!(batcher.next_poll(), Some(start + TIMEOUT));
-        assert!(!batcher.is_due(start + ms(4_999)));
-        assert!(batcher.is_due(start + TIMEOUT));
-        // What a claimed batch leaves was noticed with it.
-        batcher.polled(2, 1, 0, start + ms(4_500));
-        assert!(!batcher.is_due(start + ms(9_499)));
-        assert!(batcher.is_due(start + ms(9_500)));
-        batcher.peeked(peek(0, None), start + ms(4_600));
-        assert_eq!(batcher.next_poll(), None, "another collector has claimed them");
-        batcher.polled(1, 0, 0, start + ms(4_700));
-        batcher.polled(0, 0, 0, start + ms(4_800));
-        assert_eq!(batcher.next_poll(), None, "they are no longer eligible");
-    }
-
-    #[test]
-    fn wakeups_within_a_moment_are_one_poll_and_polls_of_a_busy_database_a_pause_apart() {
-        let (mut batcher, start) = batcher(10);
-        batcher.woken(1, start);
-        batcher.woken(1, start + ms(15));
-        assert_eq!(batcher.next_poll(), Some(start + GATHERING));
-        batcher.polled(2, 0, 0, start);
-        batcher.woken(1, start + ms(1));
-        assert_eq!(batcher.next_poll(), Some(start + BUSY_PAUSE));
-        batcher.woken(7, start + ms(30));
-        assert_eq!(batcher.next_poll(), Some(start + ms(1) + GATHERING));
-        // There is nothing to gather where a token is a batch.
-        let (mut batcher, start) = self::batcher(1);
-        batcher.polled(0, 1, 0, start);
-        batcher.woken(1, start + ms(1));
-        assert_eq!(batcher.next_poll(), Some(start + ms(1)));
-    }
-
-    #[test]
     fn polls_of_a_busy_database_are_growing_pauses_apart_until_one_batch_or_less_is_found() {
         type Poll = fn(&mut Batcher, Instant);
         let claimed_by_another = |batcher: &mut Batcher, now| {
@@ -261,19 +224,5 @@ mod tests {
         let mut batcher = Batcher::new(10, TIMEOUT, false);
         batcher.polled(0, 7, 0, Instant::now());
         assert_eq!(batcher.next_poll(), None);
-    }
-
-    #[test]
-    fn an_idle_collector_polls_when_something_falls_due_or_a_batch_is_full() {
-        let (mut batcher, start) = batcher(10);
-        batcher.peeked(peek(0, Some(700)), start);
-        assert_eq!(batcher.next_poll(), Some(start + ms(700)));
-        // It waits for a batch to fill unless it is full.
-        batcher.polled(2, 0, 0, start);
-        batcher.peeked(peek(9, Some(9_000)), start + ms(100));
-        assert_eq!(batcher.next_poll(), Some(start + TIMEOUT));
-        batcher.peeked(peek(10, None), start + ms(200));
-        assert!(!batcher.is_idle());
-        assert_eq!(batcher.next_poll(), Some(start + ms(200)));
     }
 }

@@ -126,7 +126,6 @@ impl<S: Sink> InFlight<S> {
         mem::take(&mut self.unsettled)
     }
 
-    /// When unsent lines are to be cancelled, if there are any.
     pub(super) fn stale_at(&self) -> Option<Instant> {
         self.sink.waiting_since().map(|since| since + STALE)
     }

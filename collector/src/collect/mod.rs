@@ -1,19 +1,15 @@
 //! Collecting: claim, sign, send, and settle what the reader has acknowledged.
 //!
 //! # Where a kill leaves tokens
-//! - Claimed, not sent: the claim lapses, or was never recorded; claimed again.
-//! - Sent, no ack: the same. What is still in the pipe may reach the reader, and goes out again.
-//! - Ack, not settled: goes out again. With standard output this is the only duplicate that is not the reader's fault: at
-//!   most what was acknowledged within `SETTLE_PAUSE` and the time of a commit.
-//! - Sent to a sender that has not answered: goes out again, with a higher attempt. The sender notices the kill by the end
-//!   of its standard input; it can finish what it has, and its answers are lost.
-//! - Answered in part: the answers were in memory; the whole batch goes out again.
-//! - Answered, not settled: goes out again. With a sender this is the only duplicate that is not its fault.
+//! - Claimed, not sent, or cancelled or returned and not released yet: the claim lapses, or was never recorded; claimed again.
+//! - Sent, no ack: the same. What is still in the pipe may reach the reader. A sender notices the kill by the end of its
+//!   standard input; it can finish what it has, and its answers, also those for a part of a batch, are lost.
+//! - Ack, not settled: goes out again. This is the only duplicate that is not the fault of the reader or sender: at most what
+//!   was acknowledged within `SETTLE_PAUSE` and the time of a commit.
 //! - Settled: the database has recorded it, and the reader had it before.
-//! - Cancelled, returned by a sender that ended, or lost by the sink, and not released yet: the claim lapses.
 //!
 //! The end of a sender loses nothing either: what it has not answered comes back by [`Sink::acks`] as abandoned or by
-//! [`Sink::unsent`], and a kill between the two is one of the above.
+//! [`Sink::unsent`].
 
 mod batcher;
 mod drain;

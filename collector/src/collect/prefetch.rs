@@ -20,10 +20,8 @@ const SLOW: Duration = Duration::from_secs(1);
 const MOST_TOKENS: usize = 4_096;
 const MOST_TOKENS_SET: usize = 100_000;
 
-/// Where the number starts.
 const FIRST: usize = 4;
 
-/// The number of batches that may be in flight.
 #[derive(Debug)]
 pub(super) struct Prefetch {
     batches: usize,
@@ -38,7 +36,6 @@ pub(super) struct Prefetch {
 }
 
 impl Prefetch {
-    /// As configured, for batches of `limit` tokens.
     pub(super) fn new(setting: PrefetchLimit, limit: usize) -> Self {
         let (first, least, most) = match setting {
             PrefetchLimit::Auto => (FIRST, 1, (MOST_TOKENS / limit).max(2)),
@@ -107,20 +104,5 @@ mod tests {
         assert_eq!(prefetch.wanted(0), most / 2);
         (0..2_000).for_each(|_| prefetch.acked(AFTER_SLOW));
         assert_eq!((prefetch.wanted(0), prefetch.wanted(1)), (1, 0));
-    }
-
-    #[test]
-    fn a_configured_number_stays_and_comes_back_as_the_reader_goes_on() {
-        let mut prefetch = Prefetch::new(PrefetchLimit::Batches(50), 10);
-        prefetch.cancelled(20);
-        // Nothing that would only have to be cancelled again.
-        assert_eq!(prefetch.wanted(20), 0);
-        (0..20).for_each(|_| prefetch.acked(FAST));
-        assert_eq!(prefetch.wanted(0), 40);
-        (0..40).for_each(|_| prefetch.acked(AFTER_SLOW));
-        assert_eq!(prefetch.wanted(0), 50);
-        // A reader that has begun nothing yet is offered a line, or it could never go on.
-        prefetch.cancelled(0);
-        assert_eq!(prefetch.wanted(0), 1);
     }
 }

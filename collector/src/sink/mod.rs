@@ -10,8 +10,7 @@ use rustix::io::Errno;
 
 pub(crate) use sender::looks_like_a_token;
 pub use sender::{
-    Answer, AnswerError, DeadToken, RefusedToken, Sender, SentTokens, Unavailable, kill_running_sender,
-    parse_answer,
+    Answer, DeadToken, RefusedToken, Sender, SentTokens, Unavailable, kill_running_sender, parse_answer,
 };
 pub use stdout::{StartError, Stdout};
 

@@ -7,16 +7,14 @@
 //!
 //! # Why no session waits for the lock
 //! A statement that waits keeps its snapshot, which holds vacuum back, and only an error ends it early, which the server
-//! logs. Where writers overlap all the time, the database is busy, and polls after pauses ([`crate::collect`])
-//! cost the writers nothing. So the lock is tried within [`PATIENCE`]; then the request is refused. While a transaction
-//! stays open for an hour, collectors poll five times a second.
+//! logs. So the lock is tried within [`PATIENCE`]; then the request is refused. Where writers overlap all the time, the
+//! database is busy, and polls after pauses ([`crate::collect`]) cost the writers nothing.
 //!
 //! The session that listens holds the lock: no statement of it delays a notification, and both are lost together.
 //!
 //! # Several collectors
 //! One holds the lock. Another, whose exclusive attempt fails, tries the shared mode as a writer would. If that fails too,
-//! writers notify every listening session, and this collector is a follower. It tries again every [`RECHECK`]: if the
-//! lock is free it becomes the holder and peeks, if a writer has it the request is refused and the collector polls.
+//! writers notify every listening session, and this collector is a follower, which tries again every [`RECHECK`].
 //!
 //! # Why no row is missed
 //! Let a transaction T make a row due.
@@ -25,7 +23,6 @@
 //!   that, and sees the row. A follower tries again within [`RECHECK`]: it becomes the holder and peeks, is refused
 //!   and polls, or finds a holder that came after T, has seen the row and polls. In case that holder freezes, followers
 //!   peek every [`PEEK_RECHECKS`] rechecks.
-//! - A transaction keeps the lock in shared mode: all requests are refused, and the collectors poll after pauses.
 //!
 //! A notification releases the lock at once, without waiting for the collector: writers are to announce the first token
 //! after an idle time, and not the next hundred.
@@ -56,7 +53,6 @@ const PEEK_RECHECKS: u32 = 20;
 #[derive(Debug)]
 pub struct IdleLock {
     is_enabled: bool,
-    request: IdleRequest,
     requests: watch::Sender<IdleRequest>,
     replies: watch::Receiver<(IdleRequest, IdleReply)>,
 }
@@ -89,7 +85,7 @@ pub fn pair(is_enabled: bool) -> (IdleLock, IdleLockHolder) {
     let request = IdleRequest::default();
     let (requests, requested) = watch::channel(request);
     let (sender, replies) = watch::channel((request, IdleReply::Refused));
-    let lock = IdleLock { is_enabled, request, requests, replies };
+    let lock = IdleLock { is_enabled, requests, replies };
     (lock, IdleLockHolder { requests: requested, replies: sender })
 }
 
@@ -101,9 +97,9 @@ impl IdleLock {
 
     /// Begins a request when the collector becomes idle, and ends it when it no longer is.
     pub fn set_idle(&mut self, is_idle: bool) {
-        if self.is_enabled && self.request.is_idle != is_idle {
-            self.request = IdleRequest { number: self.request.number + u64::from(is_idle), is_idle };
-            self.requests.send_replace(self.request);
+        let IdleRequest { number, is_idle: was_idle } = *self.requests.borrow();
+        if self.is_enabled && was_idle != is_idle {
+            self.requests.send_replace(IdleRequest { number: number + u64::from(is_idle), is_idle });
         }
     }
 
@@ -112,7 +108,7 @@ impl IdleLock {
         // It fails when no session listens any more, which is reported elsewhere.
         while self.replies.changed().await.is_ok() {
             let (request, reply) = *self.replies.borrow_and_update();
-            if request == self.request {
+            if request == *self.requests.borrow() {
                 return reply;
             }
         }

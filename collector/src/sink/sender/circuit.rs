@@ -6,9 +6,8 @@
 //!   again.
 //!
 //! It opens because the sender answers `unavailable`, or by a guess, for senders that know only `retry`: three different
-//! tokens in separate batches were refused without another verdict in between. A guess can be wrong, where mails of a few
-//! accounts are refused and there are no others. So its pauses are short, and whatever was refused on trial comes back
-//! behind the others.
+//! tokens in separate batches were refused without another verdict in between. A guess can be wrong, so its pauses are
+//! short, and whatever was refused on trial comes back behind the others.
 //!
 //! Pure policy: the caller passes the times in.
 
@@ -63,7 +62,6 @@ impl Circuit {
         }
     }
 
-    /// When a batch may go on trial.
     pub(super) fn due_at(&self) -> Option<Instant> {
         match self.state {
             CircuitState::Open(until) => Some(until),
@@ -71,7 +69,6 @@ impl Circuit {
         }
     }
 
-    /// Becomes half-open if the pause is over.
     pub(super) fn half_open(&mut self, now: Instant) {
         if self.due_at().is_some_and(|until| until <= now) {
             self.state = CircuitState::HalfOpen;

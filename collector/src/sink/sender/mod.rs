@@ -2,20 +2,13 @@
 //!
 //! `docs/OPERATIONS.md` specifies the protocol; `pending_acks` decides what an answer counts for.
 //!
-//! # From start to end
 //! A sender that was started gets nothing for 0.2 s, because a program that cannot work mostly ends at once. Then it is on
 //! trial: it gets a single token until its first answer, so that a sender that crashes or writes nonsense costs an attempt
-//! of one token and not of the queue. From then on it gets what it keeps up with. It is ended if it is hung or closes a
-//! pipe, and started again after a growing pause.
+//! of one token and not of the queue.
 //!
-//! # What happens to the tokens of a sender that ends
-//! - Of a line that it has not read, which the kernel reports: the batch comes back as if it had not been claimed.
-//! - Of a line that it may have read: its verdicts count, the rest goes out again with a higher attempt. That is a second
-//!   mail if the sender sent one and could not report it.
-//! - If it was on trial, that is a failed attempt of its only token, so that a single row which makes the sender crash
-//!   cannot keep all others from going out.
-//! - If it was hung, that is a failed attempt of all that it had read and not answered: it may hang on one of these tokens,
-//!   and the next one would hang on it, too.
+//! When it ends, a line that it has not read, which the kernel reports, comes back as if it had not been claimed. Of a line
+//! that it may have read its verdicts count, and the rest goes out again. That is a failed attempt where a token may be the
+//! cause, which the next sender would meet too: of the only token of a trial, and of all that a hung sender had read.
 
 mod circuit;
 mod command;
@@ -33,7 +26,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 pub use process::kill_running_sender;
-pub use protocol::{Answer, AnswerError, DeadToken, RefusedToken, SentTokens, Unavailable, parse_answer};
+pub use protocol::{Answer, DeadToken, RefusedToken, SentTokens, Unavailable, parse_answer};
 pub(crate) use redact::looks_like_a_token;
 
 use super::{Ack, OutgoingBatch, Readiness, Sink, SinkError};

@@ -2,15 +2,10 @@
 //!
 //! Pure policy: the caller passes the times in and writes the log lines.
 //!
-//! # What counts
-//! - The first verdict on a token counts; later ones change nothing. If one answer has several verdicts on a token,
-//!   `retry` comes before `dead` and `dead` before `ok`: of the possible mistakes this one loses no mail.
-//! - `unavailable` settles every token of the batch without another verdict: it comes back. It comes before `"all"`.
-//! - `"all"` means every token of the batch without another verdict, in this answer or before.
-//! - A batch is settled once each of its tokens has a verdict.
-//! - A sender is silent, and so taken for hung, when batches are pending and no answer has brought a verdict for the
-//!   timeout.
-//! - A batch is forgotten when it lacks verdicts and a later one was settled a timeout ago.
+//! The first verdict on a token counts, and of several in one answer the most careful one: of the possible mistakes this
+//! one loses no mail. A batch is settled once each of its tokens has a verdict, and forgotten when it lacks some and a
+//! later one was settled a timeout ago. A sender is silent, and so taken for hung, when batches are pending and no answer
+//! has brought a verdict for the timeout.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -57,13 +52,11 @@ struct PendingBatch {
 /// What an answer for a pending batch changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AppliedAnswer {
-    /// How many new verdicts it has.
     pub(super) verdicts: usize,
     /// How many of its ids are not in the batch.
     pub(super) foreign: usize,
     /// How many of its ids had a verdict already.
     pub(super) repeated: usize,
-    /// If it settles the batch.
     pub(super) ack: Option<Ack>,
 }
 
@@ -247,46 +240,23 @@ mod tests {
         answer(batch, r#","ok":"all""#)
     }
 
-    /// Answers for batch 1, each with its new verdicts, foreign and repeated ids; at the end the nacks.
-    type Case<'a> = (&'a [(&'a str, [usize; 3])], Vec<(i64, Nack)>);
-
     #[test]
-    fn verdicts_add_up_and_the_most_careful_one_of_an_answer_counts() {
+    fn the_most_careful_verdict_of_an_answer_counts() {
         let reason = || "no reason given".to_owned();
-        let retry = |id| (id, Nack::Retry { after: None, reason: reason() });
-        let dead = |id| (id, Nack::Dead { reason: reason() });
-        let unavailable = |id| (id, Nack::Unavailable { after: None, reason: reason() });
-        let later = Nack::Retry { after: Some(seconds(7)), reason: "later".to_owned() };
         let mixed = r#","ok":[11,12],"retry":[{"id":10},{"id":11}],"dead":[{"id":11},{"id":12}]"#;
-        let cases: [Case<'_>; 7] = [
-            (&[(r#","ok":"all""#, [3, 0, 0])], vec![]),
-            (&[(r#","ok":[11]"#, [1, 0, 0]), ("", [0; 3]), (r#","ok":[11,10,20,-1,12]"#, [2, 2, 1])], vec![]),
-            (
-                &[
-                    (r#","dead":[{"id":10}]"#, [1, 0, 0]),
-                    (r#","ok":"all","retry":[{"id":12,"after_ms":7000,"reason":"later"}]"#, [2, 0, 0]),
-                ],
-                vec![dead(10), (12, later)],
-            ),
-            (&[(r#","ok":[10]"#, [1, 0, 0]), (mixed, [2, 0, 4])], vec![retry(11), dead(12)]),
-            (
-                &[(r#","ok":[10]"#, [1, 0, 0]), (r#","retry":[{"id":11}],"unavailable":{}"#, [2, 0, 0])],
-                vec![retry(11), unavailable(12)],
-            ),
-            (&[(r#","unavailable":{}"#, [3, 0, 0])], [10, 11, 12].map(unavailable).into()),
-            (&[(r#","ok":"all","unavailable":{}"#, [3, 0, 3])], [10, 11, 12].map(unavailable).into()),
-        ];
-        let now = Instant::now();
-        for (answers, nacks) in cases {
-            let (mut pending, mut ack) = (pending_acks(1, now), None);
-            for (rest, counts) in answers {
-                assert_eq!(ack, None);
-                let applied = pending.apply(&answer(1, rest), now + seconds(2)).unwrap();
-                assert_eq!([applied.verdicts, applied.foreign, applied.repeated], *counts, "{rest}");
-                ack = applied.ack;
-            }
-            assert_eq!(ack, Some(Ack { batch: id(1), nacks, after: seconds(2) }));
-            assert_eq!([1, 2].map(|batch| pending.apply(&all(batch), now)), [Err(SETTLED), Err(UNKNOWN)]);
+        let (retry, dead) = (Nack::Retry { after: None, reason: reason() }, Nack::Dead { reason: reason() });
+        let unavailable = |id| (id, Nack::Unavailable { after: None, reason: reason() });
+        for (rest, counts, nacks) in [
+            (mixed, [2, 0, 4], vec![(11, retry), (12, dead)]),
+            (r#","ok":[20,-1,11],"unavailable":{}"#, [2, 2, 0], vec![unavailable(12)]),
+            (r#","ok":"all","unavailable":{}"#, [2, 0, 2], [11, 12].map(unavailable).into()),
+        ] {
+            let now = Instant::now();
+            let mut pending = pending_acks(1, now);
+            pending.apply(&answer(1, r#","ok":[10]"#), now).unwrap();
+            let applied = pending.apply(&answer(1, rest), now + seconds(2)).unwrap();
+            assert_eq!([applied.verdicts, applied.foreign, applied.repeated], counts, "{rest}");
+            assert_eq!(applied.ack, Some(Ack { batch: id(1), nacks, after: seconds(2) }));
             assert_eq!((pending.len(), pending.silent_at()), (0, None));
         }
     }
@@ -306,37 +276,6 @@ mod tests {
         let later = start + seconds(1_000);
         pending.begin(id(4), vec![40], (later, later), 300..400);
         assert_eq!(pending.silent_at(), Some(later + TIMEOUT));
-    }
-
-    #[test]
-    fn a_batch_is_forgotten_when_a_later_one_was_settled_a_timeout_ago() {
-        let (start, nack) = (Instant::now(), Nack::Failed { reason: "forgotten".to_owned() });
-        let mut pending = pending_acks(4, start);
-        pending.apply(&answer(4, r#","ok":[40]"#), start).unwrap();
-        assert_eq!(pending.forgotten_at(), None);
-        for (answer, time) in [(all(3), 5), (answer(1, r#","ok":[11]"#), 6), (all(4), 9)] {
-            pending.apply(&answer, start + seconds(time)).unwrap();
-            assert_eq!(pending.forgotten_at(), Some(start + seconds(5) + TIMEOUT));
-        }
-        assert_eq!(pending.give_up_forgotten(start + seconds(34), &nack), []);
-        let acks = pending.give_up_forgotten(start + seconds(35), &nack);
-        let nacks: Vec<_> = acks.into_iter().flat_map(|ack| ack.nacks).collect();
-        assert_eq!(nacks, [10, 12, 20, 21, 22].map(|id| (id, nack.clone())));
-        assert_eq!((pending.len(), pending.apply(&all(2), start)), (0, Err(GIVEN_UP)));
-    }
-
-    #[test]
-    fn batches_are_removed_by_what_was_read_written_and_lost() {
-        let now = Instant::now();
-        let mut pending = pending_acks(4, now);
-        pending.apply(&answer(1, r#","ok":[10]"#), now).unwrap();
-        pending.drop_lost(&[id(2), id(7)]);
-        assert_eq!(pending.apply(&all(2), now), Err(LOST));
-        // Whatever has a verdict was read.
-        assert_eq!(pending.take_unread(|bytes| bytes.end != 300), [id(4)]);
-        let nacks: Vec<_> =
-            pending.give_up_all(now, &Nack::Abandoned).into_iter().flat_map(|ack| ack.nacks).collect();
-        assert_eq!(nacks, [11, 12, 30, 31, 32].map(|id| (id, Nack::Abandoned)));
     }
 
     #[test]

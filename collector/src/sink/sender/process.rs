@@ -14,12 +14,11 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::codec::{AnyDelimiterCodec, Decoder};
 
-use super::protocol::{Answer, AnswerError, line_codec, parse_answer};
+use super::protocol::{Answer, LONGEST_LINE, parse_answer};
 use super::redact::redact;
 use crate::config::SenderCommand;
 use crate::timer::sleep_until_opt;
 
-/// The most that is read at once.
 const READ_SIZE: usize = 64 * 1024;
 
 /// How much of a line of standard error is kept: more than what is logged of it after redaction.
@@ -28,13 +27,10 @@ const LONGEST_ERROR_LINE: usize = 2_000;
 /// How long the output is read after the sender has ended: other processes may keep it open.
 const READ_AFTER_END: Duration = Duration::from_secs(1);
 
-/// What happened to a sender.
 pub(super) enum ProcessEvent {
     /// A part of the line was written, or it has written something: see [`Process::next_answer`].
     Progress,
-    /// It closed its standard input.
     InputClosed,
-    /// It closed its standard output.
     OutputClosed,
     /// It has ended, and its output was read to the end.
     Ended(ExitStatus),
@@ -83,7 +79,7 @@ impl Process {
             read: 0,
             output: child.stdout.take(),
             output_buffer: BytesMut::new(),
-            codec: line_codec(),
+            codec: AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), LONGEST_LINE),
             error_output: child.stderr.take(),
             error_buffer: BytesMut::new(),
             child,
@@ -91,7 +87,6 @@ impl Process {
         })
     }
 
-    /// The process id, for the log.
     pub(super) fn id(&self) -> Option<i32> {
         self.group.map(Pid::as_raw_pid)
     }
@@ -136,12 +131,12 @@ impl Process {
     }
 
     /// The next answer that it has written. Its last one may lack the line feed.
-    pub(super) fn next_answer(&mut self) -> Option<Result<Answer, AnswerError>> {
+    pub(super) fn next_answer(&mut self) -> Option<Result<Answer, String>> {
         let line = match self.output {
             Some(_) => self.codec.decode(&mut self.output_buffer),
             None => self.codec.decode_eof(&mut self.output_buffer),
         };
-        let line = line.map_err(|_| AnswerError::TooLong).transpose()?;
+        let line = line.map_err(|_| format!("it is longer than {LONGEST_LINE} bytes")).transpose()?;
         Some(line.and_then(|line| parse_answer(&line)))
     }
 

@@ -34,7 +34,6 @@ const SOUND: Duration = Duration::from_secs(10);
 /// unavailable, and it must not always be the first.
 const SHUFFLE: Duration = Duration::from_secs(1);
 
-/// A sender from its start to its end.
 pub(super) struct RunningSender {
     pub(super) process: Process,
     pub(super) started_at: Instant,
@@ -62,7 +61,6 @@ impl RunningSender {
 }
 
 impl Sender {
-    /// Does what is due.
     pub(super) fn act(&mut self, now: Instant) {
         let is_due = |time: Option<Instant>| time.is_some_and(|time| time <= now);
         let timeout = HumanDuration(self.timeout);
@@ -152,7 +150,6 @@ impl Sender {
         }
     }
 
-    /// Signals the sender to end.
     fn end(&mut self, cause: Option<String>, is_hung: bool, now: Instant) {
         let kill_at = Some(now + self.termination_time());
         let Some(running) = &mut self.running else { return };
@@ -225,7 +222,7 @@ impl Sender {
         {
             match answer {
                 Ok(answer) => self.apply(&answer, now),
-                Err(error) => self.log_ignored(&error.to_string(), None, None, now),
+                Err(error) => self.log_ignored(&error, None, None, now),
             }
         }
     }

@@ -1,5 +1,4 @@
-//! A sender's process, its pipes and its end, as far as no database is needed; see `tests/tests/database/sender` and
-//! `collect/tests.rs`.
+//! A sender's process, its pipes and its end, as far as no database is needed; see `tests/tests/database/sender`.
 
 use super::*;
 use tokio::time::timeout;

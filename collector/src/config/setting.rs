@@ -20,7 +20,6 @@ use crate::sink::looks_like_a_token;
 
 const DAY: u64 = 86_400;
 
-/// Which ages are allowed.
 const AGES: &str = "a whole number with the unit h or d, from 24h to 36500d";
 
 /// Makes a function a parser of clap. The function's error completes a sentence that begins with the name of the flag or, where the
@@ -97,7 +96,6 @@ pub(crate) fn must_be(text: &str, allowed: impl fmt::Display) -> String {
     format!("is {}, but must be {allowed}", Shown(text))
 }
 
-/// A word of an enum as it is written.
 pub(crate) fn name_of(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|word| word.get_name().to_owned()).unwrap_or_default()
 }

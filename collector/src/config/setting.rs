@@ -198,10 +198,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shown_value_is_escaped_and_cut_and_no_key() {
+    fn a_shown_value_is_escaped_and_cut() {
         assert_eq!(Shown("a\nb\u{1b}[1m").to_string(), "`a\\nb\\u{1b}[1m`");
         assert_eq!(Shown(&"9".repeat(41)).to_string(), format!("`{}…`", "9".repeat(40)));
-        assert_eq!(Shown(&"aB3_-".repeat(8)).to_string(), "a text that looks like a token");
-        assert_eq!(Shown(" mrsk_AAEC").to_string(), "a text that looks like a key");
     }
 }

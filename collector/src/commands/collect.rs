@@ -1,6 +1,5 @@
 //! `mailroom collect`: signs the tokens of a queue and hands them to the reader of standard output.
 
-use std::env;
 use std::future::{Future, pending};
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -139,7 +138,7 @@ fn log_start(
     key_file: Option<&str>,
     keys: usize,
 ) {
-    for (name, nearest) in unknown_variables(env::vars_os().map(|(name, _)| name)) {
+    for (name, nearest) in unknown_variables() {
         tracing::warn!(
             event = "unknown_variable",
             name,

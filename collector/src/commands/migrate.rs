@@ -49,7 +49,7 @@ enum MigrateAction {
     Status,
     /// Let this cluster send the mails of a database that was restored from another one
     ///
-    /// Collectors refuse such a database, also after pg_upgrade. Before that, make sure that no other copy is collected
+    /// Collectors refuse such a database, also after `pg_upgrade`. Before that, make sure that no other copy is collected
     /// from, or mails go out twice.
     Bind,
 }

@@ -27,7 +27,6 @@ pub type Outcome = Result<ExitCode, CommandError>;
 const UNREADABLE: &str = "standard input cannot be read";
 const UNWRITABLE: &str = "standard output cannot be written";
 
-/// Writes a line of the outcome to standard output.
 fn print(line: impl Display) -> Result<(), CommandError> {
     writeln!(io::stdout(), "{line}").map_err(CommandError::because(UNWRITABLE))
 }

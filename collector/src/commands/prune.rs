@@ -4,18 +4,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use tokio_postgres::Client;
 
 use super::session::connect_to_queue;
-use super::{CommandError, Outcome, print, report};
+use super::{Outcome, print, report};
 use crate::config::{Setting, retention};
 use crate::log::display::{Counted, HumanDuration};
 use crate::retention::{Pruned, prune, try_lock};
 
-/// How often the lock is tried while another process has it.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How often the progress is reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Arguments of `mailroom prune`.
@@ -31,8 +28,11 @@ pub struct PruneArguments {
 pub async fn run(PruneArguments { older_than }: PruneArguments) -> Outcome {
     let functions = ["mailroom_prune", "mailroom_prune_dead", "mailroom_prune_tokens"];
     let (client, keeps_state) = connect_to_queue("mailroom prune", &functions).await?;
-    if keeps_state {
-        wait_for_lock(&client).await?;
+    if keeps_state && !try_lock(&client).await? {
+        report("another process is pruning; waiting for it to end");
+        while !try_lock(&client).await? {
+            sleep(PAUSE).await;
+        }
     }
     let mut reported = Instant::now();
     let progress = prune(&client, older_than, async |progress, _| {
@@ -45,16 +45,6 @@ pub async fn run(PruneArguments { older_than }: PruneArguments) -> Outcome {
     .await?;
     print(format_args!("pruned {}, all older than {}", shown(progress), HumanDuration(older_than)))?;
     Ok(ExitCode::SUCCESS)
-}
-
-async fn wait_for_lock(client: &Client) -> Result<(), CommandError> {
-    if !try_lock(client).await? {
-        report("another process is pruning; waiting for it to end");
-        while !try_lock(client).await? {
-            sleep(PAUSE).await;
-        }
-    }
-    Ok(())
 }
 
 fn shown(Pruned { attempts, dead_letters, tokens, .. }: Pruned) -> String {

@@ -10,9 +10,6 @@ use super::{CommandError, Outcome, print, report};
 use crate::config::digits;
 use crate::log::display::Counted;
 
-const RETRY: &str = "SELECT * FROM mailroom_retry($1)";
-const RETRY_ALL: &str = "SELECT * FROM mailroom_retry_all()";
-
 /// Arguments of `mailroom retry`.
 #[derive(clap::Args)]
 pub struct RetryArguments {
@@ -38,9 +35,10 @@ pub async fn run(arguments: &RetryArguments) -> Outcome {
     let function = if arguments.all_dead { "mailroom_retry_all" } else { "mailroom_retry" };
     let (client, _) = connect_to_queue("mailroom retry", &[function]).await?;
     let rows = if arguments.all_dead {
-        client.query_typed(RETRY_ALL, &[]).await?
+        client.query_typed("SELECT * FROM mailroom_retry_all()", &[]).await?
     } else {
-        client.query_typed(RETRY, &[(&arguments.ids, Type::INT8_ARRAY)]).await?
+        let ids = [(&arguments.ids as _, Type::INT8_ARRAY)];
+        client.query_typed("SELECT * FROM mailroom_retry($1)", &ids).await?
     };
     let back: BTreeSet<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     let count = i64::try_from(back.len()).unwrap_or(i64::MAX);

@@ -9,7 +9,6 @@ use crate::preflight::{self, Requirements};
 
 const DATABASE_URL: &str = "MAILROOM_DATABASE_URL";
 
-/// How to connect.
 pub(super) fn connection_settings() -> Result<ConnectionSettings, CommandError> {
     let resolve = |text: &str| {
         let settings = ConnectionSettings::resolve(text, &Environment::of_process());

@@ -137,20 +137,3 @@ fn shown(verdict: Result<bool, VerifyError>, as_json: bool) -> String {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_taken_without_their_ends_and_those_that_are_too_long_only_measured() {
-        let long = "x".repeat(2_000);
-        let input = format!("a b\r\nc\rd\n\n{long}\n{}\n\re", &long[..LONGEST_LINE - 1]);
-        let mut input = input.as_bytes();
-        let lines: Vec<_> = std::iter::from_fn(|| next_line(&mut input).unwrap()).collect();
-        let line = |text: &str| Ok(text.as_bytes().to_vec());
-        let measured = Err(Malformed::Length { found: 2_001 });
-        let kept = line(&long[..LONGEST_LINE - 1]);
-        assert_eq!(lines, [line("a b"), line("c\rd"), line(""), measured, kept, line("\re")]);
-    }
-}

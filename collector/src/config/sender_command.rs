@@ -44,8 +44,6 @@ mod tests {
         assert_eq!(command.program, "/opt/send");
         assert_eq!(command.arguments, ["--from", "Ada <a@x.test>", "$HOME", "`id`", "*.txt", "a|b"]);
         assert_eq!(format!("{command:?}"), r#"SenderCommand { name: "send", .. }"#);
-        for text in ["", "''", "\"\" x", "send 'x", "# a comment"] {
-            assert!(SenderCommand::parse(text).is_none(), "{text:?}");
-        }
+        assert!(SenderCommand::parse("# a comment").is_none());
     }
 }

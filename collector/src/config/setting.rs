@@ -20,7 +20,6 @@ use crate::sink::looks_like_a_token;
 
 const DAY: u64 = 86_400;
 
-/// Which ages are allowed.
 const AGES: &str = "a whole number with the unit h or d, from 24h to 36500d";
 
 /// Makes a function a parser of clap. The function's error completes a sentence that begins with the name of the flag or, where the
@@ -97,7 +96,6 @@ pub(crate) fn must_be(text: &str, allowed: impl fmt::Display) -> String {
     format!("is {}, but must be {allowed}", Shown(text))
 }
 
-/// A word of an enum as it is written.
 pub(crate) fn name_of(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|word| word.get_name().to_owned()).unwrap_or_default()
 }
@@ -200,10 +198,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shown_value_is_escaped_and_cut_and_no_key() {
+    fn a_shown_value_is_escaped_and_cut() {
         assert_eq!(Shown("a\nb\u{1b}[1m").to_string(), "`a\\nb\\u{1b}[1m`");
         assert_eq!(Shown(&"9".repeat(41)).to_string(), format!("`{}…`", "9".repeat(40)));
-        assert_eq!(Shown(&"aB3_-".repeat(8)).to_string(), "a text that looks like a token");
-        assert_eq!(Shown(" mrsk_AAEC").to_string(), "a text that looks like a key");
     }
 }

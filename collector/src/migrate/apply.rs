@@ -26,13 +26,9 @@ pub const LOCK_ATTEMPTS: u32 = 4;
 const OTHER_TOOL: &str =
     "another migration tool, most likely golang-migrate, waits for this one to end; end that one";
 
-/// What is left of a migration that failed.
 const UNDONE: &str = "The database is as it was before this migration";
 const LEFT: &str =
     "What it did stays: `mailroom migrate up` completes it, `mailroom migrate down` takes it back";
-
-/// How an index is built outside a transaction; its name follows.
-const BUILD_INDEX: &str = "INDEX CONCURRENTLY IF NOT EXISTS ";
 
 /// One of a migration's files, to be executed.
 pub(super) struct MigrationStep<'a> {
@@ -203,7 +199,7 @@ fn built_index(statements: &str) -> Option<String> {
     let lines = statements.lines().filter(|line| !line.trim_start().starts_with("--"));
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     let statement = words.join(" ");
-    let (_, rest) = statement.split_once(BUILD_INDEX)?;
+    let (_, rest) = statement.split_once("INDEX CONCURRENTLY IF NOT EXISTS ")?;
     rest.split(' ').next().map(str::to_owned)
 }
 

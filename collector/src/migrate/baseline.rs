@@ -12,9 +12,7 @@ use super::{Plan, Report};
 /// command can be run again.
 ///
 /// # Errors
-///
-/// If an earlier version is recorded, the schema has not the tables of Mailroom, or it bears
-/// the traces of fewer or of more migrations.
+/// An earlier version is recorded, or the schema is not what the migrations up to `version` make.
 pub async fn baseline<'a>(
     client: &mut Client,
     plan: impl Into<Plan<'a>>,

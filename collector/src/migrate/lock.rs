@@ -12,7 +12,6 @@ use super::history::{History, HistoryTable};
 /// `advisoryLockIDSalt` of golang-migrate, database/util.go.
 const SALT: u32 = 1_486_364_155;
 
-/// How often the lock is requested while another session has it.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The ids of the advisory locks under which golang-migrate changes a schema.

@@ -60,9 +60,8 @@ pub enum DataLoss {
 /// Applies all migrations that the database lacks, oldest first, and returns their number.
 ///
 /// # Errors
-///
-/// If the database records a version that is unknown or dirty, has tables that nothing records, or if a migration
-/// fails; those before the failed one stay applied.
+/// The database records a version that is unknown or dirty, has tables that nothing records, or a migration fails; those
+/// before it stay applied.
 pub async fn up<'a>(
     client: &mut Client,
     plan: impl Into<Plan<'a>>,
@@ -87,7 +86,6 @@ pub async fn up<'a>(
 /// Takes back the newest applied migration and returns it, or nothing if none is applied.
 ///
 /// # Errors
-///
 /// As [`up`]; and if tables would be dropped and that is [`DataLoss::Refused`].
 pub async fn down<'a>(
     client: &mut Client,

@@ -1,6 +1,6 @@
 //! What must be so before the first migration is taken, so that none stops in the middle for lack of it.
 
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Client;
 
 use super::error::MigrateError;
 use super::history::{History, OWN_TABLES};
@@ -13,48 +13,41 @@ const USES_PGCRYPTO: usize = 2;
 
 /// Checks server, rights and extension for the migrations from number `applied` on.
 pub(super) async fn check(client: &Client, history: &History, applied: usize) -> Result<(), MigrateError> {
+    let refused = |fault: String| Err(MigrateError::Refused(format!("{fault}; nothing was changed")));
     let row = client.query_one("SELECT current_setting('server_version_num')::integer / 10000", &[]).await?;
     let version: i32 = row.get(0);
     if version < OLDEST_SERVER {
-        return Err(MigrateError::Refused(format!(
-            "the server is PostgreSQL {version}, and Mailroom needs {OLDEST_SERVER} or newer; nothing was changed"
-        )));
+        return refused(format!(
+            "the server is PostgreSQL {version}, and Mailroom needs {OLDEST_SERVER} or newer"
+        ));
     }
     let row = client.query_one(include_str!("prerequisites.sql"), &[&&OWN_TABLES[..]]).await?;
-    let role: &str = row.get("role");
-    match fault(&row, role, &history.schema, applied) {
-        None => Ok(()),
-        Some(fault) => {
-            Err(MigrateError::Refused(format!("the role \"{role}\" {fault}; nothing was changed")))
-        }
-    }
-}
-
-fn fault(row: &Row, role: &str, schema: &str, applied: usize) -> Option<String> {
-    if let Some(tables) = row.get::<_, Option<String>>("foreign_tables") {
-        return Some(format!(
+    let (role, schema): (&str, _) = (row.get("role"), &history.schema);
+    let refused = |fault: String| refused(format!("the role \"{role}\" {fault}"));
+    if let Some(tables) = row.get::<_, Option<&str>>("foreign_tables") {
+        return refused(format!(
             "does not own {tables} in schema {schema}; connect as the role that owns Mailroom's tables"
         ));
     }
     if !row.get::<_, bool>("creates") {
-        return Some(format!(
+        return refused(format!(
             "may not create anything in schema {schema}; GRANT CREATE, USAGE ON SCHEMA {schema} TO \"{role}\""
         ));
     }
     if applied >= USES_PGCRYPTO {
-        return None;
+        return Ok(());
     }
-    let installed: Option<String> = row.get("pgcrypto_schema");
+    let installed: Option<&str> = row.get("pgcrypto_schema");
     match (installed, row.get("has_random_bytes"), row.get("is_available"), row.get("extends")) {
-        (Some(_), true, ..) | (None, _, true, true) => None,
-        (Some(home), ..) => Some(format!(
+        (Some(_), true, ..) | (None, _, true, true) => Ok(()),
+        (Some(home), ..) => refused(format!(
             "does not find pgcrypto, which is in the schema {home}; put that behind {schema} on its search_path, as by ALTER ROLE \
              \"{role}\" SET search_path = {schema}, {home}, and GRANT USAGE ON SCHEMA {home} TO \"{role}\""
         )),
         (None, _, false, _) => {
-            Some("needs the extension pgcrypto, which the server does not have; install PostgreSQL's contrib modules there".to_owned())
+            refused("needs the extension pgcrypto, which the server does not have; install PostgreSQL's contrib modules there".to_owned())
         }
-        (None, _, true, false) => Some(format!(
+        (None, _, true, false) => refused(format!(
             "may not create the extension pgcrypto; let a superuser run CREATE EXTENSION pgcrypto SCHEMA {schema} in this database, or \
              GRANT CREATE ON DATABASE where the extension is trusted"
         )),

@@ -34,19 +34,9 @@ pub async fn missing(client: &Client, requirements: Requirements<'_>) -> Result<
     let parameters =
         [(&requirements.functions as _, Type::TEXT_ARRAY), (&requirements.tables as _, Type::TEXT_ARRAY)];
     let rows = client.query_typed(MISSING, &parameters).await?;
-    let object = |row: &Row| {
-        Ok(FoundObject {
-            name: row.try_get(2)?,
-            schema: row.try_get(3)?,
-            is_on_path: row.try_get(4)?,
-            may_use_schema: row.try_get(5)?,
-            is_allowed: row.try_get(6)?,
-        })
-    };
-    let objects = rows.iter().map(object).collect::<Result<Vec<_>, Error>>()?;
     let Some(first) = rows.first() else { return Ok(None) };
-    let (role, path): (String, String) = (first.try_get(0)?, first.try_get(1)?);
-    Ok(fault(&objects, requirements, &role)
+    let (role, path): (&str, &str) = (first.get(0), first.get(1));
+    Ok(fault(&rows, requirements, role)
         .map(|fault| format!("for the role \"{role}\" with search_path = {path}, {fault}")))
 }
 
@@ -55,56 +45,45 @@ pub async fn warnings(client: &Client) -> Result<Vec<String>, Error> {
     client.query_typed(WARNINGS, &[]).await?.iter().map(|row| row.try_get(0)).collect()
 }
 
-/// Where an object is.
-#[derive(Debug)]
-struct FoundObject {
-    name: String,
-    /// Quoted; `None` if no schema has it.
-    schema: Option<String>,
-    is_on_path: bool,
-    may_use_schema: bool,
-    is_allowed: bool,
-}
-
-fn fault(objects: &[FoundObject], requirements: Requirements<'_>, role: &str) -> Option<String> {
+/// The rows are those of `missing.sql`.
+fn fault(rows: &[Row], requirements: Requirements<'_>, role: &str) -> Option<String> {
     let Requirements { functions, tables, alternative } = requirements;
     let kind = if tables.is_empty() { "function" } else { "table" };
-    let names = |chosen: &mut dyn Iterator<Item = &FoundObject>| {
-        chosen.map(|object| object.name.as_str()).collect::<Vec<_>>().join(", ")
-    };
+    let name = |row: &Row| row.get::<_, String>(2);
+    let schema = |row: &Row| row.get::<_, Option<String>>(3);
+    let names = |rows: &[&Row]| rows.iter().map(|row| name(row)).collect::<Vec<_>>().join(", ");
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     // The first is on the path if any is.
-    let home = objects.iter().find_map(|object| object.schema.as_ref().map(|schema| (schema, object)));
-    let Some((schema, object)) = home else {
-        let (s, names) = (plural(objects.len()), names(&mut objects.iter()));
+    let Some((object, home)) = rows.iter().find_map(|row| Some((row, schema(row)?))) else {
+        let (s, names) = (plural(rows.len()), names(&rows.iter().collect::<Vec<_>>()));
         return Some(format!(
             "no schema of the database has the {kind}{s} {names}; run `mailroom migrate up`, or name the right database in \
              MAILROOM_DATABASE_URL{alternative}"
         ));
     };
-    let here: Vec<_> = objects.iter().filter(|object| object.schema.as_ref() == Some(schema)).collect();
-    if !object.may_use_schema {
+    let place = format!("the {kind} {} is in the schema {home}", name(object));
+    let (is_on_path, may_use_schema): (bool, bool) = (object.get(4), object.get(5));
+    if !may_use_schema {
         return Some(format!(
-            "the {kind} {} is in the schema {schema}, on which the right USAGE is missing; GRANT USAGE ON SCHEMA {schema} TO \
-             \"{role}\", and name that schema in search_path",
-            object.name
+            "{place}, on which the right USAGE is missing; GRANT USAGE ON SCHEMA {home} TO \"{role}\", and name that schema in \
+             search_path"
         ));
     }
-    if !object.is_on_path {
+    if !is_on_path {
         return Some(format!(
-            "the {kind} {} is in the schema {schema}, which is not on the search path; ALTER ROLE \"{role}\" SET search_path = \
-             {schema}, or name it in MAILROOM_DATABASE_URL (options=-csearch_path={schema})",
-            object.name
+            "{place}, which is not on the search path; ALTER ROLE \"{role}\" SET search_path = {home}, or name it in \
+             MAILROOM_DATABASE_URL (options=-csearch_path={home})"
         ));
     }
+    let mut here: Vec<_> = rows.iter().filter(|row| schema(row).as_ref() == Some(&home)).collect();
     if here.len() < functions.len() + tables.len() {
-        let (s, has) = (plural(here.len()), names(&mut here.iter().copied()));
+        let (s, has) = (plural(here.len()), names(&here));
         return Some(format!(
-            "the schema {schema} has of what is needed only the {kind}{s} {has}; run `mailroom migrate up`{alternative}"
+            "the schema {home} has of what is needed only the {kind}{s} {has}; run `mailroom migrate up`{alternative}"
         ));
     }
-    let forbidden = names(&mut here.iter().copied().filter(|object| !object.is_allowed));
-    match (forbidden.as_str(), kind) {
+    here.retain(|row| !row.get::<_, bool>(6));
+    match (names(&here).as_str(), kind) {
         ("", _) => None,
         (names, "function") => Some(format!(
             "a right is missing; GRANT EXECUTE ON FUNCTION {names} TO \"{role}\", as their owner"

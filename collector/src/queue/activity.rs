@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use super::Nack;
 
-/// How often the counts are logged.
 const PAUSE: Duration = Duration::from_secs(3_600);
 
 /// How many tokens had which outcome since the last line. The caller passes the time in.
@@ -44,7 +43,6 @@ impl Activity {
         self.retried = self.retried.saturating_sub(refused);
     }
 
-    /// Logs the counts if that is due.
     pub(super) fn log(&mut self, now: Instant) {
         if now.duration_since(self.logged) >= PAUSE {
             let Self { sent, retried, returned, dead, expired, .. } =

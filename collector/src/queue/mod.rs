@@ -180,14 +180,21 @@ pub trait Queue {
     /// Releases batches of which nothing was sent; they can be claimed again.
     fn release(&mut self, batches: &[BatchId]);
 
-    /// When [`Queue::heartbeat`] is to be called; `None` if nothing needs it.
-    fn heartbeat_at(&self) -> Option<Instant>;
+    /// When [`Queue::heartbeat`] is to be called; `None` if a claim lasts as long as the session.
+    fn heartbeat_at(&self) -> Option<Instant> {
+        None
+    }
 
     /// Keeps claims alive while they are in flight. Returns the batches that were lost, which another collector sends now.
-    fn heartbeat(&mut self) -> impl Future<Output = Result<Vec<BatchId>, QueueError>>;
+    fn heartbeat(&mut self) -> impl Future<Output = Result<Vec<BatchId>, QueueError>> {
+        async { Ok(Vec::new()) }
+    }
 
-    /// Counts, by a statement that begins now, up to `enough` tokens that are due, wherever they are, locked or not.
-    fn peek(&mut self, enough: usize) -> impl Future<Output = Result<Peek, QueueError>>;
+    /// Counts, by a statement that begins now, up to `enough` tokens that are due, wherever they are, locked or not. A queue
+    /// whose tokens are all announced, whoever holds the idle lock, has no need to.
+    fn peek(&mut self, _enough: usize) -> impl Future<Output = Result<Peek, QueueError>> {
+        async { Ok(Peek::default()) }
+    }
 }
 
 /// Why a call failed.

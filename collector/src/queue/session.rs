@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use mailroom_connect::{ConnectionSettings, SessionOptions};
+use mailroom_connect::{ConnectionSettings, Session, SessionOptions};
 use mailroom_verifier_core::Action;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -16,10 +16,8 @@ use crate::preflight::{self, Requirements};
 
 const SETTINGS: &str = include_str!("../session_settings.sql");
 
-/// The longest that any answer is waited for.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
 
-/// An open session of a queue.
 #[derive(Debug)]
 pub(super) struct QueueSession {
     pub(super) client: Client,
@@ -44,14 +42,10 @@ impl QueueSession {
         };
         let connected = mailroom_connect::connect(connection, &options).await;
         let connected = connected.map_err(|error| QueueError::Unavailable(error.to_string()))?;
-        let is_unicode = connected.connection.parameter("server_encoding") == Some("UTF8");
-        let driver = tokio::spawn(async move {
-            // The next call of the client reports why the connection ended.
-            connected.connection.run().await.ok();
-        });
-        let (client, server) = (connected.client, connected.server);
-        let session = Self { client, server, is_unicode, driver };
-        if connected.keeps_state {
+        let Session { client, connection, server, keeps_state } = connected;
+        let is_unicode = connection.parameter("server_encoding") == Some("UTF8");
+        let session = Self { client, server, is_unicode, driver: connection.spawn() };
+        if keeps_state {
             answer(session.client.batch_execute(SETTINGS)).await?;
         }
         // First: a standby that lags behind may lack what the primary has.
@@ -76,7 +70,6 @@ impl Drop for QueueSession {
     }
 }
 
-/// Waits for an answer until the timeout [`ANSWER`].
 pub(super) async fn answer<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, QueueError> {
     Ok(answer_within(ANSWER, work).await??)
 }

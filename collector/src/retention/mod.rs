@@ -36,17 +36,13 @@ const TRY_LOCK: &str = include_str!("try_lock.sql");
 
 /// What a run has deleted so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// Delivery attempts that were deleted.
-    pub attempts: i64,
-    /// Dead letters that were deleted.
-    pub dead_letters: i64,
-    /// Tokens that were deleted.
-    pub tokens: i64,
+pub(crate) struct Pruned {
+    pub(crate) attempts: i64,
+    pub(crate) dead_letters: i64,
+    pub(crate) tokens: i64,
     /// Blocks of the log that were read.
-    pub blocks: i64,
-    /// How many there are.
-    pub all_blocks: i64,
+    pub(crate) blocks: i64,
+    pub(crate) all_blocks: i64,
 }
 
 /// Tries the advisory lock of the one process that prunes, held as long as the session lasts. Where a pooler shares
@@ -57,7 +53,7 @@ pub async fn try_lock(client: &Client) -> Result<bool, Error> {
 
 /// Deletes delivery attempts older than `age`, dead letters as old that cannot be sent any more, and tokens that expired as long
 /// ago. Awaits `report` after each step with what was deleted and how long the step took.
-pub async fn prune(
+pub(crate) async fn prune(
     client: &Client,
     age: Duration,
     mut report: impl AsyncFnMut(Pruned, Duration),

@@ -270,11 +270,13 @@ fn a_token_that_looks_like_a_flag_is_a_token() -> Result<()> {
 fn tokens_come_from_standard_input_one_a_line() -> Result<()> {
     let activation = sign(&["--action", "activate"], &"a1".repeat(32))?;
     let mut command = mailroom(&["verify", "--action", "activate", "-"])?;
-    let input = format!("{activation}\n{activation}\r\nnonsense\n\n {activation}\n{activation}");
+    let long = "x".repeat(2_000);
+    let input = format!("{activation}\n{activation}\r\nnonsense\n\n {activation}\n{long}\n{activation}");
     let (status, output, errors) = run_with_input(&mut command, &input)?;
     assert_eq!(status, Some(1), "{errors}");
     let verdicts: Vec<_> = output.lines().map(|line| line.starts_with("valid")).collect();
-    assert_eq!(verdicts, [true, true, false, false, false, true]);
+    assert_eq!(verdicts, [true, true, false, false, false, false, true]);
+    assert!(output.contains("2001"), "{output}");
 
     let one = sign(&["--action", "recover", "--code", "00001"], &"b1".repeat(32))?;
     let two = sign(&["--action", "recover", "--code", "00002"], &"b2".repeat(32))?;

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use mailroom_connect::ConnectionSettings;
 
 use super::session::{Backend, CursorSession, Page};
-use super::state::{CursorMove, CursorState};
+use super::state::CursorState;
 use crate::config::CollectSettings;
 use crate::queue::activity::Activity;
 use crate::queue::session::not_open;
-use crate::queue::{Batch, BatchId, Claim, ClaimRequest, Nack, Peek, Queue, QueueError, Settlement};
+use crate::queue::{Batch, BatchId, Claim, ClaimRequest, Nack, Queue, QueueError, Settlement};
 
 /// The bounds of the rows read by one statement. More rows would not make a row cheaper; a server that
 /// cannot read as many in time is asked for fewer.
@@ -37,7 +37,6 @@ pub struct CursorQueue {
     last_reread: Instant,
     /// Where the cursor was found, if another process may have skipped tokens before it.
     pub(super) recover_from: Option<i64>,
-    /// The rows read by one statement.
     pub(super) page: usize,
     /// Whether the log says that this collector has the queue, and no call has succeeded since.
     is_announced: bool,
@@ -102,22 +101,17 @@ impl CursorQueue {
     }
 
     fn resume(&mut self, found: i64) {
-        match self.state.as_mut().map(|state| state.resume(found)) {
-            None => {
-                self.state = Some(CursorState::at(found));
+        let is_new = match &mut self.state {
+            Some(state) => state.resume(found),
+            none => {
+                *none = Some(CursorState::at(found));
                 tracing::info!(event = "cursor_read", "collecting the tokens after id {found}");
+                true
             }
-            Some(CursorMove::None) => return,
-            Some(CursorMove::Forward { from }) => {
-                let message = "another collector moved the cursor; going on from there";
-                tracing::warn!(event = "cursor_moved", from, to = found, "{message}");
-            }
-            Some(CursorMove::Back { from }) => {
-                let message = "the cursor was set back; the tokens after it go out again";
-                tracing::warn!(event = "cursor_set_back", from, to = found, "{message}");
-            }
+        };
+        if is_new {
+            self.recover_from = Some(found);
         }
-        self.recover_from = Some(found);
     }
 
     /// Reads until `count` tokens are there or no more can be, at least `first_page` rows.
@@ -284,19 +278,5 @@ impl Queue for CursorQueue {
         if let Some(state) = &mut self.state {
             state.release(batches);
         }
-    }
-
-    /// Claims are in memory, and the session's lock keeps them.
-    fn heartbeat_at(&self) -> Option<Instant> {
-        None
-    }
-
-    async fn heartbeat(&mut self) -> Result<Vec<BatchId>, QueueError> {
-        Ok(Vec::new())
-    }
-
-    /// Every token of the base schema is announced, whichever session holds the idle lock.
-    async fn peek(&mut self, _enough: usize) -> Result<Peek, QueueError> {
-        Ok(Peek::default())
     }
 }

@@ -14,7 +14,6 @@ const EXPIRED_ENOUGH: usize = 50_000;
 const MAX_ROWS: usize = 2_000_000;
 
 impl CursorQueue {
-    /// Defers what an earlier process may have skipped before the cursor.
     pub(super) async fn recover_skipped(&mut self, cursor: i64) -> Result<(), QueueError> {
         let slack = self.poll_interval + SLOWEST_TRANSACTION;
         let (mut through, mut read, mut expired, mut skipped) = (cursor, 0, 0, Vec::new());

@@ -25,7 +25,6 @@ pub(super) const SLOWEST_TRANSACTION: Duration = Duration::from_secs(60);
 /// How long the server gets to end a session that is terminated.
 const TERMINATION: Duration = Duration::from_secs(2);
 
-/// The error for a text that cannot be converted to UTF-8.
 const UNTRANSLATABLE: [SqlState; 2] =
     [SqlState::UNTRANSLATABLE_CHARACTER, SqlState::CHARACTER_NOT_IN_REPERTOIRE];
 
@@ -44,14 +43,9 @@ pub(super) struct CursorSession {
     pub(super) backend: Backend,
 }
 
-/// Identifies a session among all that the server ever had.
-#[derive(Clone, Debug)]
-pub(super) struct Backend {
-    pid: i32,
-    started: String,
-}
+/// Identifies a session among all that the server ever had: its process and when that started.
+pub(super) type Backend = (i32, String);
 
-/// Rows that were read together.
 #[derive(Debug)]
 pub(super) struct Page {
     /// The tokens that can be sent now, in id order.
@@ -86,7 +80,6 @@ impl Page {
 }
 
 impl CursorSession {
-    /// Connects and checks that the queue is there.
     pub(super) async fn open(settings: &ConnectionSettings, queue: &str) -> Result<Self, QueueError> {
         let connection = QueueSession::open(settings, ANSWER, true, preflight::OF_CURSORS).await?;
         let client = &connection.client;
@@ -103,7 +96,7 @@ impl CursorSession {
             recover_skipped: answer(client.prepare(RECOVER_SKIPPED)).await?,
             advance: answer(client.prepare(ADVANCE)).await?,
             lock: column(&row, 1)?,
-            backend: Backend { pid: column(&row, 2)?, started: column(&row, 3)? },
+            backend: (column(&row, 2)?, column(&row, 3)?),
             connection,
         })
     }
@@ -116,7 +109,7 @@ impl CursorSession {
             return Ok(());
         }
         let client = &self.connection.client;
-        let (pid, started) = past.map(|past| (past.pid, past.started.as_str())).unzip();
+        let (pid, started) = past.map(|(pid, started)| (pid, started.as_str())).unzip();
         let holder = answer(client.query_opt(HOLDER, &[&self.lock, &pid, &started])).await?;
         let Some(holder) = holder else {
             return Err(QueueError::Locked("another collector has just ended".to_owned()));

@@ -31,17 +31,6 @@ struct ClaimedBatch {
     is_settled: bool,
 }
 
-/// Where a new session found the cursor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CursorMove {
-    /// Where it was left.
-    None,
-    /// Further on: another collector moved it meanwhile.
-    Forward { from: i64 },
-    /// Further back: an operator wants tokens sent again, or the database was restored.
-    Back { from: i64 },
-}
-
 impl CursorState {
     /// Nothing claimed beyond `recorded`.
     pub(super) fn at(recorded: i64) -> Self {
@@ -89,7 +78,7 @@ impl CursorState {
             let through = self.claimed_through();
             self.ahead.start_at(through);
             let late = released.into_iter().flat_map(|claimed| claimed.late);
-            self.ahead.put_back(late.filter(|id| *id <= through));
+            self.ahead.put_back(late.filter(|id| *id <= through).collect());
         }
     }
 
@@ -101,34 +90,37 @@ impl CursorState {
         })
     }
 
-    /// The cursor was moved.
     pub(super) fn advanced(&mut self, to: i64) {
         self.recorded = to;
         self.attempted.clear();
     }
 
-    /// A new session found the cursor at `found`.
-    pub(super) fn resume(&mut self, found: i64) -> CursorMove {
+    /// A new session found the cursor at `found`. Returns whether it was moved by anybody else.
+    pub(super) fn resume(&mut self, found: i64) -> bool {
         let from = self.recorded;
         let is_own = std::mem::take(&mut self.attempted).contains(&found) || found == from;
         if found < from && !is_own {
+            let message = "the cursor was set back; the tokens after it go out again";
+            tracing::warn!(event = "cursor_set_back", from, to = found, "{message}");
             // Not even what the reader is known to have is skipped: after a restore, the same ids can belong to other tokens.
             *self = Self::at(found);
-            return CursorMove::Back { from };
+            return true;
         }
         self.recorded = found;
-        if is_own {
-            self.ahead.start_at(self.claimed_through());
-            return CursorMove::None;
-        }
-        self.settled = self.settled.max(found);
-        for claimed in &mut self.claimed {
-            claimed.through = claimed.through.max(found);
+        if !is_own {
+            let message = "another collector moved the cursor; going on from there";
+            tracing::warn!(event = "cursor_moved", from, to = found, "{message}");
+            self.settled = self.settled.max(found);
+            for claimed in &mut self.claimed {
+                claimed.through = claimed.through.max(found);
+            }
         }
         self.ahead.start_at(self.claimed_through());
-        // What this process has deferred of them may have been sent since.
-        self.ahead.drop_deferred_through(found);
-        CursorMove::Forward { from }
+        if !is_own {
+            // What this process has deferred of them may have been sent since.
+            self.ahead.drop_deferred_through(found);
+        }
+        !is_own
     }
 }
 
@@ -158,12 +150,12 @@ mod tests {
             state
         };
         let mut state = claimed();
-        assert_eq!(state.resume(125), CursorMove::Forward { from: 100 });
+        assert!(state.resume(125));
         assert_eq!(state.claimed_through(), 130);
         assert_eq!([1, 2, 3].map(|batch| settle(&mut state, batch)), [None, None, Some(130)]);
         let mut state = claimed();
         state.settle(&[BatchId::from(1)]);
-        assert_eq!(state.resume(50), CursorMove::Back { from: 100 });
+        assert!(state.resume(50));
         // Settlements of batches that were claimed before change nothing.
         assert_eq!((settle(&mut state, 2), state.claimed_through()), (None, 50));
         state.ahead.add(page(60, &[60], &[]), Instant::now());

@@ -50,7 +50,6 @@ impl Batches {
         self.0.extend(ids.iter().map(|id| (*id, State::Claiming)));
     }
 
-    /// The statement was answered, with these batches.
     pub(super) fn answered(&mut self, claimed: &[Batch], now: Instant) {
         self.0.retain(|_, state| match state {
             State::Undelivered { .. } | State::Held { .. } => true,
@@ -80,7 +79,6 @@ impl Batches {
         }
     }
 
-    /// Nothing of these batches was sent.
     pub(super) fn release(&mut self, ids: &[BatchId]) {
         for id in ids {
             if let Some(state @ State::Held { .. }) = self.0.get_mut(id) {
@@ -100,17 +98,14 @@ impl Batches {
         lost
     }
 
-    /// The batches whose leases are renewed.
     pub(super) fn leased(&self) -> impl Iterator<Item = BatchId> {
         self.with(|state| matches!(state, State::Held { .. } | State::Settling { .. }))
     }
 
-    /// The batches that every statement releases.
     pub(super) fn releasing(&self) -> impl Iterator<Item = BatchId> {
         self.with(|state| matches!(state, State::Releasing | State::InDoubt { .. }))
     }
 
-    /// The batches that every statement settles.
     pub(super) fn settling(&self) -> impl Iterator<Item = (BatchId, &[(i64, Nack)])> {
         self.0.iter().filter_map(|(id, state)| match state {
             State::Settling { nacks } => Some((*id, nacks.as_slice())),
@@ -118,7 +113,6 @@ impl Batches {
         })
     }
 
-    /// How a token of a batch is settled, if it was not sent.
     pub(super) fn nack(&self, batch: BatchId, token: i64) -> Option<&Nack> {
         match self.0.get(&batch)? {
             State::Settling { nacks } => nacks.iter().find(|(id, _)| *id == token).map(|(_, nack)| nack),
@@ -140,47 +134,21 @@ impl Batches {
 mod tests {
     use super::*;
 
-    fn batch(number: u128) -> Batch {
-        Batch { id: BatchId::from(number), tokens: Vec::new() }
-    }
-
-    fn released(batches: &Batches) -> Vec<BatchId> {
-        batches.releasing().collect()
-    }
-
     #[test]
     fn a_claim_without_an_answer_is_released_until_it_cannot_reach_the_server_any_more() {
         let start = Instant::now();
         let mut batches = Batches::default();
-        batches.begin_statement(&[batch(1).id], start);
-        assert_eq!(released(&batches), []);
+        let id = BatchId::from(1);
+        batches.begin_statement(&[id], start);
+        assert_eq!(batches.releasing().count(), 0);
         for seconds in [0, 1, 29] {
             batches.begin_call();
             batches.begin_statement(&[], start);
-            assert_eq!(released(&batches), [batch(1).id]);
+            assert_eq!(batches.releasing().collect::<Vec<_>>(), [id]);
             batches.answered(&[], start + Duration::from_secs(seconds));
             assert!(!batches.is_reported());
         }
         batches.answered(&[], start + LATEST);
         assert!(batches.is_reported());
-    }
-
-    #[test]
-    fn what_a_dropped_call_has_claimed_is_released_by_the_next_one() {
-        let now = Instant::now();
-        let mut batches = Batches::default();
-        let [one, two, three] = [1, 2, 3].map(batch);
-        batches.begin_statement(&[one.id], now);
-        batches.answered(&[one], now);
-        batches.deliver();
-        batches.begin_call();
-        batches.begin_statement(&[two.id], now);
-        batches.answered(std::slice::from_ref(&two), now);
-        // The same call claims once more.
-        batches.begin_statement(&[three.id], now);
-        assert_eq!(released(&batches), []);
-        batches.begin_call();
-        batches.begin_statement(&[], now);
-        assert_eq!(released(&batches), [two.id, three.id]);
     }
 }

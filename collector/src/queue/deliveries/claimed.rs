@@ -15,13 +15,11 @@ use crate::queue::{Batch, BatchId, Nack, QueueError};
 pub(super) struct Claimed {
     pub(super) batches: Vec<Batch>,
     pub(super) dead: Vec<DeadLetter>,
-    /// How many rows were read.
     pub(super) scanned: usize,
     pub(super) waiting: usize,
     pub(super) expired: usize,
     pub(super) cancelled: usize,
     pub(super) parked: usize,
-    /// Where the next claim begins.
     pub(super) since: [Option<SystemTime>; 2],
 }
 
@@ -34,7 +32,6 @@ pub(super) struct DeadLetter {
 }
 
 impl Claimed {
-    /// By a claim that began at `since`.
     pub(super) fn read(rows: &[Row], since: [Option<SystemTime>; 2]) -> Result<Self, QueueError> {
         let mut claimed = Self { since, ..Self::default() };
         for row in rows {

@@ -29,7 +29,6 @@ const SCAN_TIME: Duration = Duration::from_secs(2);
 const RESCAN_PAUSE: Duration = Duration::from_millis(200);
 const RESCAN_SHARE: u32 = 50;
 
-/// How often the low watermark is updated while claims are made.
 const WATERMARK_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest time without a statement. With the ping's timeout of five seconds, a dead connection is noticed within ten.
@@ -51,7 +50,6 @@ pub struct DeliveriesQueue {
     connection: ConnectionSettings,
     settings: DeliverySettings,
     lease: Duration,
-    /// The holder's id in the leases of this process.
     collector_id: i64,
     collector_name: String,
     link: Link,

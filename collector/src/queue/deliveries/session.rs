@@ -14,7 +14,6 @@ use crate::queue::session::{QueueSession, answer, answer_within, column, not_ope
 /// answer that it gave up, and the session goes on.
 const STATEMENT: Duration = Duration::from_secs(8);
 
-/// The timeout of the ping that detects dead connections.
 const PING: Duration = Duration::from_secs(5);
 
 /// A statement goes out with a ping if the server was sent nothing for this long.
@@ -27,7 +26,6 @@ pub(super) type SqlParameter<'a> = (&'a (dyn ToSql + Sync), Type);
 #[derive(Debug)]
 pub(super) struct Link {
     session: Option<QueueSession>,
-    /// When the server was last sent anything.
     pub(super) used: Instant,
 }
 
@@ -86,7 +84,6 @@ impl Link {
     }
 }
 
-/// Finds out whether the server still answers.
 pub(super) async fn ping(session: &QueueSession) -> Result<(), QueueError> {
     Ok(answer_within(PING, session.client.batch_execute("SELECT 1")).await??)
 }

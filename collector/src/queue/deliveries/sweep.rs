@@ -13,7 +13,6 @@ use crate::queue::session::{ANSWER, QueueSession, answer_within, column};
 const ROUND: Duration = Duration::from_secs(10);
 const PART: Duration = Duration::from_secs(2);
 
-/// About how many rows are read at a time.
 const ROWS: i32 = 5_000;
 
 const SWEEP: &str = include_str!("sweep.sql");
@@ -35,7 +34,6 @@ impl Sweeper {
         Self { position: (None, None), next: None, outage: OutageLog::of("sweeping the queue") }
     }
 
-    /// Sweeps the next part if it is time to.
     pub(super) async fn sweep(&mut self, link: &mut Link, collector_id: i64) -> Result<(), QueueError> {
         let now = Instant::now();
         if self.next.is_some_and(|next| now < next) {

@@ -94,7 +94,6 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    /// With an xid of its own.
     fn with_xid(seconds: u64, oldest: Option<u64>, xmin: i64, xid: i64) -> Snapshot {
         Snapshot { assigned_xid: Some(xid), ..idle(seconds, oldest, xmin, xid) }
     }

@@ -210,21 +210,21 @@ async fn limits_of_the_role_do_not_stop_a_migration() -> Result<()> {
     let client = database.connect().await?;
     client
         .batch_execute(&format!(
-            "ALTER DATABASE {name} SET statement_timeout = '50ms';
-            ALTER DATABASE {name} SET idle_in_transaction_session_timeout = '50ms';
+            "ALTER DATABASE {name} SET statement_timeout = '1s';
+            ALTER DATABASE {name} SET idle_in_transaction_session_timeout = '1s';
             ALTER DATABASE {name} SET default_transaction_read_only = on;
             ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'"
         ))
         .await?;
     let mut client = database.connect().await?;
-    let script = "SELECT pg_sleep(0.2);
+    let script = "SELECT pg_sleep(1.2);
         CREATE TABLE seen AS SELECT current_setting('transaction_isolation') AS isolation,
             current_setting('lock_timeout') AS lock_timeout";
     assert_eq!(up(&mut client, &with(script, "")).await?, 1);
     let row = client.query_one("SELECT isolation, lock_timeout FROM seen", &[]).await?;
     assert_eq!((row.get::<_, &str>(0), row.get::<_, &str>(1)), ("read committed", "5s"));
     let after = client.query_one("SELECT current_setting('statement_timeout')", &[]).await?;
-    assert_eq!(after.get::<_, &str>(0), "50ms", "the session's own limit is gone");
+    assert_eq!(after.get::<_, &str>(0), "1s", "the session's own limit is gone");
     Ok(())
 }
 

@@ -17,7 +17,8 @@ export type CodeCheck<Further extends string = never> = (
 /** The part of a verifier that a guard uses; the verifier of every entry has it. */
 export interface GuardedVerifier<Further extends string = never> {
   tryVerifyLink(token: string, expected: LinkExpectation<Further>): LinkVerification<Action | Further>;
-  tryVerify(token: string, expected: ExpectedActivation<Further>): Verification<Action | Further>;
+  // Every verifier takes more here, recoveries among them, which are no further actions.
+  tryVerify(token: string, expected: ExpectedActivation<NoInfer<Further>>): Verification<Action | Further>;
   readonly clockTolerance: number;
 }
 
@@ -42,7 +43,7 @@ export interface GuardOptions<Further extends string = never> {
    * Throw only when the code could not be compared: `redeem` throws the same, and the attempt is withdrawn. A function
    * that throws for wrong codes allows 100 attempts on a link, whatever `maxCodeAttempts` is.
    */
-  readonly checkCode?: CodeCheck<Further> | undefined;
+  readonly checkCode?: CodeCheck<NoInfer<Further>> | undefined;
   /**
    * How many seconds to wait for an answer of the store. If none comes, the guard repeats the call with the same owner,
    * then releases, twice if necessary: a redemption waits four times as long for a store that hangs.

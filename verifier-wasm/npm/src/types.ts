@@ -28,7 +28,7 @@ export interface CommonOptions<Format extends string, Further extends string = n
    * @default `activate` and `recover` alone, which are always known
    * @example
    * const actions = { invite: { number: 4, path: "/invite", digits: 0 } } as const;
-   * const verifier = createVerifier({ keys, actions });
+   * const verifier = createVerifier({ keys: process.env["MAILROOM_SECRET_KEY"] ?? "", actions });
    * verifier.verify(token, { action: "invite" });
    */
   readonly actions?: { readonly [Name in Further]: FurtherAction } | undefined;

@@ -127,8 +127,9 @@ test("the examples of the documentation comments compile", async () => {
   await compiles("typescript-7", "tsconfig.examples.json", options, ["examples.ts"]);
 });
 
-test("the programs in TypeScript that the README shows compile in a strict project", async () => {
-  const shown = files(readFileSync(join(installed, "README.md"), "utf8"));
+test("the programs in TypeScript that README and REFERENCE show compile in a strict project", async () => {
+  const pages = ["README.md", "REFERENCE.md"].map((name) => readFileSync(join(installed, name), "utf8"));
+  const shown = files(pages.join("\n"));
   const programs = Object.keys(shown).filter((name) => name.endsWith(".ts"));
   assert.notEqual(programs.length, 0);
   for (const name of programs) writeFileSync(join(consumer, name), shown[name]);

@@ -95,7 +95,7 @@ async fn parked_tokens_end_when_they_expire_or_were_used_or_deleted() -> Result<
         assert_eq!(log(&client, *id).await?, [entry(0, "cancelled")]);
     }
     assert_eq!(state(&client, parked[3]).await?, at("parked", 0));
-    clock::forward(&client, Duration::from_secs(15 * 60 + 1)).await?;
+    clock::forward(&client, Duration::from_secs(16 * 60)).await?;
     queue(&database).await?;
     assert_eq!(state(&client, parked[3]).await?, at("expired", 0));
     let left: i64 = client.query_one("SELECT count(*) FROM parked", &[]).await?.get(0);

@@ -16,13 +16,12 @@ async fn tokens_that_were_used_while_the_reader_slept_are_not_sent() -> Result<(
     register(&client, 1..=20_000).await?;
     let mut collector = Collector::start(eager(&database)?.args(["--log-level", "debug"]))?;
     // A fast reader gets much at a time. When it stops, most of that finds no room in the pipe, and is cancelled after a
-    // second. At times it is cancelled before, too, where this reader is slow.
+    // second. A reader on a slow machine gets little at a time, and there is less to cancel.
     let mut output = collector.output()?;
     for _ in 0..1_000 {
         read_one_line(&mut output)?;
     }
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    collector.wait_for_log("were cancelled", 1)?;
+    tokio::time::sleep(Duration::from_secs(5)).await;
     // The pipe holds not even a thousand of them.
     client.execute("UPDATE tokens SET consumed_at = 1 WHERE id BETWEEN 11001 AND 19990", &[]).await?;
     let lines = Lines::of(output.into());

@@ -1,6 +1,6 @@
 -- Fault: codes came from random(), whose later values follow from a few earlier ones, and rounding made
--- '#####' of one in 200,000 and 00000 half as likely as the others. New codes come from pgcrypto's
--- gen_random_bytes(), each of the 100,000 as likely as any other.
+-- '#####' of one in 200,000 and 00000 half as likely as the others. New codes come from the server's cryptographic
+-- generator, each of the 100,000 as likely as any other.
 --
 -- Locks, with two million tokens: looks through tokens for 2 s beside everybody else, then has it to itself for some
 -- milliseconds.
@@ -25,16 +25,16 @@ END;
 $$;
 
 CREATE FUNCTION generate_token_code() RETURNS text
-LANGUAGE plpgsql VOLATILE PARALLEL SAFE AS $$
+LANGUAGE plpgsql VOLATILE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    bytes bytea;
-    number integer;
+    number bigint;
 BEGIN
     LOOP
-        bytes := gen_random_bytes(3);
-        number := get_byte(bytes, 0) * 65536 + get_byte(bytes, 1) * 256 + get_byte(bytes, 2);
-        -- The largest multiple of 100,000 below 2^24: what lies above it would favour the codes up to 77215.
-        EXIT WHEN number < 16700000;
+        -- The first 32 bits of a random UUID are all random.
+        number := ('x' || left(gen_random_uuid()::text, 8))::bit(32)::bigint;
+        -- What lies above the largest multiple of 100,000 below 2^32 would favour the lower codes.
+        EXIT WHEN number < 4294900000;
     END LOOP;
 
     RETURN to_char(number % 100000, 'FM00000');
@@ -43,21 +43,6 @@ $$;
 
 -- Where new functions are not everybody's by default, inserting a token would otherwise need a right of its own.
 GRANT EXECUTE ON FUNCTION generate_token_code() TO PUBLIC;
-
--- Whoever inserts a token need not have pgcrypto's schema on its search path, and cannot put a gen_random_bytes()
--- of its own before it.
-DO $$
-DECLARE
-    pgcrypto_schema name := (
-        SELECT nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
-        WHERE extname = 'pgcrypto'
-    );
-BEGIN
-    EXECUTE format(
-        'ALTER FUNCTION generate_token_code() SET search_path = pg_catalog, %I, pg_temp', pgcrypto_schema
-    );
-END;
-$$;
 
 -- NOT VALID spares the table a scan under the exclusive lock; the next migration looks at the rows already there.
 ALTER TABLE tokens

@@ -1,20 +1,10 @@
--- Whoever may update tokens can change any of their columns again, and a link confirms the address that its account has by
--- then. Cancelled tokens are deleted.
+-- Whoever may update tokens can change any of their columns again.
 --
--- Locks: nobody reads or writes tokens for the time of reading it once.
+-- Locks: nobody reads or writes tokens for some milliseconds, however large it is.
 
 BEGIN;
 
 DROP TRIGGER after_token_changed ON tokens;
 DROP FUNCTION trg_after_token_changed();
-DROP TRIGGER before_token_consumed ON tokens;
-DROP FUNCTION trg_before_token_consumed();
-DROP TRIGGER before_token_insert ON tokens;
-DROP FUNCTION trg_before_token_insert();
-
--- Deleted, not used: using an activation activates.
-DELETE FROM tokens WHERE cancelled_at IS NOT NULL;
-
-ALTER TABLE tokens DROP COLUMN cancelled_at, DROP COLUMN recipient;
 
 COMMIT;

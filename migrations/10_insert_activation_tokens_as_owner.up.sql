@@ -6,12 +6,11 @@
 
 BEGIN;
 
--- Its body names no function or operator, only the table, which the search path finds. The address goes with it, so that the
--- trigger of tokens need not look it up.
+-- Its body names no function or operator, only the table, which the search path finds.
 CREATE OR REPLACE FUNCTION trg_after_account_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    INSERT INTO tokens (account, action, recipient) VALUES (NEW.id, 'activation', NEW.email);
+    INSERT INTO tokens (account, action) VALUES (NEW.id, 'activation');
 
     RETURN NULL;
 END;

@@ -4,9 +4,7 @@
 
 BEGIN;
 
-DROP TRIGGER after_account_email_change ON accounts;
-DROP FUNCTION trg_after_account_email_change();
 DROP TRIGGER before_account_insert ON accounts;
-DROP FUNCTION trg_before_account_insert();
+DROP FUNCTION mailroom.trg_before_account_insert();
 
 COMMIT;

@@ -1,0 +1,22 @@
+-- Nobody can enqueue any more.
+
+BEGIN;
+
+DROP TRIGGER before_action_change ON mailroom.actions;
+DROP TRIGGER after_queue_insert ON mailroom.queue;
+
+DROP FUNCTION mailroom.recheck(text);
+DROP FUNCTION mailroom.cancel_subject(text, boolean);
+DROP FUNCTION mailroom.cancel(bigint);
+DROP FUNCTION mailroom.withdraw(bigint[], boolean);
+DROP FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text);
+DROP FUNCTION mailroom.is_address(text);
+DROP FUNCTION mailroom.next_token_id();
+DROP FUNCTION mailroom.trg_before_action_change();
+DROP FUNCTION mailroom.trg_after_queue_insert();
+DROP FUNCTION mailroom.generate_code(integer);
+DROP FUNCTION mailroom.generate_secret();
+DROP FUNCTION mailroom.code_hash(bytea, text);
+DROP FUNCTION mailroom.consumed_id(bytea);
+
+COMMIT;

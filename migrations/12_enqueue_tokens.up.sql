@@ -1,0 +1,361 @@
+-- Feature: an application enqueues a mail in its own transaction, for anybody, from any table with any key.
+--
+-- Functions that others may call run with the rights of their owner, so that nobody needs rights on the tables. Nothing on a
+-- caller's search path can step in for a name in them: it is set to pg_catalog, and Mailroom's own names have their schema.
+--
+-- Locks: no table; some milliseconds.
+
+BEGIN;
+
+-- Bodies of standard SQL are bound when they are created and need no search path, which would keep them from being inlined.
+CREATE FUNCTION mailroom.consumed_id(secret bytea) RETURNS bytea
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN substring(sha256('mailroom/consumed\000'::bytea || secret) FROM 1 FOR 16);
+
+COMMENT ON FUNCTION mailroom.consumed_id(bytea) IS
+    'Consumed id of a token: the first 16 bytes of SHA-256("mailroom/consumed", a zero byte, secret). Tells nothing about'
+    ' the secret.';
+
+-- In a database with another encoding than UTF-8 the digits have the same bytes.
+CREATE FUNCTION mailroom.code_hash(secret bytea, code text) RETURNS bytea
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN sha256('mailroom/code\000'::bytea || secret || decode(replace(code, '\', '\\'), 'escape'));
+
+COMMENT ON FUNCTION mailroom.code_hash(bytea, text) IS
+    'SHA-256("mailroom/code", a zero byte, secret, code). Five digits are found by trying, but not without the 32 bytes of the secret.';
+
+-- A random UUID has 122 bits of the server's cryptographic generator; three have 366, which the hash brings to 256.
+CREATE FUNCTION mailroom.generate_secret() RETURNS bytea
+LANGUAGE sql VOLATILE PARALLEL SAFE
+RETURN sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
+
+COMMENT ON FUNCTION mailroom.generate_secret() IS '32 unguessable bytes.';
+
+CREATE FUNCTION mailroom.generate_code(digits integer) RETURNS text
+LANGUAGE plpgsql VOLATILE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    count bigint := 10::bigint ^ digits;
+    number bigint;
+BEGIN
+    LOOP
+        -- The first 32 bits of a random UUID are all random.
+        number := ('x' || left(gen_random_uuid()::text, 8))::bit(32)::bigint;
+        -- What lies above the largest multiple would favour the lower codes.
+        EXIT WHEN number < (1::bigint << 32) / count * count;
+    END LOOP;
+
+    RETURN lpad((number % count)::text, digits, '0');
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.generate_code(integer) IS 'Decimal digits from a cryptographic generator, uniformly distributed; 5 to 8.';
+
+CREATE FUNCTION mailroom.trg_after_queue_insert() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- A collector that goes to sleep holds this lock exclusively; while it holds it, or waits for it, nobody gets it shared. Whoever
+    -- gets it shared keeps it until the transaction ends: a collector that goes to sleep afterwards sees the row. So nobody pays
+    -- for a notification, for which transactions commit one after the other in the whole server, while all collectors are
+    -- awake. The oid tells the databases' queues apart.
+    IF NOT pg_try_advisory_xact_lock_shared(1835100524, TG_RELID::integer) THEN
+        PERFORM pg_notify('token_insert', '');
+    END IF;
+
+    RETURN NULL;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.trg_after_queue_insert() FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.trg_after_queue_insert() IS 'Notifies token_insert if a collector sleeps.';
+
+CREATE TRIGGER after_queue_insert
+    AFTER INSERT ON mailroom.queue
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION mailroom.trg_after_queue_insert();
+
+CREATE FUNCTION mailroom.trg_before_action_change() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    is_used boolean := TG_OP = 'UPDATE' AND EXISTS (SELECT FROM mailroom.issued_tokens AS tokens WHERE action = OLD.number);
+BEGIN
+    IF is_used AND (OLD.number, OLD.name, OLD.path, OLD.code_digits)
+        IS DISTINCT FROM (NEW.number, NEW.name, NEW.path, NEW.code_digits)
+    THEN
+        RAISE EXCEPTION 'number, name, path and code_digits of the action % cannot be changed: it has tokens', OLD.name
+            USING ERRCODE = 'integrity_constraint_violation',
+                HINT = 'Retire it by is_retired, and add an action with another number, name and path.';
+    END IF;
+
+    -- Anything else would run with the rights of Mailroom's owner.
+    IF NEW.eligibility IS NOT NULL AND NOT EXISTS (
+        SELECT FROM pg_proc
+        WHERE oid = NEW.eligibility AND prosecdef AND proretset AND oidvectortypes(proargtypes) = 'text[], boolean'
+    ) THEN
+        RAISE EXCEPTION 'the eligibility of the action % is not a SECURITY DEFINER function of (text[], boolean) that returns rows', NEW.name
+            USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'CREATE FUNCTION …(subject_ids text[], is_redemption boolean) RETURNS TABLE (subject_id text, email text, name text)'
+                    ' … SECURITY DEFINER. It then runs with the rights of its own owner.';
+    END IF;
+
+    RETURN NEW;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.trg_before_action_change() FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.trg_before_action_change() IS
+    'Keeps what links and verifiers know of an action, and functions of eligibility from running with the rights of Mailroom''s owner.';
+
+CREATE TRIGGER before_action_change
+    BEFORE INSERT OR UPDATE ON mailroom.actions
+    FOR EACH ROW
+    EXECUTE FUNCTION mailroom.trg_before_action_change();
+
+CREATE FUNCTION mailroom.next_token_id() RETURNS bigint
+LANGUAGE sql VOLATILE
+RETURN nextval('mailroom.issued_tokens_id_seq'::regclass);
+
+COMMENT ON FUNCTION mailroom.next_token_id() IS 'The next token''s id.';
+
+CREATE FUNCTION mailroom.enqueue(
+    action text,
+    recipient_email text,
+    recipient_name text DEFAULT NULL,
+    subject_id text DEFAULT NULL,
+    payload jsonb DEFAULT NULL,
+    language text DEFAULT NULL,
+    deliver_at timestamptz DEFAULT NULL,
+    idempotency_key text DEFAULT NULL
+) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    wanted mailroom.actions%ROWTYPE;
+    fault text;
+    epoch timestamptz := mailroom.clock();
+    due_at timestamptz := greatest(enqueue.deliver_at, epoch);
+    ends_at bigint;
+    secret bytea := mailroom.generate_secret();
+    code text;
+    made bigint;
+    earlier mailroom.idempotency_keys%ROWTYPE;
+    digest bytea;
+BEGIN
+    SELECT * INTO wanted FROM mailroom.actions WHERE name = enqueue.action;
+
+    -- What was given is not repeated: an address does not belong into a log.
+    fault := CASE
+        WHEN wanted.number IS NULL THEN 'there is no such action; mailroom.actions has those that there are'
+        WHEN wanted.is_retired THEN 'the action is retired'
+        WHEN mailroom.is_address(enqueue.recipient_email) IS NOT TRUE THEN
+            'recipient_email is not an address of at most 254 bytes, with one @, without spaces, quotes, commas and control characters'
+        WHEN octet_length(enqueue.recipient_name) > 254 OR enqueue.recipient_name ~ '[[:cntrl:]]' THEN
+            'recipient_name has more than 254 bytes or a control character'
+        WHEN octet_length(enqueue.subject_id) NOT BETWEEN 1 AND 255 THEN 'subject_id is empty or has more than 255 bytes'
+        WHEN octet_length(enqueue.payload::text) > 8192 THEN 'payload has more than 8192 bytes'
+        WHEN enqueue.language !~ '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$' THEN 'language is not a tag such as de or pt-BR'
+        WHEN enqueue.deliver_at > epoch + interval '1 year' THEN 'deliver_at is more than a year away'
+        WHEN octet_length(enqueue.idempotency_key) NOT BETWEEN 1 AND 255 THEN 'idempotency_key is empty or has more than 255 bytes'
+    END;
+
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION 'mailroom.enqueue(): %', fault USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    ends_at := ceil(extract(epoch FROM due_at + wanted.lifetime))::bigint;
+
+    IF wanted.code_digits > 0 THEN
+        code := mailroom.generate_code(wanted.code_digits);
+    END IF;
+
+    made := mailroom.next_token_id();
+
+    IF enqueue.idempotency_key IS NOT NULL THEN
+        digest := sha256(convert_to(jsonb_build_array(
+            enqueue.recipient_email, enqueue.recipient_name, enqueue.subject_id, enqueue.payload, enqueue.language, enqueue.deliver_at
+        )::text, 'UTF8'));
+
+        INSERT INTO mailroom.idempotency_keys (action, key, token, digest, expires_at)
+        VALUES (wanted.number, enqueue.idempotency_key, made, digest, ends_at + 30 * 86400)
+        ON CONFLICT ON CONSTRAINT idempotency_keys_pkey DO NOTHING;
+
+        IF NOT FOUND THEN
+            SELECT * INTO earlier FROM mailroom.idempotency_keys AS known
+            WHERE known.action = wanted.number AND known.key = enqueue.idempotency_key;
+
+            IF NOT FOUND THEN
+                RAISE EXCEPTION 'mailroom.enqueue(): another transaction has just used this idempotency_key'
+                    USING ERRCODE = 'serialization_failure', HINT = 'Repeat the transaction.';
+            ELSIF earlier.digest <> digest THEN
+                RAISE EXCEPTION 'mailroom.enqueue(): this idempotency_key was used with other arguments, for token %', earlier.token
+                    USING ERRCODE = 'unique_violation', HINT = 'One key stands for one mail: take a key of its own for another.';
+            END IF;
+
+            RETURN earlier.token;
+        END IF;
+    END IF;
+
+    INSERT INTO mailroom.issued_tokens (
+        id, action, subject_id, recipient_email, recipient_name, language, consumed_id, code_hash, created_at, expires_at
+    )
+    VALUES (
+        made, wanted.number, enqueue.subject_id, enqueue.recipient_email, enqueue.recipient_name, enqueue.language,
+        mailroom.consumed_id(secret), mailroom.code_hash(secret, code), floor(extract(epoch FROM epoch))::bigint, ends_at
+    );
+
+    IF enqueue.payload IS NOT NULL THEN
+        INSERT INTO mailroom.payloads (token, payload) VALUES (made, enqueue.payload);
+    END IF;
+
+    INSERT INTO mailroom.queue (token, due_at, put_off_at, priority, secret, code)
+    VALUES (made, due_at, CASE WHEN due_at > epoch THEN epoch END, wanted.priority, secret, code);
+
+    RETURN made;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text) IS
+    'Makes a token and queues its mail in the caller''s transaction; answers the token''s id. The same idempotency_key with the same'
+    ' arguments answers the id of the first call and sends nothing again, until 30 days after that token''s expiry. deliver_at is at'
+    ' most a year away, and the lifetime begins there.';
+
+-- Strict enough that no sender takes it for something else; whether it can be reached is for its mail server to say.
+CREATE FUNCTION mailroom.is_address(email text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN octet_length(email) <= 254 AND email ~ '^[^@[:space:][:cntrl:]",;:<>()\[\]\\]+@[^@[:space:][:cntrl:]",;:<>()\[\]\\]+$';
+
+COMMENT ON FUNCTION mailroom.is_address(text) IS 'Whether a mail can be addressed to this.';
+
+-- The secrets of tokens that are used or void go with their rows; those of leases go when the batch is settled, in a moment. Not
+-- waited for: a row that a collector is just claiming is taken away by the next claim, which finds the token used or cancelled.
+CREATE FUNCTION mailroom.withdraw(gone bigint[], logs boolean) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+BEGIN
+    WITH withdrawn AS (
+        DELETE FROM mailroom.queue
+        WHERE token = ANY (ARRAY(SELECT token FROM mailroom.queue WHERE token = ANY (gone) FOR UPDATE SKIP LOCKED))
+        RETURNING token, attempts
+    )
+    INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome)
+    SELECT token, mailroom.clock(), attempts, 'cancelled' FROM withdrawn WHERE logs;
+
+    DELETE FROM mailroom.payloads WHERE token = ANY (gone);
+    UPDATE mailroom.dead_letters SET secret = NULL, code = NULL WHERE token = ANY (gone) AND secret IS NOT NULL;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.withdraw(bigint[], boolean) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.withdraw(bigint[], boolean) IS 'Takes tokens out of the queue, with their secrets and payloads.';
+
+CREATE FUNCTION mailroom.cancel(token bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    epoch bigint := floor(extract(epoch FROM mailroom.clock()));
+BEGIN
+    UPDATE mailroom.issued_tokens
+    SET cancelled_at = epoch
+    WHERE id = cancel.token AND consumed_at IS NULL AND cancelled_at IS NULL AND expires_at > epoch;
+
+    IF FOUND THEN
+        PERFORM mailroom.withdraw(ARRAY[cancel.token], true);
+        RETURN true;
+    END IF;
+
+    RETURN false;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.cancel(bigint) IS
+    'Ends a token that can still be used: its mail is not sent any more, and its link is no longer good. Answers whether it could.';
+
+CREATE FUNCTION mailroom.cancel_subject(subject_id text, only_proofs boolean DEFAULT false) RETURNS integer
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    epoch bigint := floor(extract(epoch FROM mailroom.clock()));
+    ended bigint[];
+BEGIN
+    WITH ended AS (
+        UPDATE mailroom.issued_tokens
+        SET cancelled_at = epoch
+        WHERE subject_id = cancel_subject.subject_id
+            AND consumed_at IS NULL
+            AND cancelled_at IS NULL
+            AND expires_at > epoch
+            AND (NOT only_proofs OR action IN (SELECT number FROM mailroom.actions WHERE proves_address))
+        RETURNING id
+    )
+    SELECT array_agg(id) INTO ended FROM ended;
+
+    IF ended IS NOT NULL THEN
+        PERFORM mailroom.withdraw(ended, true);
+    END IF;
+
+    RETURN coalesce(cardinality(ended), 0);
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.cancel_subject(text, boolean) IS
+    'Ends the tokens of a subject that can still be used; with only_proofs those that prove its address, for when that changes. Answers'
+    ' how many.';
+
+CREATE FUNCTION mailroom.recheck(subject_id text) RETURNS integer
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom.clock();
+    rechecked integer;
+BEGIN
+    -- As new rows: a claim in between, which deletes them, is waited for, and a collector that sleeps is woken.
+    WITH deferred AS (
+        DELETE FROM mailroom.queue
+        USING mailroom.issued_tokens AS tokens
+        WHERE tokens.subject_id = recheck.subject_id
+            AND mailroom.queue.token = tokens.id
+            AND deferrals > 0
+        RETURNING mailroom.queue.*
+    )
+    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code)
+    SELECT token, epoch, attempts, failures, priority, secret, code FROM deferred
+    ON CONFLICT DO NOTHING;
+
+    GET DIAGNOSTICS rechecked = ROW_COUNT;
+    RETURN rechecked;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.recheck(text) IS
+    'Has the deferred tokens of a subject looked at again at once; for triggers, when a subject may have become eligible. Answers how many.';
+
+DO $$
+DECLARE
+    signature text;
+BEGIN
+    -- They are the application's to call, not everybody's.
+    FOREACH signature IN ARRAY ARRAY[
+        'generate_secret()', 'generate_code(integer)', 'next_token_id()', 'cancel(bigint)', 'cancel_subject(text, boolean)', 'recheck(text)',
+        'enqueue(text, text, text, text, jsonb, text, timestamptz, text)'
+    ] LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);
+    END LOOP;
+END;
+$$;
+
+COMMIT;

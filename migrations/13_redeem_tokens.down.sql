@@ -1,0 +1,10 @@
+-- Nobody can use a token any more.
+
+BEGIN;
+
+DROP FUNCTION mailroom.redeem(bytea, text, text);
+DROP FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, text, boolean, bigint);
+DROP FUNCTION mailroom.ask_eligibility(regprocedure, text[]);
+DROP TYPE mailroom.verdict;
+
+COMMIT;

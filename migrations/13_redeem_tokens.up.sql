@@ -1,0 +1,209 @@
+-- Feature: one function uses a token up. It gets the race between two tabs, the expiry, the eligibility of its subject and the
+-- tries of a code right.
+--
+-- Locks: no table; some milliseconds.
+
+BEGIN;
+
+CREATE TYPE mailroom.verdict AS ENUM (
+    'ok', 'unknown', 'used', 'expired', 'not_eligible', 'too_many_attempts', 'wrong_code'
+);
+
+COMMENT ON TYPE mailroom.verdict IS 'What redeem() answers, in the order in which it looks, ok apart.';
+
+-- In a block of its own, so that an error of the application's function is the mail's alone.
+CREATE FUNCTION mailroom.ask_eligibility(predicate regprocedure, subject_ids text[], OUT subject_id text, OUT email text, OUT name text, OUT fault text)
+RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN QUERY EXECUTE format(
+        'SELECT subject_id::text, email::text, name::text, NULL::text FROM %s($1, false)', predicate::regproc
+    ) USING subject_ids;
+EXCEPTION WHEN OTHERS THEN
+    -- Not its message, which may quote a row.
+    fault := format('%s fails with SQLSTATE %s', predicate, SQLSTATE);
+    RETURN NEXT;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.ask_eligibility(regprocedure, text[]) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.ask_eligibility(regprocedure, text[]) IS
+    'Which of some subjects may get an action''s mails, by its function; or one row that says why nobody knows.';
+
+CREATE FUNCTION mailroom.count_code_attempt(candidate mailroom.issued_tokens, subject text, is_right boolean, epoch bigint)
+RETURNS mailroom.verdict
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+BEGIN
+    IF EXISTS (SELECT FROM mailroom.code_failures AS known WHERE known.subject = count_code_attempt.subject AND rests_until > epoch) THEN
+        RETURN 'too_many_attempts';
+    END IF;
+
+    -- The next number, if one is left. In REPEATABLE READ and above a number that the transaction does not see taken
+    -- fails as a serialization error.
+    INSERT INTO mailroom.code_attempts (token, ordinal, attempted_at)
+    SELECT candidate.id, count(*) + 1, epoch
+    FROM mailroom.code_attempts
+    WHERE token = candidate.id
+    HAVING count(*) < 5
+    ON CONFLICT DO NOTHING;
+
+    IF NOT FOUND THEN
+        RETURN 'too_many_attempts';
+    END IF;
+
+    IF is_right THEN
+        DELETE FROM mailroom.code_failures AS known WHERE known.subject = count_code_attempt.subject;
+        RETURN 'ok';
+    END IF;
+
+    -- From the hundredth on: an hour, doubled by each that follows, up to a day.
+    INSERT INTO mailroom.code_failures AS counted (subject, failures, rests_until)
+    VALUES (count_code_attempt.subject, 1, 0)
+    ON CONFLICT ON CONSTRAINT code_failures_pkey DO UPDATE
+    SET failures = counted.failures + 1,
+        rests_until = CASE
+            WHEN counted.failures >= 99
+            THEN epoch + least(3600::bigint << least(counted.failures - 99, 5), 86400::bigint)
+            ELSE 0::bigint
+        END;
+
+    RETURN 'wrong_code';
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, text, boolean, bigint) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, text, boolean, bigint) IS
+    'Counts a try of a token''s code, and answers what comes of it.';
+
+-- Locks, in this order: the subject's row, by the action's function; the token's row; then whatever the application changes. Deleting an
+-- account takes the same order, and collectors lock neither. Two redemptions in one transaction can wait for each other.
+CREATE FUNCTION mailroom.redeem(
+    secret bytea,
+    action text,
+    code text DEFAULT NULL,
+    OUT verdict mailroom.verdict,
+    OUT token bigint,
+    OUT subject_id text
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    wanted mailroom.actions%ROWTYPE;
+    candidate mailroom.issued_tokens%ROWTYPE;
+    is_eligible boolean := true;
+    present_email text;
+    epoch bigint;
+    used bigint[];
+BEGIN
+    verdict := 'unknown';
+
+    -- Every other length would be found if such a row were there, but no link carries it.
+    IF octet_length(redeem.secret) IS DISTINCT FROM 32 THEN
+        RETURN;
+    END IF;
+
+    SELECT * INTO wanted FROM mailroom.actions WHERE name = redeem.action AND path IS NOT NULL;
+
+    -- How long a look-up takes depends on how far the sought value agrees with those in the index: that must tell nothing about
+    -- secrets, and tells nothing about them by their hash.
+    SELECT * INTO candidate FROM mailroom.issued_tokens AS tokens WHERE consumed_id = mailroom.consumed_id(redeem.secret);
+
+    -- A link for something else is not told from one that was never made.
+    IF candidate.action IS DISTINCT FROM wanted.number OR candidate.id IS NULL THEN
+        RETURN;
+    END IF;
+
+    -- A token never changes its subject, so what was read without a lock says whom to ask for.
+    IF wanted.eligibility IS NOT NULL THEN
+        EXECUTE format('SELECT email::text FROM %s($1, true)', wanted.eligibility::regproc)
+        INTO present_email USING ARRAY[candidate.subject_id];
+        is_eligible := present_email IS NOT NULL;
+    END IF;
+
+    SELECT * INTO candidate FROM mailroom.issued_tokens AS tokens WHERE id = candidate.id FOR NO KEY UPDATE;
+
+    -- Deleted while this call waited.
+    IF candidate.id IS NULL THEN
+        RETURN;
+    END IF;
+
+    -- Not the transaction's time, which may have begun long before: the token is judged by the second in which it is
+    -- consumed.
+    epoch := floor(extract(epoch FROM clock_timestamp()));
+
+    -- Whatever can be said without the code is said before it is looked at: a verdict on the code says nothing else, and
+    -- no other verdict says anything about the code. Addresses are compared as well as their tokens cancelled by a change: a
+    -- transaction of a stricter isolation level that changed one may not have seen the token.
+    IF candidate.consumed_at IS NOT NULL THEN
+        verdict := 'used';
+    ELSIF epoch >= candidate.expires_at
+        OR candidate.cancelled_at IS NOT NULL
+        OR (wanted.proves_address AND candidate.recipient_email <> present_email COLLATE "C") IS TRUE
+    THEN
+        verdict := 'expired';
+    ELSIF NOT is_eligible THEN
+        verdict := 'not_eligible';
+    ELSIF wanted.code_digits > 0 THEN
+        -- Not in constant time: to learn from how long bytes take to compare one needs far more than five tries.
+        verdict := mailroom.count_code_attempt(
+            candidate,
+            coalesce(candidate.subject_id, candidate.recipient_email),
+            (candidate.code_hash = mailroom.code_hash(redeem.secret, redeem.code)) IS TRUE,
+            epoch
+        );
+    ELSE
+        -- A code that nothing covers is not looked at and must not seem right.
+        verdict := CASE WHEN redeem.code IS NULL THEN 'ok' ELSE 'wrong_code' END;
+    END IF;
+
+    IF verdict::text <> 'ok' THEN
+        RETURN;
+    END IF;
+
+    -- With it go the other tokens that were asked for to the same end: who has got in needs none of them, and the next who
+    -- reads that mailbox must not either.
+    WITH used AS (
+        UPDATE mailroom.issued_tokens AS same
+        SET consumed_at = epoch
+        WHERE same.id = ANY (ARRAY(
+            SELECT candidate.id
+            UNION ALL
+            SELECT other.id
+            FROM mailroom.issued_tokens AS other
+            WHERE wanted.proves_address
+                AND other.subject_id = candidate.subject_id
+                AND other.action = candidate.action
+                AND other.id <> candidate.id
+                AND other.consumed_at IS NULL
+                AND other.cancelled_at IS NULL
+                AND other.expires_at > epoch
+        ))
+        RETURNING same.id
+    )
+    SELECT array_agg(id) INTO used FROM used;
+
+    PERFORM mailroom.withdraw(used, true);
+
+    token := candidate.id;
+    subject_id := candidate.subject_id;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.redeem(bytea, text, text) IS
+    'Uses a token up, if it is genuine, unused, unexpired, its subject is eligible and, where there is one, the code is right; answers why'
+    ' not otherwise, and the token and its subject on ok. Commit whatever it answers: a rollback takes the counted try back.';
+
+-- It is the application's to call, not everybody's.
+REVOKE ALL ON FUNCTION mailroom.redeem(bytea, text, text) FROM PUBLIC;
+
+COMMIT;

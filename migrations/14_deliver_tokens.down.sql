@@ -1,0 +1,17 @@
+-- Nobody can collect any more. What waits stays.
+
+BEGIN;
+
+DROP FUNCTION mailroom.list_actions();
+DROP FUNCTION mailroom.claim(
+    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[]
+);
+DROP FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz);
+DROP FUNCTION mailroom.release(bigint, uuid[]);
+DROP FUNCTION mailroom.settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint);
+DROP FUNCTION mailroom.settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint);
+DROP FUNCTION mailroom.too_late(timestamptz, bigint);
+DROP FUNCTION mailroom.pause_after(bigint, bigint, double precision);
+DROP FUNCTION mailroom.to_utf8(text);
+
+COMMIT;

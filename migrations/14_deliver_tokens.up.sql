@@ -1,0 +1,544 @@
+-- Feature: collectors claim batches of what is due, and settle or release them. Three statements that a connection can pipeline.
+--
+-- The functions that collectors call run with the rights of their owner, so that whoever has a collector's password reads
+-- what is due and nothing else: neither addresses nor secrets of used tokens. Polymorphic functions, for which one for exactly
+-- these types would be a better match, are named with their schema.
+--
+-- Their plans must not depend on how full the tables were when they were planned: an index is right in every case.
+--
+-- Locks: no table; some milliseconds.
+
+BEGIN;
+
+-- In a database with another encoding than UTF-8 a text may have no UTF-8 form; the row is sent as a byte that is none, which
+-- no line takes, so that the token is given up and the others of its batch go out.
+CREATE FUNCTION mailroom.to_utf8(value text) RETURNS bytea
+LANGUAGE plpgsql STABLE STRICT
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN convert_to(value, 'UTF8');
+EXCEPTION WHEN untranslatable_character OR character_not_in_repertoire THEN
+    RETURN '\xff'::bytea;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.to_utf8(text) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.to_utf8(text) IS 'Text in UTF-8, or one byte that is not, if it has no such form.';
+
+-- How long a refused token waits. Doubling from the first pause up to a minute, or to a part of its life, up to an hour; between half
+-- and all of that, so that what failed together does not come back together.
+CREATE FUNCTION mailroom.pause_after(refusals bigint, first_pause bigint, lifetime double precision) RETURNS double precision
+LANGUAGE sql VOLATILE PARALLEL SAFE
+RETURN least(
+    first_pause::double precision * power(2::double precision, refusals::double precision),
+    greatest(
+        first_pause::double precision,
+        60000::double precision,
+        least(lifetime * 1000::double precision / 24::double precision, 3600000::double precision)
+    )
+) * (0.5::double precision + random() / 2::double precision);
+
+REVOKE ALL ON FUNCTION mailroom.pause_after(bigint, bigint, double precision) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.pause_after(bigint, bigint, double precision) IS
+    'Pause in milliseconds after so many refusals; the first pause is in milliseconds, the lifetime in seconds.';
+
+-- Settles batches of which not all tokens were sent; answers which tokens were given up, also when that is repeated. A refusal counts
+-- only where the collector says so, and an outage of the whole sender never does: it would kill the mails of links that live a
+-- quarter of an hour. Tokens that live long are tried again at most once an hour. Kinds of exceptions: 'dead'; 'refused', for now;
+-- 'failed', also for now, but only max_attempts times; 'unavailable', back to its place or after its wait, and no failure; 'unanswered'.
+CREATE FUNCTION mailroom.settle_exceptions(
+    settled uuid[],
+    exception_batches uuid[],
+    exception_tokens bigint[],
+    exception_kinds text[],
+    exception_waits bigint[],
+    exception_reasons text[],
+    max_attempts integer,
+    backoff bigint,
+    too_late bigint
+) RETURNS TABLE (batch uuid, token bigint, attempt integer)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_memoize = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom.clock();
+BEGIN
+    WITH
+    gone AS (
+        DELETE FROM mailroom.leases WHERE batch = ANY (settled) RETURNING *
+    ),
+    exceptions AS (
+        SELECT *
+        FROM ROWS FROM (
+            pg_catalog.unnest(exception_batches), pg_catalog.unnest(exception_tokens), pg_catalog.unnest(exception_kinds),
+            pg_catalog.unnest(exception_waits), pg_catalog.unnest(exception_reasons)
+        ) AS exception (batch, token, kind, wait, reason)
+    ),
+    items AS MATERIALIZED (
+        SELECT
+            gone.holder,
+            gone.batch,
+            gone.due_at,
+            item.*,
+            exceptions.kind,
+            exceptions.wait,
+            exceptions.reason,
+            known.expires_at,
+            known.is_void,
+            -- In seconds. What expires before its pause is over waits until then, so that it is counted then.
+            greatest(known.expires_at::double precision - too_late::double precision, 0::double precision) AS lifetime,
+            -- Not the failures, which a refusal need not be. A pause stops growing long before twenty.
+            (
+                SELECT count(*)
+                FROM (
+                    SELECT
+                    FROM mailroom.delivery_attempts
+                    WHERE token = item.token
+                        AND outcome = 'error'
+                        AND exceptions.kind IN ('refused', 'failed')
+                    LIMIT 20
+                ) AS refusal
+            ) AS refusals,
+            CASE
+                WHEN exceptions.kind IS NULL THEN 'sent'
+                WHEN exceptions.kind = 'failed' AND item.failures::integer + 1 >= max_attempts THEN 'dead'
+                WHEN exceptions.kind IN ('refused', 'failed') THEN 'error'
+                WHEN exceptions.kind = 'unavailable' THEN 'unanswered'
+                ELSE exceptions.kind
+            END AS outcome
+        FROM gone
+        CROSS JOIN LATERAL ROWS FROM (
+            pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
+            pg_catalog.unnest(gone.priorities), pg_catalog.unnest(gone.secrets), pg_catalog.unnest(gone.codes)
+        ) AS item (token, attempt, failures, priority, secret, code)
+        LEFT JOIN exceptions ON exceptions.batch = gone.batch AND exceptions.token = item.token
+        LEFT JOIN LATERAL (
+            SELECT expires_at, consumed_at IS NOT NULL OR cancelled_at IS NOT NULL OR expires_at <= too_late AS is_void
+            FROM mailroom.issued_tokens AS tokens
+            WHERE id = item.token AND exceptions.kind IS NOT NULL
+        ) AS known ON true
+    ),
+    logged AS (
+        INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, batch, attempt, outcome, reason)
+        SELECT token, epoch, holder, batch, attempt, outcome::mailroom.outcome, reason FROM items
+    ),
+    done AS (
+        DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM items WHERE outcome = 'sent'))
+    ),
+    given_up AS (
+        INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason)
+        SELECT
+            token, epoch, coalesce(expires_at, 0::bigint), attempt, least(failures::integer + 1, 32767)::smallint, priority,
+            CASE WHEN NOT is_void THEN secret END, CASE WHEN NOT is_void THEN code END, coalesce(reason, '')
+        FROM items
+        WHERE outcome = 'dead'
+        ON CONFLICT DO NOTHING
+    )
+    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, put_off_at, secret, code)
+    SELECT
+        token,
+        CASE
+            -- To its place, which lies in the future only if the clock was set back.
+            WHEN outcome = 'unanswered' AND wait IS NULL THEN least(due_at, mailroom.clock())
+            ELSE epoch + interval '1 millisecond' * least(
+                CASE
+                    -- Others come first. At least a thousandth of its life, so that a token of days is not tried all the time,
+                    -- but of that at most a minute: it may be the outage's fault, which can be over any moment.
+                    WHEN outcome = 'unanswered' AND wait > 1000::bigint
+                    THEN greatest(wait::double precision, least(lifetime, 60000::double precision))
+                    -- As the sender wants it, within a day.
+                    WHEN wait IS NOT NULL THEN least(wait, 86400000::bigint)::double precision
+                    ELSE mailroom.pause_after(refusals, backoff, lifetime)
+                END,
+                lifetime * 1000::double precision
+            )
+        END,
+        attempt,
+        CASE WHEN kind = 'failed' THEN least(failures::integer + 1, 32767)::smallint ELSE failures END,
+        priority,
+        CASE WHEN outcome = 'error' OR wait IS NOT NULL THEN epoch END,
+        secret,
+        code
+    FROM items
+    WHERE outcome IN ('error', 'unanswered')
+    ON CONFLICT DO NOTHING;
+
+    -- From the log, not from what was just done: where the connection broke before the answer, the same is settled again, and the
+    -- leases are gone. A statement of its own, since only such a one sees what was committed while this waited for the leases.
+    RETURN QUERY
+    SELECT batch, token, attempt
+    FROM mailroom.delivery_attempts
+    WHERE token = ANY (exception_tokens) AND batch = ANY (settled) AND outcome = 'dead'
+    ORDER BY batch, token;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint) IS
+    'Settles batches of which not all tokens were sent, and answers which tokens were given up.';
+
+-- Locks: rows of leases by name, which waits for somebody who takes one over.
+CREATE FUNCTION mailroom.settle(
+    settled uuid[],
+    exception_batches uuid[],
+    exception_tokens bigint[],
+    exception_kinds text[],
+    exception_waits bigint[],
+    exception_reasons text[],
+    max_attempts integer,
+    backoff bigint,
+    min_lifetime bigint
+) RETURNS TABLE (batch uuid, token bigint, attempt integer)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    IF pg_catalog.cardinality(exception_tokens) > 0 THEN
+        RETURN QUERY
+        SELECT *
+        FROM mailroom.settle_exceptions(
+            settled, exception_batches, exception_tokens, exception_kinds, exception_waits, exception_reasons, max_attempts,
+            backoff, mailroom.too_late(mailroom.clock(), min_lifetime)
+        );
+        RETURN;
+    END IF;
+
+    WITH gone AS (
+        DELETE FROM mailroom.leases WHERE batch = ANY (settled) RETURNING *
+    ),
+    sent AS MATERIALIZED (
+        SELECT holder, batch, pg_catalog.unnest(tokens) AS token, pg_catalog.unnest(attempts) AS attempt FROM gone
+    ),
+    done AS (
+        DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM sent))
+    )
+    INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, batch, attempt, outcome)
+    SELECT token, mailroom.clock(), holder, batch, attempt, 'sent' FROM sent;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint) IS
+    'For collectors: records what became of batches; answers which tokens were given up by that. Spans are milliseconds, but for'
+    ' min_lifetime, in seconds.';
+
+CREATE FUNCTION mailroom.too_late(epoch timestamptz, min_lifetime bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN floor(extract(epoch FROM epoch))::bigint + greatest(min_lifetime, 1::bigint) - 1::bigint;
+
+COMMENT ON FUNCTION mailroom.too_late(timestamptz, bigint) IS
+    'Tokens that expire at this second or before are not sent any more.';
+
+-- Nothing of them was sent, so that was no delivery attempt.
+CREATE FUNCTION mailroom.release(collector bigint, released uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    WITH
+    gone AS (
+        DELETE FROM mailroom.leases WHERE batch = ANY (released) AND holder = collector RETURNING *
+    )
+    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code)
+    SELECT item.token, least(gone.due_at, mailroom.clock()), item.attempt - 1, item.failures, item.priority, item.secret, item.code
+    FROM gone
+    CROSS JOIN LATERAL ROWS FROM (
+        pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
+        pg_catalog.unnest(gone.priorities), pg_catalog.unnest(gone.secrets), pg_catalog.unnest(gone.codes)
+    ) AS item (token, attempt, failures, priority, secret, code)
+    ON CONFLICT DO NOTHING;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.release(bigint, uuid[]) IS 'For collectors: gives batches back of which nothing was sent.';
+
+-- Every seventh place is one of the second priority, if one waits: of a hundred rows at least ten are, also where several collectors
+-- count for themselves.
+--
+-- Locks: rows of the queue; those that another collector is just claiming are passed over.
+CREATE FUNCTION mailroom.pick(looks integer, turn integer, first_since timestamptz, second_since timestamptz, until timestamptz)
+RETURNS SETOF mailroom.queue
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    first_slot bigint := (6 - turn)::bigint;
+    reserved integer;
+BEGIN
+    SELECT count(*)::integer INTO reserved
+    FROM (
+        SELECT FROM mailroom.queue
+        WHERE priority = 1::smallint AND due_at >= coalesce(second_since, '-infinity') AND due_at <= until
+        LIMIT (turn + looks) / 7
+    ) AS second;
+
+    RETURN QUERY
+    WITH
+    first AS MATERIALIZED (
+        SELECT queue FROM mailroom.queue
+        WHERE priority = 0::smallint AND due_at >= coalesce(first_since, '-infinity') AND due_at <= until
+        ORDER BY due_at
+        LIMIT looks - reserved
+        FOR UPDATE SKIP LOCKED
+    ),
+    second AS MATERIALIZED (
+        SELECT queue FROM mailroom.queue
+        WHERE priority = 1::smallint AND due_at >= coalesce(second_since, '-infinity') AND due_at <= until
+        ORDER BY due_at
+        LIMIT looks - (SELECT count(*) FROM first)
+        FOR UPDATE SKIP LOCKED
+    )
+    SELECT (slotted.queue).*
+    FROM (
+        SELECT queue, CASE WHEN nth < first_slot THEN nth ELSE nth + 1::bigint + (nth - first_slot) / 6::bigint END AS slot
+        FROM (SELECT queue, row_number() OVER (ORDER BY (queue).due_at) - 1::bigint AS nth FROM first) AS counted
+        UNION ALL
+        SELECT queue, first_slot + 7::bigint * nth
+        FROM (SELECT queue, row_number() OVER (ORDER BY (queue).due_at) - 1::bigint AS nth FROM second) AS counted
+    ) AS slotted
+    ORDER BY slot;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz) IS
+    'The next rows of the queue, locked, in the order in which they go out.';
+
+CREATE FUNCTION mailroom.claim(
+    collector bigint,
+    wanted uuid[],
+    batch_limit integer,
+    partial boolean,
+    looks integer,
+    turn integer,
+    first_since timestamptz,
+    second_since timestamptz,
+    lease bigint,
+    min_lifetime bigint,
+    signable smallint[]
+) RETURNS TABLE (
+    batch uuid, token bigint, attempt integer, action smallint, email bytea, login bytea, secret bytea, code bytea,
+    expires_at bigint, language text, payload bytea,
+    looked integer, waiting integer, expired integer, cancelled integer, deferred integer, unsignable integer, reason text,
+    first_through timestamptz, second_through timestamptz
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_memoize = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom.clock();
+    too_late bigint := mailroom.too_late(epoch, min_lifetime);
+    is_utf8 boolean := getdatabaseencoding()::text IN ('UTF8', 'SQL_ASCII');
+    encoding name := getdatabaseencoding();
+    -- A statement of its own: the next one's snapshot has all rows that are locked by it.
+    rows mailroom.queue[] := ARRAY(SELECT row FROM mailroom.pick(looks, turn, first_since, second_since, epoch) AS row);
+BEGIN
+    RETURN QUERY
+    WITH
+    -- OFFSET 0 keeps these look-ups by primary key for each row.
+    picked AS MATERIALIZED (
+        SELECT
+            picked.*,
+            known.id,
+            known.action,
+            known.subject_id,
+            known.recipient_email,
+            known.recipient_name,
+            known.language,
+            known.expires_at,
+            known.is_void,
+            actions.eligibility,
+            actions.proves_address
+        FROM pg_catalog.unnest(rows) WITH ORDINALITY AS picked (
+            token, due_at, put_off_at, attempts, failures, deferrals, priority, secret, code, slot
+        )
+        LEFT JOIN LATERAL (
+            SELECT
+                id, action, subject_id, recipient_email, recipient_name, language, expires_at,
+                consumed_at IS NOT NULL OR cancelled_at IS NOT NULL AS is_void
+            FROM mailroom.issued_tokens AS tokens
+            WHERE id = picked.token
+            OFFSET 0
+        ) AS known ON true
+        LEFT JOIN mailroom.actions ON actions.number = known.action
+    ),
+    answers AS MATERIALIZED (
+        SELECT asked.action, answer.subject_id, answer.email, answer.name, answer.fault
+        FROM (
+            SELECT action, eligibility, pg_catalog.array_agg(subject_id) AS subject_ids
+            FROM picked
+            WHERE eligibility IS NOT NULL AND NOT is_void AND expires_at > too_late AND action = ANY (signable)
+            GROUP BY action, eligibility
+        ) AS asked
+        CROSS JOIN LATERAL mailroom.ask_eligibility(asked.eligibility, asked.subject_ids) AS answer
+    ),
+    judged AS MATERIALIZED (
+        SELECT
+            count(*) FILTER (WHERE verdict = 'eligible') OVER (ORDER BY slot ROWS UNBOUNDED PRECEDING) AS number,
+            *
+        FROM (
+            SELECT
+                picked.*,
+                coalesce(picked.recipient_email, answers.email) AS email,
+                coalesce(picked.recipient_name, answers.name) AS name,
+                CASE
+                    WHEN picked.id IS NULL OR picked.is_void THEN 'cancelled'
+                    WHEN picked.expires_at <= too_late THEN 'expired'
+                    WHEN picked.action <> ALL (signable) THEN 'unsignable'
+                    WHEN picked.eligibility IS NULL THEN 'eligible'
+                    WHEN answers.email IS NULL THEN 'ineligible'
+                    -- Its address changed, and the change did not see it.
+                    WHEN picked.proves_address AND picked.recipient_email <> answers.email COLLATE "C" THEN 'cancelled'
+                    ELSE 'eligible'
+                END AS verdict
+            FROM picked
+            LEFT JOIN (SELECT DISTINCT ON (action, subject_id) * FROM answers) AS answers
+                ON answers.action = picked.action AND answers.subject_id = picked.subject_id
+        ) AS candidate
+    ),
+    -- How many of the eligible ones go out.
+    share AS MATERIALIZED (
+        SELECT least(
+            CASE WHEN partial THEN count(*) ELSE count(*) - count(*) % batch_limit::bigint END,
+            pg_catalog.cardinality(wanted)::bigint * batch_limit::bigint
+        ) AS taken
+        FROM judged
+        WHERE verdict = 'eligible'
+    ),
+    taken AS (
+        SELECT * FROM judged WHERE verdict = 'eligible' AND number <= (SELECT share.taken FROM share)
+    ),
+    -- All of them in one row, to be cut into batches.
+    bundle AS (
+        SELECT
+            count(*) AS size,
+            min(due_at) AS due_at,
+            pg_catalog.array_agg(token) AS tokens,
+            pg_catalog.array_agg(attempts + 1) AS attempts,
+            pg_catalog.array_agg(failures) AS failures,
+            pg_catalog.array_agg(priority) AS priorities,
+            pg_catalog.array_agg(secret) AS secrets,
+            pg_catalog.array_agg(code) AS codes
+        FROM (SELECT token, due_at, attempts, failures, priority, secret, code FROM taken ORDER BY number) AS in_order
+    ),
+    leased AS (
+        INSERT INTO mailroom.leases (
+            batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities, secrets, codes
+        )
+        SELECT
+            wanted[nth], collector, epoch, epoch, epoch + interval '1 millisecond' * lease::double precision, due_at,
+            tokens[first : last], attempts[first : last], failures[first : last], priorities[first : last],
+            secrets[first : last], codes[first : last]
+        FROM bundle
+        CROSS JOIN LATERAL (
+            SELECT nth, (nth - 1) * batch_limit + 1 AS first, nth * batch_limit AS last
+            FROM generate_series(1, ((size + batch_limit::bigint - 1::bigint) / batch_limit::bigint)::integer) AS nth
+        ) AS cut
+    ),
+    void AS (
+        SELECT token FROM judged WHERE verdict IN ('cancelled', 'expired')
+    ),
+    -- Those are looked at again after a pause that doubles from a quarter of a second up to a minute, or to a part of the token's life.
+    put_off AS (
+        UPDATE mailroom.queue
+        SET put_off_at = epoch,
+            due_at = epoch + interval '1 millisecond'
+                * mailroom.pause_after(judged.deferrals::bigint, 250, (judged.expires_at - too_late)::double precision),
+            deferrals = least(queue.deferrals + 1, 100)::smallint
+        FROM judged
+        WHERE queue.token = judged.token AND judged.verdict IN ('ineligible', 'unsignable')
+    ),
+    logged AS (
+        INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, attempt, outcome)
+        SELECT token, epoch, collector, attempts, verdict::mailroom.outcome FROM judged WHERE verdict IN ('cancelled', 'expired')
+    ),
+    emptied AS (
+        DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM void))
+    ),
+    removed AS (
+        DELETE FROM mailroom.queue WHERE token = ANY (ARRAY(SELECT token FROM taken UNION ALL SELECT token FROM void))
+    ),
+    left_over AS (
+        SELECT
+            count(*) AS waiting,
+            min(due_at) FILTER (WHERE priority = 0::smallint) AS first_from,
+            min(due_at) FILTER (WHERE priority = 1::smallint) AS second_from
+        FROM judged
+        WHERE verdict = 'eligible' AND number > (SELECT share.taken FROM share)
+    )
+    SELECT
+        wanted[(1::bigint + (taken.number - 1::bigint) / batch_limit::bigint)::integer],
+        taken.token,
+        taken.attempts + 1,
+        taken.action,
+        CASE WHEN is_utf8 THEN convert_to(taken.email, encoding) ELSE mailroom.to_utf8(taken.email) END,
+        CASE WHEN is_utf8 THEN convert_to(taken.name, encoding) ELSE mailroom.to_utf8(taken.name) END,
+        taken.secret,
+        CASE WHEN is_utf8 THEN convert_to(taken.code, encoding) ELSE mailroom.to_utf8(taken.code) END,
+        taken.expires_at,
+        taken.language,
+        (SELECT mailroom.to_utf8(payloads.payload::text) FROM mailroom.payloads WHERE payloads.token = taken.token),
+        NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::text,
+        NULL::timestamptz, NULL::timestamptz
+    FROM taken
+    UNION ALL
+    -- The last row says what was found; where to begin next time is after what was taken and at what was left.
+    SELECT
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+        count(*)::integer,
+        (SELECT left_over.waiting FROM left_over)::integer,
+        (count(*) FILTER (WHERE verdict = 'expired'))::integer,
+        (count(*) FILTER (WHERE verdict = 'cancelled'))::integer,
+        (count(*) FILTER (WHERE verdict = 'ineligible'))::integer,
+        (count(*) FILTER (WHERE verdict = 'unsignable'))::integer,
+        (SELECT min(fault) FROM answers),
+        coalesce((SELECT first_from FROM left_over), max(due_at) FILTER (WHERE priority = 0::smallint), first_since),
+        coalesce((SELECT second_from FROM left_over), max(due_at) FILTER (WHERE priority = 1::smallint), second_since)
+    FROM judged;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.claim(
+    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[]
+) IS
+    'For collectors: claims batches of what is due, of actions that can be signed. The last row has no token, and says what was found.'
+    ' The span of the lease is milliseconds, min_lifetime seconds.';
+
+CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (number smallint, name text, path text, code_digits smallint)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT number, name, path, code_digits FROM mailroom.actions ORDER BY number;
+END;
+
+COMMENT ON FUNCTION mailroom.list_actions() IS 'For collectors: what there is to sign.';
+
+DO $$
+DECLARE
+    signature text;
+BEGIN
+    FOREACH signature IN ARRAY ARRAY[
+        'settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint)',
+        'release(bigint, uuid[])',
+        'claim(bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[])',
+        'list_actions()'
+    ] LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);
+    END LOOP;
+END;
+$$;
+
+COMMIT;

@@ -1,0 +1,11 @@
+-- Collectors can keep no leases any more, so that none can work.
+
+BEGIN;
+
+DROP FUNCTION mailroom.peek(timestamptz, integer);
+DROP FUNCTION mailroom.sweep(timestamptz, integer);
+DROP FUNCTION mailroom.bind();
+DROP FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz);
+DROP FUNCTION mailroom.return_lapsed_leases(timestamptz);
+
+COMMIT;

@@ -1,0 +1,264 @@
+-- Feature: what collectors call now and then beside claiming: to keep their leases, to find out what waits, and to clear away.
+--
+-- Locks: no table; some milliseconds.
+
+BEGIN;
+
+CREATE FUNCTION mailroom.return_lapsed_leases(since timestamptz) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom.clock();
+BEGIN
+    WITH
+    -- Whoever is settling or taking over one of them just now is not waited for.
+    lapsed AS MATERIALIZED (
+        SELECT batch FROM mailroom.leases
+        WHERE ends_at >= return_lapsed_leases.since AND ends_at <= epoch
+        ORDER BY ends_at
+        LIMIT 1000
+        FOR UPDATE SKIP LOCKED
+    ),
+    gone AS (
+        DELETE FROM mailroom.leases WHERE batch = ANY (ARRAY(SELECT batch FROM lapsed)) RETURNING *
+    ),
+    items AS (
+        SELECT gone.holder, gone.batch, gone.due_at, item.*
+        FROM gone
+        CROSS JOIN LATERAL ROWS FROM (
+            pg_catalog.unnest(tokens), pg_catalog.unnest(attempts), pg_catalog.unnest(failures), pg_catalog.unnest(priorities),
+            pg_catalog.unnest(secrets), pg_catalog.unnest(codes)
+        ) AS item (token, attempt, failures, priority, secret, code)
+    ),
+    logged AS (
+        INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, batch, attempt, outcome)
+        SELECT token, epoch, holder, batch, attempt, 'lapsed' FROM items
+    )
+    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code)
+    SELECT token, least(due_at, mailroom.clock()), attempt, failures, priority, secret, code FROM items
+    ON CONFLICT DO NOTHING;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.return_lapsed_leases(timestamptz) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.return_lapsed_leases(timestamptz) IS
+    'Puts the tokens of leases back that have lapsed, and logs it.';
+
+-- What a collector does every few seconds: says that it lives and what it holds, and gives back what nobody holds any more.
+-- A call that comes late, when its collector has long had another connection, changes nothing of what that claimed since.
+-- Leases lapse if it takes too long, so nothing in it grows with the number of tokens that wait.
+CREATE FUNCTION mailroom.heartbeat(collector bigint, name text, held uuid[], lease bigint, since timestamptz)
+RETURNS TABLE (batch uuid)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom.clock();
+    horizon timestamptz := coalesce(since, '-infinity');
+    kept uuid[];
+BEGIN
+    -- A collector calls this before it claims anything. A copy of a product's database must not mail its people.
+    IF (SELECT system_identifier <> mailroom.cluster_identifier() FROM mailroom.installation) THEN
+        RAISE EXCEPTION 'this queue belongs to another PostgreSQL cluster, from which its database was restored or upgraded; if this'
+            ' cluster is to send its mails, and no other, run `mailroom migrate bind`'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+
+    INSERT INTO mailroom.collectors (holder, name, started_at)
+    VALUES (collector, heartbeat.name, epoch)
+    ON CONFLICT DO NOTHING;
+
+    -- Own leases, also lapsed ones that nobody has taken over.
+    WITH renewed AS (
+        UPDATE mailroom.leases
+        SET renewed_at = epoch, ends_at = epoch + interval '1 millisecond' * lease::double precision
+        WHERE batch = ANY (held) AND holder = collector
+        RETURNING batch
+    )
+    SELECT pg_catalog.array_agg(batch) INTO kept FROM renewed;
+
+    -- Leases that were renewed in the future: the clock was set back. Who lives renews them within their time, which begins
+    -- now; what nobody renews lapses. By a clock that was read after whatever this call has waited for: others have renewed
+    -- theirs meanwhile.
+    epoch := mailroom.clock();
+
+    UPDATE mailroom.leases
+    SET renewed_at = epoch, ends_at = epoch + (ends_at - renewed_at)
+    WHERE batch = ANY (ARRAY(
+        SELECT misplaced.batch
+        FROM mailroom.leases AS misplaced
+        WHERE ends_at > epoch + interval '1 second' AND renewed_at > epoch + interval '1 second'
+        FOR UPDATE SKIP LOCKED
+    ));
+
+    PERFORM mailroom.return_lapsed_leases(horizon);
+
+    RETURN QUERY SELECT * FROM pg_catalog.unnest(kept);
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz) IS
+    'For collectors: renews the leases held, answers which of them still are, and returns to the queue what others left behind.'
+    ' The span is milliseconds.';
+
+CREATE FUNCTION mailroom.bind() RETURNS void
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    UPDATE mailroom.installation SET system_identifier = mailroom.cluster_identifier();
+END;
+
+COMMENT ON FUNCTION mailroom.bind() IS
+    'For owners: from now on the queue is sent from this cluster, whichever it was sent from before.';
+
+-- What a collector does now and then when it is otherwise fine. Nobody needs it soon, so it goes round in small parts.
+--
+-- Locks: rows of the queue that nobody claims yet, and of dead letters.
+CREATE FUNCTION mailroom.sweep(later_after timestamptz, most integer, OUT later_through timestamptz)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+-- Rows that are locked are passed over; a table that is locked is not waited for either.
+SET lock_timeout = 300 AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom.clock();
+    later timestamptz := greatest(epoch + interval '1 second', later_after);
+    second bigint := floor(extract(epoch FROM epoch))::bigint;
+BEGIN
+    -- What was put off waits for its time. All else that lies in the future lies there because the clock was set
+    -- back, and so does what was put off in the future, which waits for its pause from now on. Rows of the same time are looked at
+    -- together.
+    SELECT min(bound.due_at) INTO later_through
+    FROM (
+        (
+            SELECT due_at FROM mailroom.queue
+            WHERE priority = 0::smallint AND due_at > later
+            ORDER BY due_at
+            OFFSET most LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT due_at FROM mailroom.queue
+            WHERE priority = 1::smallint AND due_at > later
+            ORDER BY due_at
+            OFFSET most LIMIT 1
+        )
+    ) AS bound;
+
+    UPDATE mailroom.queue
+    SET due_at = CASE WHEN put_off_at IS NULL THEN epoch ELSE epoch + greatest(due_at - put_off_at, interval '0 seconds') END,
+        put_off_at = CASE WHEN put_off_at IS NOT NULL THEN epoch END
+    WHERE priority IN (0::smallint, 1::smallint)
+        AND due_at > later
+        AND due_at <= coalesce(later_through, 'infinity'::timestamptz)
+        AND (put_off_at IS NULL OR put_off_at > epoch + interval '1 second');
+
+    -- Nobody can use what has expired, and a secret that is not there cannot leak.
+    WITH erased AS (
+        UPDATE mailroom.dead_letters
+        SET secret = NULL, code = NULL
+        WHERE token = ANY (ARRAY(
+            SELECT token FROM mailroom.dead_letters
+            WHERE secret IS NOT NULL AND expires_at <= second
+            ORDER BY expires_at
+            LIMIT most
+            FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING token
+    )
+    DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM erased));
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.sweep(timestamptz, integer) IS
+    'For collectors: makes due what lies in the future for no other reason than a clock that was set back, somewhat more than most'
+    ' after a time, and erases the secrets of dead letters that have expired; answers how far it came, null at the end.';
+
+-- Asked by a collector before it sleeps, and now and then. Sees rows that others are just claiming, which may fail to, and such
+-- as turn out to be ineligible, which a claim clears away.
+--
+-- What it answers besides tells from what time on a later look has to begin. Rows enter the queue by a transaction that has
+-- its number before it reads the clock, or at the place of a lease, which is in view until then. So when all transactions that
+-- had a number at `asked_at` have ended, nothing can come any more that is older than that, nor than what is in view. Those
+-- below `unfinished` have. Whether any has a number from `unended` on, no snapshot tells: the caller takes one afterwards.
+CREATE FUNCTION mailroom.peek(
+    since timestamptz,
+    enough integer,
+    OUT due bigint,
+    OUT lapsed bigint,
+    OUT next_after bigint,
+    OUT asked_at timestamptz,
+    OUT oldest_place timestamptz,
+    OUT unfinished bigint,
+    OUT unended bigint
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    horizon timestamptz := coalesce(since, '-infinity');
+    next_at timestamptz;
+BEGIN
+    asked_at := mailroom.clock();
+
+    -- One statement, one snapshot: a token that moves between the tables is in one of them.
+    SELECT
+        coalesce(sum(place.tokens) FILTER (WHERE place.claimable_at <= asked_at), 0::numeric)::bigint,
+        coalesce(
+            sum(place.tokens) FILTER (WHERE place.claimable_at <= asked_at AND place.is_leased), 0::numeric
+        )::bigint,
+        min(place.claimable_at) FILTER (WHERE place.claimable_at > asked_at),
+        -- A lease lies where it lapses if that is earlier, as after a clock that was set back.
+        min(least(place.due_at, place.claimable_at)),
+        pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+        pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+    INTO due, lapsed, next_at, oldest_place, unfinished, unended
+    FROM (
+        (
+            SELECT due_at, due_at AS claimable_at, 1::bigint AS tokens, false AS is_leased FROM mailroom.queue
+            WHERE priority = 0::smallint AND due_at >= horizon
+            ORDER BY due_at
+            LIMIT enough
+        )
+        UNION ALL
+        (
+            SELECT due_at, due_at, 1::bigint, false FROM mailroom.queue
+            WHERE priority = 1::smallint AND due_at >= horizon
+            ORDER BY due_at
+            LIMIT enough
+        )
+        UNION ALL
+        SELECT due_at, ends_at, pg_catalog.cardinality(tokens)::bigint, true FROM mailroom.leases WHERE ends_at >= horizon
+    ) AS place;
+
+    next_after := ceil(extract(epoch FROM next_at - asked_at) * 1000::numeric)::bigint;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.peek(timestamptz, integer) IS
+    'For collectors: how many tokens are due, counted to somewhere above enough, and how many of them are in leases that have'
+    ' lapsed; in how many milliseconds the next thing is, null if nothing waits; and from what time on to look.';
+
+DO $$
+DECLARE
+    signature text;
+BEGIN
+    FOREACH signature IN ARRAY ARRAY[
+        'heartbeat(bigint, text, uuid[], bigint, timestamptz)', 'sweep(timestamptz, integer)', 'peek(timestamptz, integer)', 'bind()'
+    ] LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);
+    END LOOP;
+END;
+$$;
+
+COMMIT;

@@ -1,0 +1,14 @@
+-- Nothing shows any more where a token stands, and nothing is pruned.
+
+BEGIN;
+
+DROP FUNCTION mailroom.prune_tokens(timestamptz, bigint, integer);
+DROP FUNCTION mailroom.prune_dead_letters(timestamptz, integer);
+DROP FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer);
+DROP FUNCTION mailroom.require_a_day(timestamptz);
+DROP FUNCTION mailroom.status();
+DROP VIEW mailroom.deliveries;
+DROP FUNCTION mailroom.retry_all();
+DROP FUNCTION mailroom.retry(bigint[]);
+
+COMMIT;

@@ -1,0 +1,306 @@
+-- Feature: what an operator needs of the queue: where each token stands, how much waits and for how long, dead letters that go out
+-- again, and tables that do not grow for ever.
+--
+-- Locks: no table; some milliseconds.
+
+BEGIN;
+
+-- What can still be used goes out as it is. What has expired is a new token for the same recipient, if it had no payload.
+CREATE FUNCTION mailroom.retry(tokens bigint[]) RETURNS SETOF bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH
+    gone AS (
+        DELETE FROM mailroom.dead_letters WHERE token = ANY (retry.tokens) RETURNING *
+    ),
+    back AS (
+        INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code)
+        SELECT token, mailroom.clock(), attempts, 0::smallint, priority, coalesce(secret, ''::bytea), code FROM gone
+        ON CONFLICT DO NOTHING
+        RETURNING token
+    )
+    SELECT token FROM back ORDER BY token;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.retry(bigint[]) IS
+    'Puts dead letters back, with all their attempts left; answers which. What has expired meanwhile is logged as expired by the'
+    ' next claim.';
+
+-- A function of its own: an array that is null by mistake must not put everything back.
+CREATE FUNCTION mailroom.retry_all() RETURNS SETOF bigint
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT mailroom.retry(ARRAY(SELECT token FROM mailroom.dead_letters));
+END;
+
+COMMENT ON FUNCTION mailroom.retry_all() IS 'Puts all dead letters back, with all their attempts left; answers which.';
+
+-- Joined, not looked up for each token: a search of all leases for every token takes seconds where there are many of both.
+CREATE VIEW mailroom.deliveries AS
+SELECT
+    tokens.id AS token,
+    place.state,
+    place.attempts,
+    place.since,
+    place.holder,
+    collectors.name AS collector,
+    place.batch,
+    place.reason
+FROM mailroom.issued_tokens AS tokens
+LEFT JOIN mailroom.queue ON queue.token = tokens.id
+LEFT JOIN mailroom.dead_letters AS dead ON dead.token = tokens.id
+LEFT JOIN (
+    SELECT item.token, item.attempt, leases.claimed_at, leases.holder, leases.batch
+    FROM mailroom.leases
+    CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(leases.tokens), pg_catalog.unnest(leases.attempts)) AS item (token, attempt)
+) AS leased ON leased.token = tokens.id
+LEFT JOIN LATERAL (
+    SELECT log.outcome::text, log.attempt, log.happened_at, log.holder, log.batch, log.reason
+    FROM mailroom.delivery_attempts AS log
+    WHERE log.token = tokens.id
+    ORDER BY log.happened_at DESC, log.attempt DESC
+    LIMIT 1
+) AS last ON true
+CROSS JOIN mailroom.installation
+CROSS JOIN LATERAL (
+    SELECT
+        'queued' AS state, queue.attempts, queue.due_at AS since, NULL::bigint AS holder, NULL::uuid AS batch, NULL::text AS reason
+    WHERE queue.deferrals = 0
+    UNION ALL
+    SELECT
+        'deferred', queue.attempts, queue.put_off_at, NULL, NULL,
+        'its subject is not eligible for it, or collectors cannot sign its action'
+    WHERE queue.deferrals > 0
+    UNION ALL
+    SELECT 'dead', dead.attempts, dead.died_at, NULL, NULL, dead.reason WHERE dead.token IS NOT NULL
+    UNION ALL
+    SELECT 'leased', leased.attempt, leased.claimed_at, leased.holder, leased.batch, NULL WHERE leased.token IS NOT NULL
+    UNION ALL
+    SELECT last.outcome, last.attempt, last.happened_at, last.holder, last.batch, last.reason WHERE last.outcome IS NOT NULL
+    UNION ALL
+    SELECT 'unrecorded', NULL, NULL, NULL, NULL, 'the log begins at ' || log_complete_since
+    LIMIT 1
+) AS place
+LEFT JOIN mailroom.collectors ON collectors.holder = place.holder;
+
+COMMENT ON VIEW mailroom.deliveries IS
+    'Where each token stands: queued, deferred, leased or dead; or how it ended: sent, expired or cancelled; or unrecorded, if'
+    ' that was before the log began. With the number of delivery attempts, since when, by whom and why.';
+
+CREATE FUNCTION mailroom.status(
+    OUT first_due bigint,
+    OUT second_due bigint,
+    OUT later bigint,
+    OUT oldest_due_ms bigint,
+    OUT leases bigint,
+    OUT leased_tokens bigint,
+    OUT lapsed_leases bigint,
+    OUT oldest_lease_ms bigint,
+    OUT deferred bigint,
+    OUT dead_letters bigint,
+    OUT expired bigint,
+    OUT expired_last_hour bigint,
+    OUT log_since bigint
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom.clock();
+BEGIN
+    -- One statement, one snapshot: a token that moves between the tables is counted once.
+    SELECT
+        waiting.first_due,
+        waiting.second_due,
+        waiting.later,
+        waiting.oldest_due_ms,
+        claimed.leases,
+        claimed.leased_tokens,
+        claimed.lapsed_leases,
+        claimed.oldest_lease_ms,
+        waiting.deferred,
+        (SELECT count(*) FROM mailroom.dead_letters),
+        (SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'expired'),
+        (
+            SELECT count(*) FROM mailroom.delivery_attempts
+            WHERE outcome = 'expired' AND happened_at > epoch - interval '1 hour'
+        ),
+        (SELECT floor(extract(epoch FROM log_complete_since))::bigint FROM mailroom.installation)
+    INTO
+        first_due, second_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases, oldest_lease_ms, deferred,
+        dead_letters, expired, expired_last_hour, log_since
+    FROM (
+        SELECT
+            count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority = 0::smallint) AS first_due,
+            count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority <> 0::smallint) AS second_due,
+            count(*) FILTER (WHERE deferrals = 0 AND due_at > epoch) AS later,
+            count(*) FILTER (WHERE deferrals > 0) AS deferred,
+            floor(1000::numeric * extract(epoch FROM epoch - min(due_at) FILTER (WHERE deferrals = 0 AND due_at <= epoch)))::bigint
+                AS oldest_due_ms
+        FROM mailroom.queue
+    ) AS waiting
+    CROSS JOIN (
+        SELECT
+            count(*) AS leases,
+            coalesce(sum(pg_catalog.cardinality(tokens)), 0::bigint) AS leased_tokens,
+            count(*) FILTER (WHERE ends_at <= epoch) AS lapsed_leases,
+            floor(1000::numeric * extract(epoch FROM epoch - min(claimed_at)))::bigint AS oldest_lease_ms
+        FROM mailroom.leases
+    ) AS claimed;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.status() IS
+    'For operators: how many tokens are due, by priority, how many will be later, since how many milliseconds the oldest'
+    ' is due; batches that are claimed, their tokens, those whose lease has lapsed, since how many milliseconds the oldest is'
+    ' claimed; deferred tokens and dead letters; tokens that expired unsent, in all of the log and within the last hour; and since'
+    ' when, in seconds of the Unix epoch, the log is complete.';
+
+CREATE FUNCTION mailroom.require_a_day(before timestamptz) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF (before <= mailroom.clock() - interval '1 day') IS NOT TRUE THEN
+        RAISE EXCEPTION 'what is younger than a day is not pruned' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.require_a_day(timestamptz) IS 'Fails unless the time is at least a day ago.';
+
+-- Where the log is read it is read in the order of its blocks, so that every block is read once, however many rows are dead
+-- by then. New rows fill the blocks of pruned ones, so any block can hold an old row.
+CREATE FUNCTION mailroom.prune_attempts(
+    before timestamptz, first_block bigint, block_count integer, OUT pruned bigint, OUT all_blocks bigint
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM mailroom.require_a_day(before);
+
+    all_blocks := pg_relation_size('mailroom.delivery_attempts'::regclass) / current_setting('block_size'::text)::bigint;
+
+    DELETE FROM mailroom.delivery_attempts
+    WHERE happened_at < before
+        AND ctid >= pg_catalog.format('(%s,0)'::text, first_block)::tid
+        AND ctid < pg_catalog.format('(%s,0)'::text, first_block + block_count::bigint)::tid;
+
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+
+    IF pruned > 0::bigint THEN
+        UPDATE mailroom.installation SET log_complete_since = before WHERE log_complete_since < before;
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer) IS
+    'Deletes delivery attempts from before a time, at least a day ago, in some blocks of the log; answers how many, and how many'
+    ' blocks the log has.';
+
+CREATE FUNCTION mailroom.prune_dead_letters(before timestamptz, most integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    pruned bigint;
+BEGIN
+    PERFORM mailroom.require_a_day(before);
+
+    DELETE FROM mailroom.dead_letters
+    WHERE token = ANY (ARRAY(
+        SELECT given_up.token
+        FROM mailroom.dead_letters AS given_up
+        WHERE given_up.died_at < before
+            AND NOT EXISTS (
+                SELECT FROM mailroom.issued_tokens AS tokens
+                WHERE id = given_up.token AND consumed_at IS NULL AND cancelled_at IS NULL
+                    AND expires_at > floor(extract(epoch FROM mailroom.clock()))::bigint
+            )
+        LIMIT most
+        FOR UPDATE SKIP LOCKED
+    ));
+
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+    RETURN pruned;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.prune_dead_letters(timestamptz, integer) IS
+    'Deletes dead letters that were given up before a time, at least a day ago, and cannot be sent any more; answers how many.';
+
+-- By id, which is nearly the order in which they were made: where none of the tokens of a step is so old, the steps that follow
+-- find none either. What still waits is left for a claim.
+CREATE FUNCTION mailroom.prune_tokens(before timestamptz, after_id bigint, most integer, OUT pruned bigint, OUT through_id bigint)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    ended bigint := floor(extract(epoch FROM before))::bigint;
+    seen integer;
+    earliest bigint;
+BEGIN
+    PERFORM mailroom.require_a_day(before);
+
+    SELECT count(*)::integer, min(created_at), max(id) INTO seen, earliest, through_id
+    FROM (SELECT id, created_at FROM mailroom.issued_tokens AS tokens WHERE id > after_id ORDER BY id LIMIT most) AS next;
+
+    WITH gone AS (
+        DELETE FROM mailroom.issued_tokens AS tokens
+        WHERE id = ANY (ARRAY(
+            SELECT id
+            FROM mailroom.issued_tokens AS tokens
+            WHERE id > after_id
+                AND id <= through_id
+                AND expires_at < ended
+                AND NOT EXISTS (SELECT FROM mailroom.queue WHERE token = tokens.id)
+            FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING id
+    ),
+    emptied AS (
+        DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT id FROM gone))
+    )
+    SELECT count(*) INTO pruned FROM gone;
+
+    DELETE FROM mailroom.idempotency_keys
+    WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM mailroom.idempotency_keys
+        WHERE expires_at < floor(extract(epoch FROM mailroom.clock()))::bigint
+        LIMIT most
+        FOR UPDATE SKIP LOCKED
+    ));
+
+    IF seen < most OR earliest >= ended THEN
+        through_id := NULL;
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.prune_tokens(timestamptz, bigint, integer) IS
+    'Deletes tokens that expired before a time, at least a day ago, among the next ones after an id, and idempotency keys whose time is'
+    ' over; answers how many tokens, and the id to go on after, null at the end.';
+
+DO $$
+DECLARE
+    signature text;
+BEGIN
+    FOREACH signature IN ARRAY ARRAY[
+        'retry(bigint[])', 'retry_all()', 'status()', 'prune_attempts(timestamptz, bigint, integer)',
+        'prune_dead_letters(timestamptz, integer)', 'prune_tokens(timestamptz, bigint, integer)'
+    ] LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);
+    END LOOP;
+END;
+$$;
+
+COMMIT;

@@ -1,0 +1,552 @@
+-- Faults: a token whose transaction committed after one with a higher id was passed by the cursor and never sent; one collector could
+-- work at a time; every insert of a token sent a notification, for which transactions commit one after the other in the whole
+-- server; a link confirmed an address that it was never sent to; consuming was left to each application's own UPDATE.
+--
+-- The tables of accounts and tokens become callers of the schema `mailroom`: each token of an account has a row in mailroom.issued_tokens,
+-- under the same id, and is queued by the transaction that inserts it. Applications go on inserting tokens and setting consumed_at.
+-- The functions reach both tables by views, which follow them when they or their schema are renamed.
+--
+-- What the cursor still owes is taken over:
+-- - every token after it, whatever its state, so that each gets its entry in the log;
+-- - of the tokens before it those that can still be used and whose account has not the right status, or got it so late that
+--   the cursor may have passed them before: those are sent, perhaps for the second time.
+-- The cursor goes to the end of all ids, where collectors that know nothing of the queue find nothing to send; `mailroom` refuses
+-- to collect by it.
+--
+-- Locks: nobody writes to tokens while it is read once, 1 s with two million tokens, and 8 s for each million that is still to be
+-- sent; nobody writes to accounts for some milliseconds. Collectors that move the cursor wait meanwhile.
+
+BEGIN;
+
+LOCK TABLE jobs IN SHARE ROW EXCLUSIVE MODE;
+
+-- Waits for every transaction that has inserted a token, so that the one statement below sees them all.
+LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE;
+LOCK TABLE tokens IN SHARE ROW EXCLUSIVE MODE;
+
+CREATE VIEW mailroom.adopted_accounts AS SELECT id, email, login, status FROM accounts;
+CREATE VIEW mailroom.adopted_tokens AS
+    SELECT id, action, secret, code, account, expires_at, consumed_at, created_at FROM tokens;
+
+COMMENT ON VIEW mailroom.adopted_accounts IS 'The table of accounts, wherever it is.';
+COMMENT ON VIEW mailroom.adopted_tokens IS 'The table of the accounts'' tokens, wherever it is.';
+
+-- One sequence for all ids: a token of an account has the same in both tables.
+CREATE OR REPLACE FUNCTION mailroom.next_token_id() RETURNS bigint
+LANGUAGE sql VOLATILE
+RETURN nextval('tokens_id_seq'::regclass);
+
+CREATE FUNCTION mailroom.accounts_with_status(subject_ids text[], wanted text, is_redemption boolean)
+RETURNS TABLE (subject_id text, email text, name text)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    -- What is no id is nobody, and keeps nobody else from being found.
+    ids bigint[] := ARRAY(SELECT id::bigint FROM pg_catalog.unnest(subject_ids) AS id WHERE id ~ '^[0-9]{1,18}$');
+BEGIN
+    IF is_redemption THEN
+        PERFORM FROM mailroom.adopted_accounts AS accounts WHERE id = ANY (ids) FOR NO KEY UPDATE;
+    END IF;
+
+    RETURN QUERY
+    SELECT id::text, accounts.email::text, accounts.login::text
+    FROM mailroom.adopted_accounts AS accounts
+    WHERE id = ANY (ids) AND status::text = wanted;
+END;
+$$;
+
+CREATE FUNCTION mailroom.provisioned_accounts(subject_ids text[], is_redemption boolean)
+RETURNS TABLE (subject_id text, email text, name text)
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT subject_id, email, name FROM mailroom.accounts_with_status(subject_ids, 'provisioned', is_redemption);
+END;
+
+CREATE FUNCTION mailroom.active_accounts(subject_ids text[], is_redemption boolean)
+RETURNS TABLE (subject_id text, email text, name text)
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT subject_id, email, name FROM mailroom.accounts_with_status(subject_ids, 'active', is_redemption);
+END;
+
+COMMENT ON FUNCTION mailroom.accounts_with_status(text[], text, boolean) IS 'Accounts with a status, locked for a redemption.';
+COMMENT ON FUNCTION mailroom.provisioned_accounts(text[], boolean) IS 'Accounts that may be activated.';
+COMMENT ON FUNCTION mailroom.active_accounts(text[], boolean) IS 'Accounts that may be recovered and signed in to.';
+
+UPDATE mailroom.actions SET eligibility = 'mailroom.provisioned_accounts(text[], boolean)' WHERE number = 1;
+UPDATE mailroom.actions SET eligibility = 'mailroom.active_accounts(text[], boolean)' WHERE number IN (2, 5);
+
+CREATE FUNCTION mailroom.trg_after_accounts_insert() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO mailroom.adopted_tokens (account, action)
+    SELECT id, 'activation' FROM made WHERE status::text = 'provisioned';
+
+    RETURN NULL;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.trg_after_accounts_insert() IS
+    'Gives provisioned accounts their activation tokens, in the same transaction and with the rights of this function''s owner.';
+
+DROP TRIGGER after_account_insert ON accounts;
+DROP FUNCTION trg_after_account_insert();
+
+CREATE TRIGGER after_account_insert
+    AFTER INSERT ON accounts
+    REFERENCING NEW TABLE AS made
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION mailroom.trg_after_accounts_insert();
+
+-- An account that is inserted after its token has no address yet: such a token goes to the one that it gets.
+CREATE FUNCTION mailroom.trg_after_tokens_insert() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+    INSERT INTO mailroom.issued_tokens (
+        id, action, subject_id, recipient_email, recipient_name, consumed_id, code_hash, created_at, expires_at, consumed_at
+    )
+    SELECT
+        made.id,
+        CASE made.action::text WHEN 'activation' THEN 1::smallint ELSE 2::smallint END,
+        made.account::text,
+        accounts.email::text,
+        accounts.login::text,
+        mailroom.consumed_id(made.secret),
+        CASE made.action::text WHEN 'activation' THEN NULL ELSE mailroom.code_hash(made.secret, made.code::text) END,
+        made.created_at,
+        made.expires_at,
+        made.consumed_at
+    FROM made
+    LEFT JOIN mailroom.adopted_accounts AS accounts ON accounts.id = made.account;
+
+    INSERT INTO mailroom.queue (token, due_at, priority, secret, code)
+    SELECT
+        id, mailroom.clock(), CASE action::text WHEN 'activation' THEN 1::smallint ELSE 0::smallint END, secret, code::text
+    FROM made;
+
+    RETURN NULL;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.trg_after_tokens_insert() IS 'Queues new tokens of accounts in the same transaction.';
+
+DROP TRIGGER after_token_inserted ON tokens;
+DROP FUNCTION trg_after_token_inserted();
+
+CREATE TRIGGER after_token_inserted
+    AFTER INSERT ON tokens
+    REFERENCING NEW TABLE AS made
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION mailroom.trg_after_tokens_insert();
+
+-- Applications of the base schema use a token by their own UPDATE, and take a row that was not updated for one that is not valid.
+CREATE FUNCTION mailroom.trg_before_token_consumed() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+BEGIN
+    IF EXISTS (
+        SELECT
+        FROM mailroom.issued_tokens AS tokens
+        LEFT JOIN mailroom.adopted_accounts AS accounts ON accounts.id = OLD.account
+        WHERE tokens.id = OLD.id
+            AND (tokens.cancelled_at IS NOT NULL OR tokens.recipient_email <> accounts.email::text COLLATE "C")
+    ) THEN
+        RETURN NULL;
+    END IF;
+
+    RETURN NEW;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.trg_before_token_consumed() IS
+    'Keeps a token unused that was cancelled, or that was sent to another address than its account has.';
+
+CREATE TRIGGER before_token_consumed
+    BEFORE UPDATE OF consumed_at ON tokens
+    FOR EACH ROW
+    WHEN (OLD.consumed_at IS NULL AND NEW.consumed_at IS NOT NULL)
+    EXECUTE FUNCTION mailroom.trg_before_token_consumed();
+
+CREATE FUNCTION mailroom.trg_after_token_consumed() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+BEGIN
+    UPDATE mailroom.issued_tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id AND consumed_at IS NULL;
+
+    -- Not where it was redeemed, which does the same.
+    IF FOUND THEN
+        PERFORM mailroom.withdraw(ARRAY[NEW.id], true);
+    END IF;
+
+    IF NEW.action::text = 'activation' THEN
+        UPDATE mailroom.adopted_accounts SET status = 'active' WHERE id = NEW.account AND status::text = 'provisioned';
+    END IF;
+
+    RETURN NULL;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.trg_after_token_consumed() IS
+    'Takes a token that was used out of the queue, and activates a provisioned account whose activation token it was.';
+
+DROP TRIGGER after_token_consumed ON tokens;
+DROP FUNCTION trg_after_token_consumed();
+
+CREATE TRIGGER after_token_consumed
+    AFTER UPDATE OF consumed_at ON tokens
+    FOR EACH ROW
+    WHEN (OLD.consumed_at IS NULL AND NEW.consumed_at IS NOT NULL)
+    EXECUTE FUNCTION mailroom.trg_after_token_consumed();
+
+CREATE FUNCTION mailroom.trg_after_token_redeemed() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+BEGIN
+    UPDATE mailroom.adopted_tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id AND consumed_at IS NULL;
+    RETURN NULL;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.trg_after_token_redeemed() IS 'Sets consumed_at of an account''s token that was redeemed.';
+
+CREATE TRIGGER after_token_redeemed
+    AFTER UPDATE OF consumed_at ON mailroom.issued_tokens
+    FOR EACH ROW
+    WHEN (OLD.consumed_at IS NULL AND NEW.consumed_at IS NOT NULL)
+    EXECUTE FUNCTION mailroom.trg_after_token_redeemed();
+
+CREATE FUNCTION mailroom.trg_after_tokens_delete() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+DECLARE
+    ids bigint[] := ARRAY(SELECT id FROM gone);
+BEGIN
+    PERFORM mailroom.withdraw(ids, true);
+    DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (ids);
+    RETURN NULL;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.trg_after_tokens_delete() IS 'Takes tokens of accounts that were deleted out of the queue.';
+
+CREATE TRIGGER after_tokens_deleted
+    AFTER DELETE ON tokens
+    REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION mailroom.trg_after_tokens_delete();
+
+-- TRUNCATE deletes no rows one by one, and may begin to number tokens at 1 again: what the queue and the log say of the old ones
+-- must not be taken for the new ones.
+CREATE FUNCTION mailroom.trg_after_tokens_truncate() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    ids bigint[] := ARRAY(SELECT id FROM mailroom.issued_tokens AS tokens WHERE action IN (1, 2));
+    sequence regclass := pg_get_serial_sequence(TG_RELID::regclass::text, 'id');
+    newest bigint := (SELECT max(id) FROM mailroom.issued_tokens AS tokens);
+BEGIN
+    IF newest IS NOT NULL THEN
+        PERFORM setval(sequence, greatest(newest, nextval(sequence)));
+    END IF;
+
+    PERFORM mailroom.withdraw(ids, false);
+    DELETE FROM mailroom.dead_letters WHERE token = ANY (ids);
+    DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (ids);
+    RETURN NULL;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.trg_after_tokens_truncate() IS
+    'Takes the tokens of accounts out of the queue with their table. Ids go on where they were.';
+
+CREATE TRIGGER after_tokens_truncated
+    AFTER TRUNCATE ON tokens
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION mailroom.trg_after_tokens_truncate();
+
+-- With the rights of its owner, because whoever changes an account needs none on the queue. Like a redemption it locks the
+-- account before its tokens.
+CREATE FUNCTION mailroom.trg_after_account_change() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- Letters of another case are another address: only its mail server knows whether they reach the same person.
+    IF NEW.email::text COLLATE "C" IS DISTINCT FROM OLD.email::text THEN
+        PERFORM mailroom.cancel_subject(NEW.id::text, true);
+    END IF;
+
+    IF NEW.status::text IS DISTINCT FROM OLD.status::text THEN
+        PERFORM mailroom.recheck(NEW.id::text);
+    END IF;
+
+    RETURN NULL;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.trg_after_account_change() IS
+    'Cancels the tokens that were made for the account''s former address, and has those looked at again that wait for its status.';
+
+CREATE TRIGGER after_account_change
+    AFTER UPDATE OF email, status ON accounts
+    FOR EACH ROW
+    WHEN (
+        NEW.email::text COLLATE "C" IS DISTINCT FROM OLD.email::text
+        OR NEW.status::text IS DISTINCT FROM OLD.status::text
+    )
+    EXECUTE FUNCTION mailroom.trg_after_account_change();
+
+CREATE FUNCTION mailroom.trg_after_accounts_delete() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    DELETE FROM mailroom.code_failures WHERE subject = ANY (ARRAY(SELECT id::text FROM gone));
+    RETURN NULL;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.trg_after_accounts_delete() IS 'Forgets how many wrong codes were entered for accounts that are gone.';
+
+CREATE TRIGGER after_accounts_deleted
+    AFTER DELETE ON accounts
+    REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION mailroom.trg_after_accounts_delete();
+
+-- Takes the same steps and answers the same, nothing, for whatever it is given: no account, one that is not eligible,
+-- one that was served lately, or one that gets a token. It never waits, because only a call for somebody who exists would:
+-- of calls at the same time for one account the first serves it and the others find its row locked.
+--
+-- Locks: the account's row, if it is free: a foreign key would wait for it at the commit, and only for an account that exists. Who
+-- asks while an account is being changed gets nothing, and asks again. And the tables, as an insert does, but for whoever asks.
+CREATE FUNCTION mailroom.request(
+    email_or_login text,
+    action text,
+    cooldown interval DEFAULT NULL,
+    at_most integer DEFAULT 5,
+    per interval DEFAULT '1 hour'
+) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    action_row mailroom.actions%ROWTYPE;
+    -- No column is longer. What is longer than this is found by nobody, and is not hashed in full.
+    wanted text := left(request.email_or_login, 255);
+    epoch bigint := floor(extract(epoch FROM clock_timestamp()));
+    cooldown_seconds numeric;
+    period_seconds numeric := extract(epoch FROM request.per);
+    candidate bigint;
+    present record;
+    resting bigint;
+    newest bigint;
+    made bigint;
+    is_locked boolean;
+    is_eligible boolean;
+BEGIN
+    SELECT * INTO action_row FROM mailroom.actions WHERE name = request.action AND NOT is_retired;
+
+    IF action_row.eligibility IS NULL THEN
+        RAISE EXCEPTION 'mailroom.request(): there is no such action for accounts' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    cooldown_seconds := extract(epoch FROM coalesce(request.cooldown, action_row.cooldown));
+
+    IF (cooldown_seconds >= 0::numeric AND request.at_most >= 1 AND period_seconds >= 0::numeric) IS NOT TRUE THEN
+        RAISE EXCEPTION 'the limits of mailroom.request() are out of range'
+            USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'cooldown and per are intervals of zero seconds or more, at_most is 1 or more.';
+    END IF;
+
+    -- In the others the transaction may have begun to look before another call made a token, and make a second one.
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE EXCEPTION 'mailroom.request() does not work in % transactions', current_setting('transaction_isolation')
+            USING ERRCODE = 'invalid_transaction_state',
+                HINT = 'Call it in a transaction of its own, with the isolation level READ COMMITTED.';
+    END IF;
+
+    -- Where a migration or an index has them locked, everybody waits.
+    LOCK TABLE mailroom.adopted_accounts IN ROW SHARE MODE;
+    LOCK TABLE mailroom.adopted_tokens IN ROW EXCLUSIVE MODE;
+
+    -- A login may look like somebody else's email: whose email it is goes first.
+    SELECT id INTO candidate
+    FROM mailroom.adopted_accounts AS accounts
+    WHERE accounts.email::text = wanted OR accounts.login::text = wanted
+    ORDER BY accounts.email::text = wanted DESC
+    LIMIT 1;
+
+    -- Of calls at the same time for one account the others find its row locked. An advisory lock would do for people who do not
+    -- exist as well, but every role can see and take those.
+    PERFORM FROM mailroom.adopted_accounts AS accounts WHERE id = coalesce(candidate, 0::bigint) FOR NO KEY UPDATE SKIP LOCKED;
+    is_locked := FOUND;
+
+    -- As it is now that it cannot change: the status by which the token is judged, and the address that it is for.
+    SELECT answer.email, answer.name, answer.subject_id INTO present
+    FROM mailroom.ask_eligibility(action_row.eligibility, ARRAY[coalesce(candidate, 0::bigint)::text]) AS answer;
+    is_eligible := present.subject_id IS NOT NULL;
+
+    SELECT rests_until INTO resting FROM mailroom.code_failures WHERE subject = coalesce(candidate, 0::bigint)::text;
+
+    SELECT max(created_at), count(*) FILTER (WHERE created_at::numeric > epoch::numeric - period_seconds)
+    INTO newest, made
+    FROM mailroom.issued_tokens AS tokens
+    WHERE subject_id = coalesce(candidate, 0::bigint)::text AND tokens.action = action_row.number;
+
+    IF is_locked
+        AND is_eligible
+        AND (resting > epoch) IS NOT TRUE
+        -- A time ahead of the clock, which may have been set back, counts as now.
+        AND (newest IS NULL OR least(newest, epoch)::numeric <= epoch::numeric - cooldown_seconds)
+        AND made < request.at_most::bigint
+    THEN
+        IF action_row.number = 1 THEN
+            INSERT INTO mailroom.adopted_tokens (account, action, created_at) VALUES (candidate, 'activation', epoch);
+        ELSIF action_row.number = 2 THEN
+            INSERT INTO mailroom.adopted_tokens (account, action, created_at) VALUES (candidate, 'password_recovery', epoch);
+        ELSE
+            PERFORM mailroom.enqueue(action_row.name, present.email, present.name, present.subject_id);
+        END IF;
+    END IF;
+
+    -- A commit that has nothing to write returns at once, and one that has waits for the disk: the greatest difference of
+    -- all. This writes some bytes to the log in any case, and nowhere else.
+    PERFORM pg_catalog.pg_logical_emit_message(true, 'mailroom', ''::text);
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.request(text, text, interval, integer, interval) IS
+    'Makes a token for the account with this email or, if there is none, this login, if the account is eligible for'
+    ' the action, got none of this action for the time of cooldown, and fewer than at_most within per. Answers'
+    ' nothing and takes the same steps whether it did or not.';
+
+-- Those from before this step have no row in tokens.
+CREATE FUNCTION mailroom.prune_account_tokens(
+    before timestamptz, after_id bigint, most integer, OUT pruned bigint, OUT through_id bigint
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    ended bigint := floor(extract(epoch FROM before))::bigint;
+    seen integer;
+    earliest bigint;
+BEGIN
+    PERFORM mailroom.require_a_day(before);
+
+    SELECT count(*)::integer, min(created_at), max(id) INTO seen, earliest, through_id
+    FROM (SELECT id, created_at FROM mailroom.adopted_tokens WHERE id > after_id ORDER BY id LIMIT most) AS next;
+
+    DELETE FROM mailroom.adopted_tokens
+    WHERE id = ANY (ARRAY(
+        SELECT id
+        FROM mailroom.adopted_tokens
+        WHERE id > after_id
+            AND id <= through_id
+            AND expires_at < ended
+            AND NOT EXISTS (SELECT FROM mailroom.queue WHERE token = id)
+        FOR UPDATE SKIP LOCKED
+    ));
+
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+
+    IF seen < most OR earliest >= ended THEN
+        through_id := NULL;
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.prune_account_tokens(timestamptz, bigint, integer) IS
+    'As prune_tokens(), for the table of the accounts'' tokens.';
+
+DO $$
+DECLARE
+    signature text;
+BEGIN
+    FOREACH signature IN ARRAY ARRAY[
+        'next_token_id()', 'accounts_with_status(text[], text, boolean)', 'provisioned_accounts(text[], boolean)',
+        'active_accounts(text[], boolean)', 'trg_after_accounts_insert()', 'trg_after_tokens_insert()', 'trg_before_token_consumed()',
+        'trg_after_token_consumed()', 'trg_after_token_redeemed()', 'trg_after_tokens_delete()', 'trg_after_tokens_truncate()',
+        'trg_after_account_change()', 'trg_after_accounts_delete()', 'request(text, text, interval, integer, interval)',
+        'prune_account_tokens(timestamptz, bigint, integer)'
+    ] LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);
+    END LOOP;
+END;
+$$;
+
+WITH
+cursors AS (
+    SELECT coalesce(min(coalesce(last_seq, 0)), 0) AS last_seq FROM jobs
+),
+-- The last token that the cursor has passed. What it has been told of accounts is no older than that one, but for the
+-- longest time between two looks of a collector, 270 s, and for transactions that take a minute.
+witness AS (
+    SELECT created_at FROM tokens WHERE id <= (SELECT last_seq FROM cursors) ORDER BY id DESC LIMIT 1
+),
+taken_over AS MATERIALIZED (
+    SELECT
+        tokens.*,
+        accounts.email::text AS recipient_email,
+        accounts.login::text AS recipient_name,
+        tokens.id > (SELECT last_seq FROM cursors)
+            OR accounts.status::text
+                IS DISTINCT FROM CASE tokens.action::text WHEN 'activation' THEN 'provisioned' ELSE 'active' END
+            OR (
+                accounts.status_changed_at >= tokens.created_at - 60
+                AND accounts.status_changed_at >= (SELECT created_at FROM witness) - 330
+            ) IS TRUE AS is_owed
+    FROM tokens
+    JOIN accounts ON accounts.id = tokens.account
+    WHERE tokens.id > (SELECT last_seq FROM cursors)
+        OR (tokens.consumed_at IS NULL AND tokens.expires_at > extract(epoch FROM clock_timestamp()))
+),
+known AS (
+    INSERT INTO mailroom.issued_tokens (
+        id, action, subject_id, recipient_email, recipient_name, consumed_id, code_hash, created_at, expires_at, consumed_at
+    )
+    SELECT
+        id,
+        CASE action::text WHEN 'activation' THEN 1 ELSE 2 END,
+        account::text,
+        recipient_email,
+        recipient_name,
+        mailroom.consumed_id(secret),
+        CASE action::text WHEN 'activation' THEN NULL ELSE mailroom.code_hash(secret, code) END,
+        created_at,
+        expires_at,
+        consumed_at
+    FROM taken_over
+)
+INSERT INTO mailroom.queue (token, due_at, priority, secret, code)
+SELECT id, clock_timestamp(), CASE action::text WHEN 'activation' THEN 1 ELSE 0 END, secret, code
+FROM taken_over
+WHERE is_owed
+ORDER BY id;
+
+UPDATE jobs SET last_seq = 9223372036854775807;
+
+COMMENT ON COLUMN jobs.last_seq IS
+    'Id up to which tokens were read by a cursor; the greatest number since tokens are queued in mailroom.queue.';
+
+COMMIT;

@@ -139,7 +139,7 @@ BEGIN
 
     -- Not the transaction's time, which may have begun long before: the token is judged by the second in which it is
     -- consumed.
-    epoch := floor(extract(epoch FROM clock_timestamp()));
+    epoch := floor(extract(epoch FROM mailroom.clock()));
 
     -- Whatever can be said without the code is said before it is looked at: a verdict on the code says nothing else, and
     -- no other verdict says anything about the code. Addresses are compared as well as their tokens cancelled by a change: a

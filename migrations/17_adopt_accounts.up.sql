@@ -351,7 +351,7 @@ DECLARE
     action_row mailroom.actions%ROWTYPE;
     -- No column is longer. What is longer than this is found by nobody, and is not hashed in full.
     wanted text := left(request.email_or_login, 255);
-    epoch bigint := floor(extract(epoch FROM clock_timestamp()));
+    epoch bigint := floor(extract(epoch FROM mailroom.clock()));
     cooldown_seconds numeric;
     period_seconds numeric := extract(epoch FROM request.per);
     candidate bigint;

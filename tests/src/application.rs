@@ -29,7 +29,7 @@ pub struct Token {
 /// What `mailroom_redeem` answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redemption {
-    /// A value of the enum `redeem_verdict`.
+    /// A value of the enum `mailroom.verdict`.
     pub verdict: String,
     /// Whose token it was, if it was redeemed.
     pub account: Option<i64>,
@@ -99,7 +99,7 @@ impl Application {
 
     /// How many tries of a token's code are recorded.
     pub async fn attempts(&self, token: i64) -> Result<i64> {
-        let query = "SELECT count(*) FROM code_attempts WHERE token = $1";
+        let query = "SELECT count(*) FROM mailroom.code_attempts WHERE token = $1";
         Ok(self.client.query_one(query, &[&token]).await?.get(0))
     }
 
@@ -115,14 +115,14 @@ impl Application {
         action: Option<&str>,
         code: Option<&str>,
     ) -> Result<Redemption, Error> {
-        let query = "SELECT verdict::text, account FROM mailroom_redeem($1, $2::text::token_action, $3)";
+        let query = "SELECT verdict::text, account FROM mailroom.redeem($1, $2::text::token_action, $3)";
         let row = self.client.query_one(query, &[&secret, &action, &code]).await?;
         Ok(Redemption { verdict: row.get(0), account: row.get(1) })
     }
 
     /// Calls `mailroom_request` with its default limits.
     pub async fn request(&self, email_or_login: &str, action: &str) -> Result<(), Error> {
-        let query = "SELECT mailroom_request($1, $2::text::token_action)";
+        let query = "SELECT mailroom.request($1, $2::text::token_action)";
         self.client.query_one(query, &[&email_or_login, &action]).await?;
         Ok(())
     }

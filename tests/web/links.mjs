@@ -69,7 +69,7 @@ async function text(page, selector) {
 async function triesOf(demo, login) {
   const [{ tries }] = await demo.query(
     `SELECT count(*)::int AS tries
-    FROM code_attempts JOIN tokens ON tokens.id = token JOIN accounts ON accounts.id = tokens.account
+    FROM mailroom.code_attempts JOIN tokens ON tokens.id = token JOIN accounts ON accounts.id = tokens.account
     WHERE login = $1`,
     [login],
   );

@@ -176,7 +176,7 @@ export async function recoveringInAnOutage({ visitor, demo }) {
     await page.waitForSelector('.part-up:has-text("database")', { timeout: PATIENCE });
     checks.same(`${format}: then the code works`, await visitor.press(link, code), "Your account is recovered");
     const [{ tries }] = await demo.query(
-      `SELECT count(*)::int AS tries FROM code_attempts JOIN tokens ON tokens.id = token
+      `SELECT count(*)::int AS tries FROM mailroom.code_attempts JOIN tokens ON tokens.id = token
       JOIN accounts ON accounts.id = account WHERE login = $1`,
       [login],
     );

@@ -18,7 +18,7 @@ LEFT JOIN LATERAL (
         'id', id,
         'expiresAt', expires_at,
         'usedAt', consumed_at,
-        'tries', (SELECT count(*) FROM code_attempts WHERE code_attempts.token = tokens.id)
+        'tries', (SELECT count(*) FROM mailroom.code_attempts WHERE code_attempts.token = tokens.id)
     ) AS token
     FROM tokens
     WHERE tokens.account = accounts.id AND tokens.action = 'password_recovery'

@@ -69,7 +69,7 @@ impl Queue {
             Kind::Cursor => &["UPDATE jobs SET last_seq = 0", "VACUUM jobs"],
             Kind::Deliveries => &[
                 "TRUNCATE pending, parked, leases, dead, handovers",
-                "INSERT INTO pending (token, due_at, priority)
+                "INSERT INTO mailroom.queue (token, due_at, priority)
                     SELECT id, clock_timestamp(), delivery_priority(action) FROM tokens ORDER BY id",
                 "VACUUM ANALYZE pending, leases, handovers",
             ],
@@ -86,8 +86,8 @@ impl Queue {
         let query = match self.kind {
             Kind::Cursor => "SELECT last_seq = (SELECT max(id) FROM tokens) FROM jobs",
             Kind::Deliveries => {
-                "SELECT NOT EXISTS (SELECT FROM pending) AND NOT EXISTS (SELECT FROM leases)
-                    AND (SELECT count(*) FROM handovers WHERE outcome::text = 'sent') = (SELECT count(*) FROM tokens)"
+                "SELECT NOT EXISTS (SELECT FROM mailroom.queue) AND NOT EXISTS (SELECT FROM mailroom.leases)
+                    AND (SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text = 'sent') = (SELECT count(*) FROM tokens)"
             }
         };
         let is_drained: bool = self.client.query_one(query, &[]).await?.get(0);
@@ -99,7 +99,7 @@ impl Queue {
     pub(crate) async fn hold_snapshot(&self) -> Result<Client> {
         let client = self.database.connect().await?;
         client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await?;
-        client.query_one("SELECT count(*) FROM pending", &[]).await?;
+        client.query_one("SELECT count(*) FROM mailroom.queue", &[]).await?;
         Ok(client)
     }
 }

@@ -141,7 +141,7 @@ async fn round(database: &Database, contestant: Contestant, writers: u32, durati
     client.batch_execute("CHECKPOINT").await?;
     if contestant == Contestant::NotifyEach {
         // Somebody holds the idle lock all the time.
-        let lock = "SELECT pg_advisory_lock(1835100524, 'pending'::regclass::oid::integer)";
+        let lock = "SELECT pg_advisory_lock(1835100524, 'mailroom.queue'::regclass::oid::integer)";
         client.batch_execute(lock).await?;
     }
     let mut command = command(database.url())?;

@@ -1,2 +1,2 @@
 -- What the log says of each token and attempt.
-SELECT token, attempt, outcome::text FROM handovers ORDER BY token, attempt
+SELECT token, attempt, outcome::text FROM mailroom.delivery_attempts ORDER BY token, attempt

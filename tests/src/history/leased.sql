@@ -1,2 +1,2 @@
 -- The tokens that collectors hold now.
-SELECT unnest(tokens) FROM leases
+SELECT unnest(tokens) FROM mailroom.leases

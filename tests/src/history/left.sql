@@ -1,3 +1,3 @@
 -- How many tokens wait to be claimed, and how many batches are claimed. Parked tokens wait for somebody to change an
 -- account, which no test waits for.
-SELECT (SELECT count(*) FROM pending), (SELECT count(*) FROM leases)
+SELECT (SELECT count(*) FROM mailroom.queue), (SELECT count(*) FROM mailroom.leases)

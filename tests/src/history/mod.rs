@@ -197,7 +197,7 @@ impl History {
     /// whatever a sender took and did not answer for may not have been sent.
     async fn lost(&self, client: &Client) -> Result<HashSet<i64>> {
         let owed = client.query(include_str!("owed.sql"), &[]).await?;
-        let given_up = client.query("SELECT token FROM dead", &[]).await?;
+        let given_up = client.query("SELECT token FROM mailroom.dead_letters", &[]).await?;
         let given_up: HashSet<i64> = given_up.iter().map(|row| row.get(0)).collect();
         let seen = self.recorder.seen();
         let mut lost = HashSet::new();

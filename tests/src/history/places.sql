@@ -1,17 +1,17 @@
 -- Every token that is in more than one place, or in none, or still waits though it was sent, with what is wrong.
 WITH places AS (
-    SELECT token, 'pending' AS place FROM pending
+    SELECT token, 'pending' AS place FROM mailroom.queue
     UNION ALL
-    SELECT token, 'parked' FROM parked
+    SELECT token, 'parked' FROM mailroom.deferred
     UNION ALL
-    SELECT unnest(tokens), 'leased' FROM leases
+    SELECT unnest(tokens), 'leased' FROM mailroom.leases
     UNION ALL
-    SELECT token, 'dead' FROM dead
+    SELECT token, 'dead' FROM mailroom.dead_letters
 ),
 -- The outcomes after which a token goes nowhere.
 ended AS (
     SELECT token, min(outcome::text) AS place, count(*) AS times
-    FROM handovers
+    FROM mailroom.delivery_attempts
     WHERE outcome::text IN ('sent', 'expired', 'cancelled')
     GROUP BY token
 ),

@@ -323,7 +323,7 @@ async fn many_bad_rows_are_few_lines_of_the_log_where_the_database_has_the_reaso
     client.execute(insert, &[&ROWS]).await?;
     let mut command = collector::command(database.url())?;
     let collector = Collector::start(command.args(["--batch-timeout", "0", "--batch-limit", "20"]))?;
-    let dead = "SELECT count(*) FROM dead WHERE reason = 'its login contains a comma'";
+    let dead = "SELECT count(*) FROM mailroom.dead_letters WHERE reason = 'its login contains a comma'";
     while client.query_one(dead, &[]).await?.get::<_, i64>(0) < ROWS {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }

@@ -17,10 +17,10 @@ async fn truncating_accounts_empties_the_queue_too() -> Result<()> {
         .client
         .batch_execute(
             "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 4) n;
-            INSERT INTO leases SELECT gen_random_uuid(), 1, now(), now(), now(), now(), '{1}', '{1}', '{0}', '{1}';
-            INSERT INTO parked VALUES (2, 2, now(), 0, 0, 0, 1);
-            INSERT INTO dead VALUES (3, now(), 1, 1, 1, '');
-            INSERT INTO handovers (token, happened_at, attempt, outcome) VALUES (4, now(), 7, 'error')",
+            INSERT INTO mailroom.leases SELECT gen_random_uuid(), 1, now(), now(), now(), now(), '{1}', '{1}', '{0}', '{1}';
+            INSERT INTO mailroom.deferred VALUES (2, 2, now(), 0, 0, 0, 1);
+            INSERT INTO mailroom.dead_letters VALUES (3, now(), 1, 1, 1, '');
+            INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES (4, now(), 7, 'error')",
         )
         .await?;
     application.client.batch_execute("TRUNCATE accounts RESTART IDENTITY CASCADE").await?;
@@ -41,10 +41,10 @@ async fn what_is_pruned_can_be_pruned_although_everything_is_published() -> Resu
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     let prune = "CREATE PUBLICATION everything FOR ALL TABLES;
-        INSERT INTO handovers (token, happened_at, attempt, outcome) VALUES (1, now() - interval '9 days', 1, 'sent');
-        SELECT mailroom_prune(now() - interval '2 days', 0, 1);
-        SELECT mailroom_prune_dead(now() - interval '2 days', 1);
-        SELECT mailroom_prune_tokens(now() - interval '2 days', 0, 1)";
+        INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES (1, now() - interval '9 days', 1, 'sent');
+        SELECT mailroom.prune_attempts(now() - interval '2 days', 0, 1);
+        SELECT mailroom.prune_dead_letters(now() - interval '2 days', 1);
+        SELECT mailroom.prune_tokens(now() - interval '2 days', 0, 1)";
     application.client.batch_execute(prune).await?;
     assert_eq!(count(&application, "handovers").await?, 0);
     Ok(())
@@ -55,7 +55,7 @@ async fn what_an_installation_keeps_about_itself_is_one_row() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     for row in ["(true, now(), 0)", "(false, now(), 0)"] {
-        let insert = format!("INSERT INTO installation VALUES {row}");
+        let insert = format!("INSERT INTO mailroom.installation VALUES {row}");
         assert!(application.client.batch_execute(&insert).await.is_err(), "{row}");
     }
     assert_eq!(count(&application, "installation").await?, 1);
@@ -70,13 +70,13 @@ async fn the_view_of_deliveries_reads_the_leases_once_however_many_tokens_there_
         .client
         .batch_execute(
             "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 2000) n;
-            DELETE FROM pending WHERE token <= 400;
-            INSERT INTO leases SELECT gen_random_uuid(), 1, now(), now(), now(), now(), ARRAY[n], '{1}', '{0}', '{1}'
+            DELETE FROM mailroom.queue WHERE token <= 400;
+            INSERT INTO mailroom.leases SELECT gen_random_uuid(), 1, now(), now(), now(), now(), ARRAY[n], '{1}', '{0}', '{1}'
                 FROM generate_series(1, 400) n;
             ANALYZE",
         )
         .await?;
-    let explain = "EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, FORMAT JSON) SELECT * FROM deliveries";
+    let explain = "EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, FORMAT JSON) SELECT * FROM mailroom.deliveries";
     let messages = application.client.simple_query(explain).await?;
     let rows = messages.iter().filter_map(|message| match message {
         SimpleQueryMessage::Row(row) => row.get(0),

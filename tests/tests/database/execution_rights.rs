@@ -66,8 +66,8 @@ async fn two_functions_are_all_an_application_needs_of_the_tokens() -> Result<()
         "SELECT secret FROM tokens",
         "SELECT code FROM tokens",
         "UPDATE tokens SET consumed_at = NULL",
-        "DELETE FROM code_attempts",
-        "SELECT count(*) FROM code_attempts",
+        "DELETE FROM mailroom.code_attempts",
+        "SELECT count(*) FROM mailroom.code_attempts",
     ] {
         let error = application.client.batch_execute(statement).await.expect_err(statement);
         assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{statement}");
@@ -109,7 +109,7 @@ async fn tables_and_paths_of_the_caller_change_nothing() -> Result<()> {
         .batch_execute(
             "CREATE TEMPORARY TABLE tokens (LIKE public.tokens INCLUDING DEFAULTS);
             CREATE TEMPORARY TABLE accounts (LIKE public.accounts INCLUDING DEFAULTS);
-            CREATE TEMPORARY TABLE code_attempts (LIKE public.code_attempts)",
+            CREATE TEMPORARY TABLE mailroom.code_attempts (LIKE public.code_attempts)",
         )
         .await?;
     for path in ["pg_temp, public", "public, pg_temp, pg_catalog"] {
@@ -202,7 +202,7 @@ async fn put_impostors(owner: &Application) -> Result<()> {
         "left(varchar, integer)",
         "octet_length(text)",
         "floor(bigint)",
-        "mailroom_consumed_id(text)",
+        "mailroom.consumed_id(text)",
         "status_needed_by(text)",
         "clock_timestamp()",
         "count(bigint)",
@@ -273,7 +273,7 @@ async fn collect_and_operate(database: &Database, owner: &Application) -> Result
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(code) && errors.is_empty(), "{arguments:?}: {errors}");
     }
-    owner.client.batch_execute("SELECT * FROM deliveries").await?;
+    owner.client.batch_execute("SELECT * FROM mailroom.deliveries").await?;
     Ok(())
 }
 

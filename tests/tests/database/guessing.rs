@@ -15,8 +15,8 @@ async fn set_clock(application: &Application, epoch: i64) -> Result<()> {
         "CREATE SCHEMA IF NOT EXISTS clock;
         CREATE OR REPLACE FUNCTION clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql
             AS $$ SELECT to_timestamp({epoch}) $$;
-        ALTER FUNCTION mailroom_redeem(bytea, token_action, text) SET search_path = clock, pg_catalog, public;
-        ALTER FUNCTION mailroom_request(text, token_action, interval, integer, interval)
+        ALTER FUNCTION mailroom.redeem(bytea, token_action, text) SET search_path = clock, pg_catalog, public;
+        ALTER FUNCTION mailroom.request(text, token_action, interval, integer, interval)
             SET search_path = clock, pg_catalog, public;
         ALTER TABLE tokens ALTER COLUMN expires_at SET DEFAULT {epoch} + 900"
     );
@@ -80,7 +80,7 @@ async fn while_an_account_rests_its_right_code_is_refused_and_others_are_not() -
     let application = Application::connect(&database).await?;
     let (account, other) =
         (active_account(&application, "a").await?, active_account(&application, "b").await?);
-    let insert = "INSERT INTO code_failures (account, failures, rests_until)
+    let insert = "INSERT INTO mailroom.code_failures (account, failures, rests_until)
         VALUES ($1, 100, extract(epoch FROM now())::bigint + 60)";
     application.client.execute(insert, &[&account]).await?;
     for (account, verdict) in [(account, "too_many_attempts"), (other, "ok")] {
@@ -99,7 +99,7 @@ async fn a_right_code_ends_the_row_of_wrong_ones() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     let account = active_account(&application, "a").await?;
-    let failures = "SELECT coalesce(max(failures), 0) FROM code_failures";
+    let failures = "SELECT coalesce(max(failures), 0) FROM mailroom.code_failures";
     for _ in 0..2 {
         let token = application.insert_token(account, RECOVERY).await?;
         for expected in 1..=3 {

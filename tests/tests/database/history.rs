@@ -39,8 +39,8 @@ async fn trial(rest: &str) -> Result<(Trial, Known)> {
 /// What settling a token does.
 fn sent(id: i64) -> String {
     format!(
-        "DELETE FROM pending WHERE token = {id};
-        INSERT INTO handovers (token, happened_at, attempt, outcome) VALUES ({id}, now(), 1, 'sent')"
+        "DELETE FROM mailroom.queue WHERE token = {id};
+        INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES ({id}, now(), 1, 'sent')"
     )
 }
 
@@ -48,8 +48,8 @@ async fn fault(trial: &mut Trial) -> String {
     trial.history.check(&trial.client).await.expect_err("the fault is not found").to_string()
 }
 
-const SENT: &str = "DELETE FROM pending WHERE token = $1;
-    INSERT INTO handovers (token, happened_at, attempt, outcome) VALUES ($1, now(), 1, 'sent')";
+const SENT: &str = "DELETE FROM mailroom.queue WHERE token = $1;
+    INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES ($1, now(), 1, 'sent')";
 
 #[tokio::test]
 async fn a_history_without_a_fault_is_none() -> Result<()> {
@@ -80,8 +80,8 @@ async fn a_token_that_is_recorded_and_never_came_is_lost() -> Result<()> {
 #[tokio::test]
 async fn a_token_that_was_given_up_is_lost_unless_its_sender_refused_it() -> Result<()> {
     let (mut trial, second) = trial(
-        "DELETE FROM pending WHERE token = $1;
-        INSERT INTO dead (token, died_at, attempts, failures, priority, reason) VALUES ($1, now(), 1, 1, 1, 'no')",
+        "DELETE FROM mailroom.queue WHERE token = $1;
+        INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason) VALUES ($1, now(), 1, 1, 1, 'no')",
     )
     .await?;
     assert!(fault(&mut trial).await.starts_with("1 tokens are lost"));
@@ -120,18 +120,18 @@ async fn a_token_that_comes_again_with_the_same_attempt_is_a_fault() -> Result<(
 #[tokio::test]
 async fn a_token_in_two_places_or_in_none_is_a_fault() -> Result<()> {
     for (rest, sentence) in [
-        ("DELETE FROM pending WHERE token = $1", "is nowhere"),
+        ("DELETE FROM mailroom.queue WHERE token = $1", "is nowhere"),
         (
-            "INSERT INTO dead (token, died_at, attempts, failures, priority, reason) VALUES ($1, now(), 1, 1, 1, 'no')",
+            "INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason) VALUES ($1, now(), 1, 1, 1, 'no')",
             "is at once dead, pending",
         ),
         (
-            "INSERT INTO handovers (token, happened_at, attempt, outcome) VALUES ($1, now(), 1, 'sent')",
+            "INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES ($1, now(), 1, 'sent')",
             "is pending after it was sent",
         ),
         (
-            "DELETE FROM pending WHERE token = $1;
-            INSERT INTO handovers (token, happened_at, attempt, outcome) VALUES ($1, now(), 1, 'sent'), ($1, now(), 1, 'sent')",
+            "DELETE FROM mailroom.queue WHERE token = $1;
+            INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES ($1, now(), 1, 'sent'), ($1, now(), 1, 'sent')",
             "ended more than once",
         ),
     ] {
@@ -148,8 +148,8 @@ async fn a_token_in_two_places_or_in_none_is_a_fault() -> Result<()> {
 #[tokio::test]
 async fn what_a_collector_holds_after_its_end_is_found() -> Result<()> {
     let (trial, _) = trial(
-        "DELETE FROM pending WHERE token = $1;
-        INSERT INTO leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities)
+        "DELETE FROM mailroom.queue WHERE token = $1;
+        INSERT INTO mailroom.leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities)
             VALUES (gen_random_uuid(), 1, now(), now(), now(), now(), '{$1}', '{1}', '{0}', '{1}')",
     )
     .await?;

@@ -154,7 +154,7 @@ async fn a_connection_that_works_while_nothing_else_does_is_logged_once() -> Res
     assert_eq!(lines.next_items(10)?.len(), 10);
     // Connecting and preparing go on to work; claiming does not.
     client
-        .batch_execute("ALTER TABLE handovers RENAME TO gone; ALTER TABLE pending RENAME TO gone_too")
+        .batch_execute("ALTER TABLE mailroom.delivery_attempts RENAME TO gone; ALTER TABLE mailroom.queue RENAME TO gone_too")
         .await?;
     collector.wait_for_log("not collecting", 1)?;
     sleep(Duration::from_secs(8));

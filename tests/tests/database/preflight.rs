@@ -89,7 +89,7 @@ async fn the_documented_grants_are_enough_in_a_schema_of_its_own() -> Result<()>
     tokio::spawn(connection);
     site.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@example.test', 'a')").await?;
     assert_eq!(lines.next_items(1)?[0].login, "a");
-    site.batch_execute("SELECT mailroom_request('a', 'activation', cooldown => '0 s')").await?;
+    site.batch_execute("SELECT mailroom.request('a', 'activation', cooldown => '0 s')").await?;
     assert_eq!(lines.next_items(1)?[0].login, "a");
     let log = collector.stop()?;
     assert!(!log.contains("WARN"), "{log}");
@@ -271,7 +271,7 @@ async fn accounts_that_come_by_logical_replication_are_said_to_get_no_token() ->
         }
         anyhow::bail!("not replicated: {}", cluster.log())
     };
-    let tokens = "SELECT count(*) FROM pending";
+    let tokens = "SELECT count(*) FROM mailroom.queue";
     register(&there, 1..=2).await?;
     arrived(2).await?;
     assert_eq!(here.query_one(tokens, &[]).await?.get::<_, i64>(0), 0);

@@ -49,8 +49,8 @@ async fn the_example_in_python_loses_nothing_while_its_mail_server_is_away() -> 
     server.is_closed.store(true, Ordering::Relaxed);
     tokio::time::sleep(length / 2).await;
     let query = "SELECT
-            (SELECT count(*) FROM pending) + (SELECT coalesce(sum(cardinality(tokens)), 0) FROM leases)::bigint,
-            (SELECT count(*) FROM handovers WHERE outcome::text <> 'unanswered')";
+            (SELECT count(*) FROM mailroom.queue) + (SELECT coalesce(sum(cardinality(tokens)), 0) FROM mailroom.leases)::bigint,
+            (SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text <> 'unanswered')";
     let row = client.query_one(query, &[]).await?;
     let found: (i64, i64) = (row.get(0), row.get(1));
     ensure!(found == (i64::from(PEOPLE) + 20, 0), "{found:?}: tokens were lost, given up or refused");
@@ -60,7 +60,7 @@ async fn the_example_in_python_loses_nothing_while_its_mail_server_is_away() -> 
     wait_until(|| i64::try_from(server.mails().len()) == Ok(found.0))?;
     println!("all {} mails went out within {:?}", found.0, back.elapsed());
     wait_until_all_are_settled(&client).await?;
-    let row = client.query_one("SELECT count(*) FROM handovers WHERE outcome::text = 'sent'", &[]).await?;
+    let row = client.query_one("SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text = 'sent'", &[]).await?;
     ensure!(row.get::<_, i64>(0) == found.0, "{} were sent", row.get::<_, i64>(0));
     let order = server.order();
     ensure!(i64::try_from(order.len()) == Ok(found.0), "{} mails were sent", order.len());
@@ -120,7 +120,7 @@ async fn the_example_in_python_sends_mails_and_answers_for_each() -> Result<()> 
     }
     ensure!(mails.len() == 3, "mails went to {:?}", mails.keys());
     let query =
-        "SELECT login, state::text, attempts::bigint, reason FROM deliveries JOIN tokens ON tokens.id = token
+        "SELECT login, state::text, attempts::bigint, reason FROM mailroom.deliveries JOIN tokens ON tokens.id = token
         JOIN accounts ON accounts.id = account WHERE login <> 'bob' ORDER BY login";
     let found: Vec<(String, String, i64)> =
         client.query(query, &[]).await?.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
@@ -140,7 +140,7 @@ async fn the_example_in_python_sends_mails_and_answers_for_each() -> Result<()> 
 
 async fn wait_until_all_are_settled(client: &Client) -> Result<()> {
     for _ in 0..3_000 {
-        let query = "SELECT count(*) FROM deliveries JOIN tokens ON tokens.id = token JOIN accounts ON accounts.id = account
+        let query = "SELECT count(*) FROM mailroom.deliveries JOIN tokens ON tokens.id = token JOIN accounts ON accounts.id = account
             WHERE state::text NOT IN ('sent', 'dead') AND NOT (login = 'bob' AND state::text = 'parked')";
         if client.query_one(query, &[]).await?.get::<_, i64>(0) == 0 {
             return Ok(());

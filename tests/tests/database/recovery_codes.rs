@@ -129,7 +129,7 @@ async fn the_table_itself_holds_five_tries_at_most() -> Result<()> {
     for (ordinal, expected) in
         [(0_i16, SqlState::CHECK_VIOLATION), (6, SqlState::CHECK_VIOLATION), (1, SqlState::UNIQUE_VIOLATION)]
     {
-        let insert = "INSERT INTO code_attempts VALUES ($1, 1, 0), ($1, $2, 0)";
+        let insert = "INSERT INTO mailroom.code_attempts VALUES ($1, 1, 0), ($1, $2, 0)";
         let error =
             application.client.execute(insert, &[&token.id, &ordinal]).await.expect_err("no such try");
         assert_eq!(error.code(), Some(&expected), "{ordinal}");

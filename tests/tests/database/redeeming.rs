@@ -19,7 +19,7 @@ async fn set_clock(application: &Application, epoch: &str) -> Result<()> {
         "CREATE SCHEMA IF NOT EXISTS clock;
         CREATE OR REPLACE FUNCTION clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql
             AS $$ SELECT to_timestamp({epoch}) $$;
-        ALTER FUNCTION mailroom_redeem(bytea, token_action, text) SET search_path = clock, pg_catalog, public"
+        ALTER FUNCTION mailroom.redeem(bytea, token_action, text) SET search_path = clock, pg_catalog, public"
     );
     Ok(application.client.batch_execute(&clock).await?)
 }
@@ -180,7 +180,7 @@ async fn spoil(application: &Application, account: i64, how: &str) -> Result<Tok
     application.client.execute(insert, &[&account, &expiry]).await?;
     let token = application.newest_token(account, RECOVERY).await?;
     if how.contains("exhausted") {
-        let insert = "INSERT INTO code_attempts SELECT $1, ordinal, 0 FROM generate_series(1, 5) AS ordinal";
+        let insert = "INSERT INTO mailroom.code_attempts SELECT $1, ordinal, 0 FROM generate_series(1, 5) AS ordinal";
         application.client.execute(insert, &[&token.id]).await?;
     }
     if how.contains("used") {

@@ -20,7 +20,7 @@ async fn request_with(
     action: &str,
     limits: &str,
 ) -> Result<(), DbError> {
-    let query = format!("SELECT mailroom_request($1, $2::text::token_action, {limits})");
+    let query = format!("SELECT mailroom.request($1, $2::text::token_action, {limits})");
     match application.client.query_one(&query, &[&who, &action]).await {
         Ok(_) => Ok(()),
         Err(error) => Err(error.as_db_error().expect("the server answered").clone()),
@@ -121,7 +121,7 @@ async fn whatever_names_nobody_is_answered_alike_and_makes_nothing() -> Result<(
             application.request(who, action).await?;
         }
     }
-    let nulls = "SELECT mailroom_request(NULL, 'password_recovery'), mailroom_request('a', NULL), mailroom_request(NULL, NULL)";
+    let nulls = "SELECT mailroom.request(NULL, 'password_recovery'), mailroom.request('a', NULL), mailroom.request(NULL, NULL)";
     application.client.query_one(nulls, &[]).await?;
     assert_eq!(application.count_tokens("").await?, 0);
 
@@ -220,7 +220,7 @@ async fn limits_of_no_sense_are_refused_whoever_is_named() -> Result<()> {
         for who in ["a", "nobody"] {
             let error = request_with(&application, who, RECOVERY, limits).await.expect_err(limits);
             assert_eq!(error.code(), &SqlState::INVALID_PARAMETER_VALUE, "{limits}");
-            assert_eq!(error.message(), "the limits of mailroom_request() are out of range");
+            assert_eq!(error.message(), "the limits of mailroom.request() are out of range");
         }
     }
     assert_eq!(application.count_tokens("WHERE action = 'password_recovery'").await?, 0);

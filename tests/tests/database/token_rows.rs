@@ -156,13 +156,13 @@ async fn consumed_ids_are_those_of_the_verifiers() -> Result<()> {
         application.register(&login.to_string()).await?;
     }
     let rows =
-        application.client.query("SELECT secret, mailroom_consumed_id(secret) FROM tokens", &[]).await?;
+        application.client.query("SELECT secret, mailroom.consumed_id(secret) FROM tokens", &[]).await?;
     for row in &rows {
         let secret: [u8; 32] = row.get::<_, &[u8]>(0).try_into()?;
         assert_eq!(row.get::<_, &[u8]>(1), ConsumedId::of(&Secret::from(secret)).as_bytes());
     }
     assert_eq!(rows.len(), 50);
-    let of_nothing = application.client.query_one("SELECT mailroom_consumed_id(NULL)", &[]).await?;
+    let of_nothing = application.client.query_one("SELECT mailroom.consumed_id(NULL)", &[]).await?;
     assert_eq!(of_nothing.get::<_, Option<Vec<u8>>>(0), None);
     Ok(())
 }
@@ -177,9 +177,9 @@ async fn a_token_is_found_by_its_consumed_id_through_the_index() -> Result<()> {
             "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 2000) n; ANALYZE tokens",
         )
         .await?;
-    let id = "SELECT mailroom_consumed_id(secret) FROM tokens WHERE id = 1234";
+    let id = "SELECT mailroom.consumed_id(secret) FROM tokens WHERE id = 1234";
     let id: Vec<u8> = application.client.query_one(id, &[]).await?.get(0);
-    let query = "SELECT id FROM tokens WHERE mailroom_consumed_id(secret) = $1";
+    let query = "SELECT id FROM tokens WHERE mailroom.consumed_id(secret) = $1";
     let found = application.client.query(query, &[&id]).await?;
     assert_eq!(found.iter().map(|row| row.get(0)).collect::<Vec<i64>>(), [1234]);
     let plan = application.client.query(&format!("EXPLAIN {}", query.replace("$1", "'\\x00'")), &[]).await?;

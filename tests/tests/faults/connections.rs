@@ -33,7 +33,7 @@ async fn connections_cut_between_commit_and_answer_lose_and_repeat_nothing() -> 
     let cluster = Cluster::builder().tcp().start()?;
     let (mut trial, proxy, collectors) = beside_a_proxy(&cluster, FAR).await?;
     for cut in 1..=cuts {
-        proxy.cut_after(&["mailroom_exchange(", "mailroom_tend("], 1);
+        proxy.cut_after(&["mailroom.claim(", "mailroom.heartbeat("], 1);
         trial.register(TOKENS).await?;
         // If it does not claim, because it is connecting, it says that it lives some seconds later.
         for _ in 0..1_500 {

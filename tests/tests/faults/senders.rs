@@ -77,7 +77,7 @@ async fn a_sender_frozen_for_longer_than_a_lease_is_replaced_and_loses_nothing()
     trial.history.put_at_risk(watch.end().await?);
     let tally = trial.end(vec![frozen, other]).await?;
     assert_eq!((tally.tokens, tally.arrived), (tokens(), tokens()));
-    let lapsed = "SELECT count(*) FROM handovers WHERE outcome = 'lapsed'";
+    let lapsed = "SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'lapsed'";
     assert_eq!(trial.client.query_one(lapsed, &[]).await?.get::<_, i64>(0), 0);
     Ok(())
 }
@@ -90,7 +90,7 @@ struct Claimed {
 }
 
 async fn all_claimed(client: &Client) -> Result<Vec<Claimed>> {
-    let query = "SELECT unnest(tokens), unnest(attempts), holder FROM leases";
+    let query = "SELECT unnest(tokens), unnest(attempts), holder FROM mailroom.leases";
     let rows = client.query(query, &[]).await?;
     Ok(rows
         .iter()
@@ -132,7 +132,7 @@ async fn thaw_after_the_lease(with_sender: bool) -> Result<()> {
     assert_eq!((tally.tokens, tally.arrived), (tokens(), tokens()));
 
     for claimed in held {
-        let query = "SELECT attempt, outcome::text, holder FROM handovers WHERE token = $1 ORDER BY attempt";
+        let query = "SELECT attempt, outcome::text, holder FROM mailroom.delivery_attempts WHERE token = $1 ORDER BY attempt";
         let rows = trial.client.query(query, &[&claimed.token]).await?;
         let log: Vec<(i32, String, i64)> =
             rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();

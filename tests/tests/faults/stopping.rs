@@ -65,7 +65,7 @@ async fn collectors_asked_to_end_while_the_database_is_slow_settle_what_was_sent
         }
         sleep(trial.up_to(Duration::from_millis(400))).await;
         let slow = trial.database.connect().await?;
-        slow.batch_execute("BEGIN; LOCK TABLE handovers IN ACCESS EXCLUSIVE MODE").await?;
+        slow.batch_execute("BEGIN; LOCK TABLE mailroom.delivery_attempts IN ACCESS EXCLUSIVE MODE").await?;
         assert!(!claimed(&trial.client).await?.is_empty(), "nothing is on its way");
         let started = Instant::now();
         let over = tokio::spawn(async move {

@@ -82,7 +82,7 @@ impl Fault {
             }
             Self::CutAfterCommit => {
                 watch(world, Duration::from_secs(2));
-                world.proxy.cut_after(&["mailroom_exchange(", "mailroom_tend("], 1);
+                world.proxy.cut_after(&["mailroom.claim(", "mailroom.heartbeat("], 1);
                 Ok(())
             }
             Self::Cut => {
@@ -225,7 +225,7 @@ async fn turn_queue_clock(world: &mut World) -> Result<()> {
 /// Only the owner of the schema can put another clock in the place of the queue's own.
 async fn set_clock(client: &Client, now: &str) -> Result<()> {
     let replace = format!(
-        "CREATE OR REPLACE FUNCTION mailroom_clock() RETURNS timestamptz LANGUAGE sql VOLATILE RETURN {now}"
+        "CREATE OR REPLACE FUNCTION mailroom.clock() RETURNS timestamptz LANGUAGE sql VOLATILE RETURN {now}"
     );
     Ok(client.batch_execute(&replace).await?)
 }

@@ -8,7 +8,7 @@ use mailroom_tests::program;
 use super::{all, at, ids, queue, state, token};
 
 /// As in a dump of another cluster.
-const ELSEWHERE: &str = "UPDATE installation SET system_identifier = system_identifier + 1";
+const ELSEWHERE: &str = "UPDATE mailroom.installation SET system_identifier = system_identifier + 1";
 
 #[tokio::test]
 async fn a_queue_that_was_restored_elsewhere_is_not_sent_until_it_is_bound_again() -> Result<()> {
@@ -38,7 +38,7 @@ async fn where_the_cluster_may_not_be_asked_for_the_queue_is_bound_to_none() -> 
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let waiting = token(&client, "password_recovery").await?;
-    client.batch_execute("UPDATE installation SET system_identifier = NULL").await?;
+    client.batch_execute("UPDATE mailroom.installation SET system_identifier = NULL").await?;
     let mut queue = queue(&database).await?;
     assert_eq!(ids(&queue.settle_and_claim(Vec::new(), all(10)).await?.batches), [waiting]);
     Ok(())

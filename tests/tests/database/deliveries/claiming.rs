@@ -149,7 +149,7 @@ async fn a_claim_skips_what_another_one_has_not_finished_and_a_peek_does_not() -
     let database = Database::migrated()?;
     let (client, other) = (database.connect().await?, database.connect().await?);
     let ids_ = tokens(&client, "activation", 2).await?;
-    other.batch_execute(&format!("BEGIN; SELECT FROM pending WHERE token = {} FOR UPDATE", ids_[0])).await?;
+    other.batch_execute(&format!("BEGIN; SELECT FROM mailroom.queue WHERE token = {} FOR UPDATE", ids_[0])).await?;
     let mut queue = queue(&database).await?;
     assert_eq!(ids(&queue.settle_and_claim(Vec::new(), all(10)).await?.batches), [ids_[1]]);
     assert_eq!(queue.peek(10).await?.due, 1);
@@ -200,7 +200,7 @@ async fn a_peek_says_when_the_next_token_is_due_and_reads_no_further_than_a_leas
     let id = token(&client, "activation").await?;
     client
         .batch_execute(&format!(
-            "UPDATE pending SET attempts = 1, due_at = mailroom_clock() + interval '7 s' WHERE token = {id}"
+            "UPDATE mailroom.queue SET attempts = 1, due_at = mailroom.clock() + interval '7 s' WHERE token = {id}"
         ))
         .await?;
     let peek = queue.peek(10).await?;

@@ -10,7 +10,7 @@ pub(super) async fn stop(client: &Client) -> Result<()> {
     client
         .batch_execute(
             "CREATE TABLE stopped_clock AS SELECT date_trunc('second', clock_timestamp()) AS moment;
-            CREATE OR REPLACE FUNCTION mailroom_clock() RETURNS timestamptz LANGUAGE sql VOLATILE
+            CREATE OR REPLACE FUNCTION mailroom.clock() RETURNS timestamptz LANGUAGE sql VOLATILE
                 RETURN (SELECT moment FROM stopped_clock)",
         )
         .await?;

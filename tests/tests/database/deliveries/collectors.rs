@@ -35,7 +35,7 @@ async fn three_collectors_share_the_work_and_nothing_goes_out_twice() -> Result<
             .batch_execute("INSERT INTO accounts (email, login) SELECT gen_random_uuid(), gen_random_uuid() FROM generate_series(1, 100)")
             .await?;
     }
-    let done = "SELECT count(*) FROM handovers WHERE outcome = 'sent'";
+    let done = "SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'sent'";
     for _ in 0..600 {
         if client.query_one(done, &[]).await?.get::<_, i64>(0) == 2_000 {
             break;
@@ -50,7 +50,7 @@ async fn three_collectors_share_the_work_and_nothing_goes_out_twice() -> Result<
     assert_eq!(tokens.len(), 2_000);
     assert_eq!(tokens.into_iter().collect::<HashSet<_>>().len(), 2_000);
     let left: i64 = client
-        .query_one("SELECT (SELECT count(*) FROM pending) + (SELECT count(*) FROM leases)", &[])
+        .query_one("SELECT (SELECT count(*) FROM mailroom.queue) + (SELECT count(*) FROM mailroom.leases)", &[])
         .await?
         .get(0);
     assert_eq!(left, 0);
@@ -151,7 +151,7 @@ async fn a_claim_that_was_broken_off_leaves_nothing_behind() -> Result<()> {
     let id = token(&client, "activation").await?;
     let mut queue = queue(&database).await?;
     // The statement is on its way when its future is dropped.
-    client.batch_execute("BEGIN; LOCK TABLE leases IN ACCESS EXCLUSIVE MODE").await?;
+    client.batch_execute("BEGIN; LOCK TABLE mailroom.leases IN ACCESS EXCLUSIVE MODE").await?;
     let broken_off =
         tokio::time::timeout(Duration::from_millis(300), queue.settle_and_claim(Vec::new(), all(10))).await;
     assert!(broken_off.is_err());
@@ -170,7 +170,7 @@ async fn a_renewal_that_reaches_the_server_late_takes_nothing_from_the_connectio
     let mut queue = queue(&database).await?;
     let batch = queue.settle_and_claim(Vec::new(), all(10)).await?.batches.remove(0);
     // As it was sent before the claim, by a connection that was given up.
-    let late = "SELECT mailroom_tend(holder, 'test', '{}', 90000, NULL) FROM leases";
+    let late = "SELECT mailroom.heartbeat(holder, 'test', '{}', 90000, NULL) FROM mailroom.leases";
     client.execute(late, &[]).await?;
     queue.settle_and_claim(vec![Settlement::sent(batch.id)], None).await?;
     assert_eq!(state(&client, id).await?, at("sent", 1));

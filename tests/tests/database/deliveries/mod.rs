@@ -81,7 +81,7 @@ fn ids(batches: &[Batch]) -> Vec<i64> {
 
 /// Where all tokens stand, by the view.
 async fn states(client: &Client) -> Result<BTreeMap<i64, (String, Option<i32>)>> {
-    let rows = client.query("SELECT token, state, attempts FROM deliveries", &[]).await?;
+    let rows = client.query("SELECT token, state, attempts FROM mailroom.deliveries", &[]).await?;
     Ok(rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2)))).collect())
 }
 
@@ -92,7 +92,7 @@ async fn state(client: &Client, token: i64) -> Result<(String, Option<i32>)> {
 /// What the log says of a token: attempt, outcome and reason.
 async fn log(client: &Client, token: i64) -> Result<Vec<(i32, String, Option<String>)>> {
     let query =
-        "SELECT attempt, outcome::text, reason FROM handovers WHERE token = $1 ORDER BY happened_at, ctid";
+        "SELECT attempt, outcome::text, reason FROM mailroom.delivery_attempts WHERE token = $1 ORDER BY happened_at, ctid";
     let rows = client.query(query, &[&token]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
 }

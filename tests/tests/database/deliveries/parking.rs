@@ -98,7 +98,7 @@ async fn parked_tokens_end_when_they_expire_or_were_used_or_deleted() -> Result<
     clock::forward(&client, Duration::from_secs(16 * 60)).await?;
     queue(&database).await?;
     assert_eq!(state(&client, parked[3]).await?, at("expired", 0));
-    let left: i64 = client.query_one("SELECT count(*) FROM parked", &[]).await?.get(0);
+    let left: i64 = client.query_one("SELECT count(*) FROM mailroom.deferred", &[]).await?.get(0);
     assert_eq!(left, 0);
     Ok(())
 }
@@ -112,7 +112,7 @@ async fn a_status_that_is_being_changed_for_long_is_looked_at_less_and_less_ofte
     set_status(&client, recovery, "suspended").await?;
     let mut queue = queue(&database).await?;
     application.batch_execute("BEGIN; SELECT FROM accounts FOR UPDATE").await?;
-    let pause = "SELECT (extract(epoch FROM due_at - put_off_at) * 1000)::bigint FROM pending";
+    let pause = "SELECT (extract(epoch FROM due_at - put_off_at) * 1000)::bigint FROM mailroom.queue";
     let mut pauses = Vec::new();
     for _ in 0..9 {
         assert!(queue.settle_and_claim(Vec::new(), all(10)).await?.batches.is_empty());
@@ -153,12 +153,12 @@ async fn a_token_that_was_asked_for_later_waits_until_then() -> Result<()> {
     let client = database.connect().await?;
     let later = token(&client, "password_recovery").await?;
     let put_off =
-        "UPDATE pending SET put_off_at = clock_timestamp(), due_at = clock_timestamp() + interval '1 hour'";
+        "UPDATE mailroom.queue SET put_off_at = clock_timestamp(), due_at = clock_timestamp() + interval '1 hour'";
     client.execute(put_off, &[]).await?;
     // A collector that comes makes due what lies in the future without a reason.
     let mut queue = queue(&database).await?;
     assert!(queue.settle_and_claim(Vec::new(), all(10)).await?.batches.is_empty());
-    let waits = "SELECT due_at > clock_timestamp() + interval '59 minutes' FROM pending WHERE token = $1";
+    let waits = "SELECT due_at > clock_timestamp() + interval '59 minutes' FROM mailroom.queue WHERE token = $1";
     assert!(client.query_one(waits, &[&later]).await?.get::<_, bool>(0));
     Ok(())
 }

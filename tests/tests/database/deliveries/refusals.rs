@@ -50,14 +50,14 @@ async fn token_of(client: &Client, seconds: i64) -> Result<i64> {
     let account: i64 = client.query_one(account, &[]).await?.get(0);
     client.execute("UPDATE accounts SET status = 'provisioned' WHERE id = $1", &[&account]).await?;
     let insert = "INSERT INTO tokens (account, action, expires_at)
-        VALUES ($1, 'activation', floor(extract(epoch FROM mailroom_clock()))::bigint + $2) RETURNING id";
+        VALUES ($1, 'activation', floor(extract(epoch FROM mailroom.clock()))::bigint + $2) RETURNING id";
     Ok(client.query_one(insert, &[&account, &seconds]).await?.get(0))
 }
 
 /// In how many milliseconds a waiting token is due, and how many failures it has.
 async fn due_in(client: &Client, token: i64) -> Result<(i64, i16)> {
-    let query = "SELECT round(extract(epoch FROM due_at - mailroom_clock()) * 1000)::bigint, failures
-        FROM pending WHERE token = $1";
+    let query = "SELECT round(extract(epoch FROM due_at - mailroom.clock()) * 1000)::bigint, failures
+        FROM mailroom.queue WHERE token = $1";
     let row = client.query_one(query, &[&token]).await?;
     Ok((row.get(0), row.get(1)))
 }

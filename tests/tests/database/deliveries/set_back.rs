@@ -126,7 +126,7 @@ async fn a_lease_that_lapses_before_its_place_in_the_queue_holds_the_low_waterma
     clock::turn(&client, -HOUR).await?;
     queue(&database).await?;
     let is_held = "SELECT prospect.oldest_place <= leases.ends_at AND leases.ends_at < leases.due_at
-        FROM leases, mailroom_prospect(NULL, 1) AS prospect";
+        FROM mailroom.leases, mailroom.peek(NULL, 1) AS prospect";
     assert!(client.query_one(is_held, &[]).await?.get::<_, bool>(0));
     Ok(())
 }

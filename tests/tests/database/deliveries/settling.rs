@@ -28,7 +28,7 @@ fn with_reason(attempt: i32, outcome: &str, reason: &str) -> (i32, String, Optio
 
 /// In how many milliseconds a waiting token is due.
 async fn due_in(client: &Client, token: i64) -> Result<i64> {
-    let query = "SELECT round(extract(epoch FROM due_at - mailroom_clock()) * 1000)::bigint FROM pending WHERE token = $1";
+    let query = "SELECT round(extract(epoch FROM due_at - mailroom.clock()) * 1000)::bigint FROM mailroom.queue WHERE token = $1";
     Ok(client.query_one(query, &[&token]).await?.get(0))
 }
 
@@ -40,7 +40,7 @@ async fn a_settled_token_is_sent_and_the_log_says_when_by_whom_and_at_which_atte
     let mut queue = queue(&database).await?;
     let batch = claim(&mut queue).await?.remove(0);
     settle(&mut queue, &batch, Vec::new()).await?;
-    let query = "SELECT state, attempts, since IS NOT NULL, collector, batch::text, reason FROM deliveries WHERE token = $1";
+    let query = "SELECT state, attempts, since IS NOT NULL, collector, batch::text, reason FROM mailroom.deliveries WHERE token = $1";
     let row = client.query_one(query, &[&id]).await?;
     assert_eq!((row.get::<_, &str>(0), row.get::<_, i32>(1), row.get::<_, bool>(2)), ("sent", 1, true));
     assert!(row.get::<_, &str>(3).ends_with(&format!(" process {}", std::process::id())));
@@ -115,7 +115,7 @@ async fn exceptions_concern_their_tokens_alone() -> Result<()> {
     // What nobody answered is due at once, and that was no refusal.
     let again = claim(&mut queue).await?.remove(0);
     assert_eq!(again.tokens.iter().map(|token| (token.id, token.attempt)).collect::<Vec<_>>(), [(ids[2], 2)]);
-    let failures: i16 = client.query_one("SELECT failures[1] FROM leases", &[]).await?.get(0);
+    let failures: i16 = client.query_one("SELECT failures[1] FROM mailroom.leases", &[]).await?.get(0);
     assert_eq!(failures, 0);
     Ok(())
 }
@@ -152,7 +152,7 @@ async fn a_lapsed_lease_is_taken_over_logged_and_does_not_count_as_a_refusal() -
     let taken = claim(&mut other).await?.remove(0);
     assert_eq!((taken.tokens[0].id, taken.tokens[0].attempt), (id, 2));
     assert_eq!(log(&client, id).await?, [entry(1, "lapsed")]);
-    let failures: i16 = client.query_one("SELECT failures[1] FROM leases", &[]).await?.get(0);
+    let failures: i16 = client.query_one("SELECT failures[1] FROM mailroom.leases", &[]).await?.get(0);
     assert_eq!(failures, 0);
 
     // Whoever settles a batch that is gone settles nothing, and learns which ones are.
@@ -194,7 +194,7 @@ async fn a_dead_token_is_put_back_once_however_many_ask_for_it() -> Result<()> {
     let mut queue = queue(&database).await?;
     let batch = claim(&mut queue).await?.remove(0);
     settle(&mut queue, &batch, vec![(id, Nack::Dead { reason: "no".to_owned() })]).await?;
-    let put_back = "SELECT count(*) FROM mailroom_retry(ARRAY[$1]::bigint[])";
+    let put_back = "SELECT count(*) FROM mailroom.retry(ARRAY[$1]::bigint[])";
     let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&id];
     let (one, two) =
         tokio::join!(client.query_one(put_back, &parameters), other.query_one(put_back, &parameters));

@@ -73,11 +73,11 @@ pub(super) async fn leases(client: &Client) -> Result<BTreeSet<BatchId>> {
 
 /// The ids of all leases that have not lapsed.
 pub(super) async fn live_leases(client: &Client) -> Result<BTreeSet<BatchId>> {
-    ids(client, "WHERE ends_at > mailroom_clock()").await
+    ids(client, "WHERE ends_at > mailroom.clock()").await
 }
 
 async fn ids(client: &Client, which: &str) -> Result<BTreeSet<BatchId>> {
-    let query = format!("SELECT batch FROM leases {which}");
+    let query = format!("SELECT batch FROM mailroom.leases {which}");
     let rows = client.query(&query, &[]).await?;
     Ok(rows.iter().map(|row| BatchId(row.get(0))).collect())
 }

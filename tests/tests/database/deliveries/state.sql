@@ -3,15 +3,15 @@ SELECT 'row' AS kind, tokens.id AS token, NULL::integer AS attempt, NULL::text A
     consumed_at IS NOT NULL AS consumed, status = status_needed_by(action) AS has_right_status, 0 AS nth
 FROM tokens JOIN accounts ON accounts.id = tokens.account
 UNION ALL
-SELECT 'pending', token, attempts, NULL, NULL, NULL, NULL, 0 FROM pending
+SELECT 'pending', token, attempts, NULL, NULL, NULL, NULL, 0 FROM mailroom.queue
 UNION ALL
-SELECT 'parked', token, attempts, NULL, NULL, NULL, NULL, 0 FROM parked
+SELECT 'parked', token, attempts, NULL, NULL, NULL, NULL, 0 FROM mailroom.deferred
 UNION ALL
-SELECT 'leased', unnest(tokens), NULL, NULL, NULL, NULL, NULL, 0 FROM leases
+SELECT 'leased', unnest(tokens), NULL, NULL, NULL, NULL, NULL, 0 FROM mailroom.leases
 UNION ALL
-SELECT 'dead', token, attempts, NULL, NULL, NULL, NULL, 0 FROM dead
+SELECT 'dead', token, attempts, NULL, NULL, NULL, NULL, 0 FROM mailroom.dead_letters
 UNION ALL
 SELECT 'log', token, attempt, outcome::text, floor(extract(epoch FROM happened_at))::bigint, NULL, NULL,
     row_number() OVER (ORDER BY ctid)
-FROM handovers
+FROM mailroom.delivery_attempts
 ORDER BY nth

@@ -22,7 +22,7 @@ async fn park(client: &Client, count: i32) -> Result<()> {
             SELECT n, 'activation', n FROM generate_series(1000001, {last}) AS n"
         ),
         format!(
-            "INSERT INTO parked (token, account, parked_at, expires_at, attempts, failures, priority)
+            "INSERT INTO mailroom.deferred (token, account, parked_at, expires_at, attempts, failures, priority)
             SELECT n, n, now(), CASE WHEN n % 100 = 0 THEN 1 ELSE extract(epoch FROM now()) + 900 END, 0, 0, 1
             FROM generate_series(1000001, {last}) AS n"
         ),
@@ -41,7 +41,7 @@ async fn renewing_leases_costs_the_same_however_many_tokens_are_parked() -> Resu
     token(&client, "activation").await?;
     let mut queue = queue(&database).await?;
     assert_eq!(queue.settle_and_claim(Vec::new(), all(10)).await?.batches.len(), 1);
-    let heartbeat = "SELECT * FROM mailroom_tend(1, 'test', '{}', 90000, NULL)";
+    let heartbeat = "SELECT * FROM mailroom.heartbeat(1, 'test', '{}', 90000, NULL)";
     // What is read once a session is read before.
     blocks(&client, heartbeat).await?;
     let before = blocks(&client, heartbeat).await?;
@@ -57,7 +57,7 @@ async fn renewing_leases_costs_the_same_however_many_tokens_are_parked() -> Resu
     let mut place = "NULL".to_owned();
     let mut parts = 0;
     loop {
-        let sweep = format!("SELECT parked_through FROM mailroom_tidy(1, {place}, NULL, {most})");
+        let sweep = format!("SELECT parked_through FROM mailroom.sweep(1, {place}, NULL, {most})");
         let row = client.query_one(&sweep, &[]).await?;
         let Some(through) = row.get::<_, Option<i64>>(0) else { break };
         let last = place.parse().unwrap_or(1_000_000);
@@ -66,10 +66,10 @@ async fn renewing_leases_costs_the_same_however_many_tokens_are_parked() -> Resu
         parts += 1;
     }
     assert!(parts >= PARKED / 5_000 - 1, "{parts} parts");
-    let blocks = blocks(&client, &format!("SELECT * FROM mailroom_tidy(1, NULL, NULL, {most})")).await?;
+    let blocks = blocks(&client, &format!("SELECT * FROM mailroom.sweep(1, NULL, NULL, {most})")).await?;
     assert!(blocks < 30 * most, "{blocks} blocks for {most} rows");
     let count =
-        "SELECT (SELECT count(*) FROM parked), (SELECT count(*) FROM handovers WHERE outcome = 'expired')";
+        "SELECT (SELECT count(*) FROM mailroom.deferred), (SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'expired')";
     let row = client.query_one(count, &[]).await?;
     let expired = i64::from(PARKED / 100);
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (i64::from(PARKED) - expired, expired));
@@ -81,7 +81,7 @@ async fn a_failed_sweep_costs_neither_the_session_nor_a_lease() -> Result<()> {
     let database = Database::migrated()?;
     let (client, other) = (database.connect().await?, database.connect().await?);
     token(&client, "activation").await?;
-    other.batch_execute("BEGIN; LOCK TABLE parked IN ACCESS EXCLUSIVE MODE").await?;
+    other.batch_execute("BEGIN; LOCK TABLE mailroom.deferred IN ACCESS EXCLUSIVE MODE").await?;
     let mut queue = queue(&database).await?;
     let sessions = "SELECT count(*) FROM pg_stat_activity
         WHERE application_name = 'mailroom collect' AND datname = current_database()
@@ -95,7 +95,7 @@ async fn a_failed_sweep_costs_neither_the_session_nor_a_lease() -> Result<()> {
     assert_eq!(queue.heartbeat().await?, []);
     let ends: bool = client
         .query_one(
-            "SELECT ends_at > clock_timestamp() + interval '1 ms' * $1::bigint FROM leases",
+            "SELECT ends_at > clock_timestamp() + interval '1 ms' * $1::bigint FROM mailroom.leases",
             &[&i64::try_from(LEASE.as_millis() - 10_000)?],
         )
         .await?

@@ -121,7 +121,7 @@ async fn a_cursor_that_is_at_work_gives_way_and_nothing_is_lost_or_sent_twice() 
     let new_lines = new.lines()?;
     register(&client, 141..=150).await?;
     // Claimed is not sent: at its end a collector gives back what it did not begin.
-    let done = "SELECT (SELECT count(*) FROM pending) + (SELECT count(*) FROM leases)";
+    let done = "SELECT (SELECT count(*) FROM mailroom.queue) + (SELECT count(*) FROM mailroom.leases)";
     while client.query_one(done, &[]).await?.get::<_, i64>(0) > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

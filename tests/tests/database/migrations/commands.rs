@@ -36,7 +36,7 @@ async fn what_a_migration_has_to_say_is_shown() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     mailroom_tests::rows::register(&client, 1..=3).await?;
-    client.batch_execute("UPDATE pending SET attempts = 1 WHERE token = 2").await?;
+    client.batch_execute("UPDATE mailroom.queue SET attempts = 1 WHERE token = 2").await?;
     let mut said = String::new();
     for _ in 17..=newest() {
         said = run(&database, &["down", "--yes"])?.stderr;

@@ -176,7 +176,7 @@ async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() ->
     // With an exception, which is what another function settles.
     let settles = format!(
         "SET ROLE {role};
-        SELECT * FROM mailroom_exchange(
+        SELECT * FROM mailroom.claim(
             1, ARRAY[gen_random_uuid()], '{{}}', ARRAY[gen_random_uuid()], '{{1}}', '{{refused}}', '{{NULL}}', '{{451}}', 8, 1000,
             '{{}}', 1, false, 1, 0, NULL, NULL, 90000, 30
         );

@@ -56,9 +56,9 @@ async fn give_up(client: &Client, people: i32) -> Result<()> {
     mailroom_tests::rows::register(client, 1..=people).await?;
     client
         .batch_execute(
-            "INSERT INTO dead (token, died_at, attempts, failures, priority, reason)
-                SELECT token, now() - interval '1 hour', 8, 8, priority, 'no such mailbox' FROM pending;
-            DELETE FROM pending",
+            "INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason)
+                SELECT token, now() - interval '1 hour', 8, 8, priority, 'no such mailbox' FROM mailroom.queue;
+            DELETE FROM mailroom.queue",
         )
         .await?;
     Ok(())

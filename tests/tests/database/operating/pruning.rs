@@ -13,10 +13,10 @@ const OLD: &str = "handovers WHERE happened_at < now() - interval '30 days'";
 
 /// A log of many steps: every other row is old.
 async fn write_log(client: &Client, rows: i32) -> Result<()> {
-    let insert = "INSERT INTO handovers (token, happened_at, attempt, outcome)
+    let insert = "INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome)
         SELECT n, now() - interval '1 day' * (n % 2 * 40 + 1), 1, 'sent' FROM generate_series(1, $1::int) AS n";
     client.execute(insert, &[&rows]).await?;
-    client.batch_execute("UPDATE installation SET log_complete_since = now() - interval '1 year'").await?;
+    client.batch_execute("UPDATE mailroom.installation SET log_complete_since = now() - interval '1 year'").await?;
     Ok(())
 }
 
@@ -31,7 +31,7 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
         "pruned 30000 delivery attempts, 0 dead tokens and 0 expired tokens, all older than 30d\n"
     );
     assert_eq!((count(&client, OLD).await?, count(&client, "handovers").await?), (0, 30_000));
-    let since = "SELECT log_complete_since BETWEEN now() - interval '31 days' AND now() - interval '30 days' FROM installation";
+    let since = "SELECT log_complete_since BETWEEN now() - interval '31 days' AND now() - interval '30 days' FROM mailroom.installation";
     assert!(client.query_one(since, &[]).await?.get::<_, bool>(0));
     // What took the place of pruned rows is found, too.
     client.batch_execute("VACUUM handovers").await?;
@@ -55,9 +55,9 @@ async fn dead_tokens_go_once_nobody_could_use_them() -> Result<()> {
         .batch_execute(
             "INSERT INTO tokens (account, action, expires_at)
                 SELECT 1, 'password_recovery', extract(epoch FROM now()) + years FROM (VALUES (-1), (31536000)) AS v (years);
-            INSERT INTO dead (token, died_at, attempts, failures, priority, reason)
-                SELECT token, now() - interval '40 days', 8, 8, priority, '' FROM pending;
-            INSERT INTO dead (token, died_at, attempts, failures, priority, reason)
+            INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason)
+                SELECT token, now() - interval '40 days', 8, 8, priority, '' FROM mailroom.queue;
+            INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason)
                 VALUES (1000, now() - interval '40 days', 8, 8, 1, ''), (1001, now(), 8, 8, 1, '');
             UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = 1;
             DELETE FROM accounts WHERE id = 2",
@@ -67,7 +67,7 @@ async fn dead_tokens_go_once_nobody_could_use_them() -> Result<()> {
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
     assert_eq!(said, "pruned 0 delivery attempts, 4 dead tokens and 0 expired tokens, all older than 30d\n");
     let left: Vec<i64> = client
-        .query("SELECT token FROM dead ORDER BY token", &[])
+        .query("SELECT token FROM mailroom.dead_letters ORDER BY token", &[])
         .await?
         .iter()
         .map(|row| row.get(0))
@@ -83,7 +83,7 @@ async fn steps_are_small_and_what_is_done_is_done() -> Result<()> {
     write_log(&client, 60_000).await?;
     // Somebody has a row of the last step.
     let other = database.connect().await?;
-    other.batch_execute("BEGIN; SELECT FROM handovers WHERE token = 59999 FOR UPDATE").await?;
+    other.batch_execute("BEGIN; SELECT FROM mailroom.delivery_attempts WHERE token = 59999 FOR UPDATE").await?;
     let mut pruning =
         command(database.url(), &["prune", "--older-than", "30d"])?.stdout(Stdio::null()).spawn()?;
     let mut left = 30_000;
@@ -111,7 +111,7 @@ async fn one_process_prunes_at_a_time() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     write_log(&client, 1_000).await?;
-    let turn = "SELECT pg_advisory_lock(1886549349, 'handovers'::regclass::oid::integer)";
+    let turn = "SELECT pg_advisory_lock(1886549349, 'mailroom.delivery_attempts'::regclass::oid::integer)";
     client.batch_execute(turn).await?;
     // The collector comes to it within five seconds and leaves it to the other; the command waits.
     let mut collector = Collector::start(&mut collector::command(database.url())?)?;

@@ -7,18 +7,18 @@ use super::run;
 
 /// Something of everything.
 const SCENE: &str = "
-    UPDATE pending SET due_at = now() - interval '90 seconds' WHERE token = 1;
-    UPDATE pending SET due_at = now() + interval '1 hour', attempts = 1, failures = 1 WHERE token IN (2, 3);
+    UPDATE mailroom.queue SET due_at = now() - interval '90 seconds' WHERE token = 1;
+    UPDATE mailroom.queue SET due_at = now() + interval '1 hour', attempts = 1, failures = 1 WHERE token IN (2, 3);
     INSERT INTO tokens (account, action) VALUES (4, 'password_recovery');
-    DELETE FROM pending WHERE token BETWEEN 5 AND 10;
-    INSERT INTO leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities) VALUES
+    DELETE FROM mailroom.queue WHERE token BETWEEN 5 AND 10;
+    INSERT INTO mailroom.leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities) VALUES
         (gen_random_uuid(), 7, now() - interval '6 minutes', now() - interval '2 minutes', now() - interval '1 minute', now(),
             '{5,6}', '{1,1}', '{0,0}', '{1,1}'),
         (gen_random_uuid(), 8, now(), now(), now() + interval '1 minute', now(), '{7}', '{1}', '{0}', '{1}');
-    INSERT INTO parked (token, account, parked_at, expires_at, attempts, failures, priority)
+    INSERT INTO mailroom.deferred (token, account, parked_at, expires_at, attempts, failures, priority)
         VALUES (8, 8, now(), extract(epoch FROM now()) + 600, 0, 0, 1);
-    INSERT INTO dead (token, died_at, attempts, failures, priority, reason) VALUES (9, now(), 8, 8, 1, 'no such mailbox');
-    INSERT INTO handovers (token, happened_at, attempt, outcome) VALUES
+    INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason) VALUES (9, now(), 8, 8, 1, 'no such mailbox');
+    INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES
         (10, now() - interval '2 hours', 0, 'expired'), (1000, now(), 0, 'expired'), (1001, now(), 1, 'sent'),
         (1002, now() - interval '30 minutes', 1, 'sent'), (1003, now() - interval '61 minutes', 1, 'sent')";
 
@@ -88,22 +88,22 @@ async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() 
     let client = database.connect().await?;
     let lease = |claimed: &str, ends: &str| {
         format!(
-            "INSERT INTO leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, \
+            "INSERT INTO mailroom.leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, \
              priorities) VALUES (gen_random_uuid(), 7, now() - interval '{claimed}', now(), now() + interval '{ends}', \
              now(), '{{1}}', '{{1}}', '{{0}}', '{{1}}')"
         )
     };
     let due = |since: &str| {
         format!(
-            "INSERT INTO pending (token, due_at, attempts, failures, priority) VALUES (1, now() - interval '{since}', 0, 0, 1)"
+            "INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority) VALUES (1, now() - interval '{since}', 0, 0, 1)"
         )
     };
     let logged = |outcome: &str, since: &str| {
         format!(
-            "INSERT INTO handovers (token, happened_at, attempt, outcome) VALUES (1, now() - interval '{since}', 0, '{outcome}')"
+            "INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES (1, now() - interval '{since}', 0, '{outcome}')"
         )
     };
-    let died = "INSERT INTO dead (token, died_at, attempts, failures, priority, reason) VALUES (1, now(), 8, 8, 1, 'no')";
+    let died = "INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason) VALUES (1, now(), 8, 8, 1, 'no')";
     for (scene, alarm) in [
         (due("55 seconds"), None),
         (due("70 seconds"), Some("pending.oldest_due_ms")),
@@ -116,7 +116,7 @@ async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() 
         (logged("sent", "1 minute"), None),
     ] {
         client
-            .batch_execute("DELETE FROM pending; DELETE FROM leases; DELETE FROM dead; DELETE FROM handovers")
+            .batch_execute("DELETE FROM mailroom.queue; DELETE FROM mailroom.leases; DELETE FROM mailroom.dead_letters; DELETE FROM mailroom.delivery_attempts")
             .await?;
         client.batch_execute(&scene).await?;
         let said = run(&database, &["status", "--json"])?;
@@ -127,7 +127,7 @@ async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() 
     // The bounds are those of the collector's settings.
     client
         .batch_execute(&format!(
-            "DELETE FROM handovers; {}; {}",
+            "DELETE FROM mailroom.delivery_attempts; {}; {}",
             due("70 seconds"),
             lease("6 minutes", "1 minute")
         ))
@@ -148,7 +148,7 @@ async fn the_sent_of_an_hour_are_counted_without_reading_the_log_of_a_month() ->
     let client = database.connect().await?;
     client
         .batch_execute(
-            "INSERT INTO handovers (token, happened_at, attempt, outcome)
+            "INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome)
                 SELECT n, now() - n * interval '10 seconds', 1, 'sent' FROM generate_series(250000, 1, -1) AS n;
             ANALYZE handovers",
         )

@@ -20,7 +20,7 @@ async fn tokens_that_expired_long_ago_go_and_all_others_stay() -> Result<()> {
                     CASE WHEN n % 3 = 0 THEN 2 END
                 FROM generate_series(1, 4000) n;
             INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts;
-            DELETE FROM pending WHERE token % 4 <> 0",
+            DELETE FROM mailroom.queue WHERE token % 4 <> 0",
         )
         .await?;
     let stays = "tokens WHERE expires_at > 900 OR id % 4 = 0";
@@ -43,7 +43,7 @@ async fn what_others_have_locked_is_left_for_the_next_time() -> Result<()> {
         .batch_execute(
             "INSERT INTO accounts (email, login) VALUES ('a', 'a');
             INSERT INTO tokens (account, action, expires_at) SELECT 1, 'activation', 900 FROM generate_series(1, 3);
-            DELETE FROM pending",
+            DELETE FROM mailroom.queue",
         )
         .await?;
     application.batch_execute("BEGIN; SELECT FROM tokens WHERE id = 2 FOR UPDATE").await?;
@@ -60,7 +60,7 @@ async fn nothing_younger_than_a_day_is_pruned() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let error =
-        client.query("SELECT * FROM mailroom_prune_tokens(now() - interval '23 hours', 0, 10)", &[]).await;
+        client.query("SELECT * FROM mailroom.prune_tokens(now() - interval '23 hours', 0, 10)", &[]).await;
     assert_eq!(
         error.err().and_then(|error| error.code().cloned()),
         Some(tokio_postgres::error::SqlState::INVALID_PARAMETER_VALUE)

@@ -80,7 +80,7 @@ async fn a_role_needs_its_function_and_no_table() -> Result<()> {
     }
     let (operator, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
     let connection = tokio::spawn(connection);
-    operator.query("SELECT state, reason FROM deliveries", &[]).await?;
+    operator.query("SELECT state, reason FROM mailroom.deliveries", &[]).await?;
     operator.query("SELECT secret FROM tokens", &[]).await.expect_err("secrets are nobody's");
     drop(operator);
     connection.await??;

@@ -170,14 +170,14 @@ async fn dead_letters_are_logged_once_also_if_the_response_to_the_settlement_is_
     register(&client, 1..=1).await?;
     let batch = sender.next_batch()?;
     let id = batch.ids()[0];
-    proxy.cut_after(&["mailroom_exchange("], 1);
+    proxy.cut_after(&["mailroom.claim("], 1);
     sender.answer(&batch, &format!("\"dead\":[{{\"id\":{id},\"reason\":\"550 unknown\"}}]"))?;
     wait_for_state(&client, &[id], "dead").await?;
     wait_until(|| proxy.cuts() == 1)?;
     collector.wait_for_log("550 unknown (after 1 attempt)", 1)?;
     let log = collector.stop()?;
     assert_eq!(log.matches("tokens are given up").count(), 1, "{log}");
-    let row = client.query_one("SELECT count(*) FROM handovers WHERE outcome = 'dead'", &[]).await?;
+    let row = client.query_one("SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'dead'", &[]).await?;
     assert_eq!(row.get::<_, i64>(0), 1);
     Ok(())
 }

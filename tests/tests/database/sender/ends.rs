@@ -40,9 +40,9 @@ async fn a_sender_that_cannot_work_is_logged_and_costs_no_token_an_attempt() -> 
         let log = collector.stop()?;
         assert_eq!(log.matches("not sending").count(), 1, "{log}");
         assert!(!log.contains("hunter2"), "{log}");
-        let query = "SELECT count(*) FROM pending WHERE attempts = 0 AND failures = 0";
+        let query = "SELECT count(*) FROM mailroom.queue WHERE attempts = 0 AND failures = 0";
         assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 20);
-        let handed_over = client.query_one("SELECT count(*) FROM handovers", &[]).await?;
+        let handed_over = client.query_one("SELECT count(*) FROM mailroom.delivery_attempts", &[]).await?;
         assert_eq!(handed_over.get::<_, i64>(0), 0);
     }
     Ok(())
@@ -130,7 +130,7 @@ async fn a_row_that_every_sender_hangs_on_becomes_a_dead_letter_and_the_others_g
     wait_for_state(&client, &[3], "dead").await?;
     assert_eq!(super::reason(&client, 3).await?, "the sender is ended: it has answered nothing for 1s");
     // Every hang counted, also the one over a whole batch.
-    let attempts = "SELECT count(*), max(attempt) FROM handovers WHERE token = 3";
+    let attempts = "SELECT count(*), max(attempt) FROM mailroom.delivery_attempts WHERE token = 3";
     let row = client.query_one(attempts, &[]).await?;
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (2, 2));
     wait_for_state(&client, &[1, 2], "sent").await?;
@@ -151,9 +151,9 @@ async fn a_row_that_ends_every_sender_is_tried_after_growing_pauses_and_the_othe
     let collector = Collector::start(command.args(["--sender", &format!("bash -c '{script}'")]))?;
     let others: Vec<i64> = (1..=40).filter(|id| *id != 3).collect();
     wait_for_state(&client, &others, "sent").await?;
-    let query = "SELECT count(*) FROM handovers WHERE token = 3 AND outcome::text = 'error'";
+    let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE token = 3 AND outcome::text = 'error'";
     assert!(client.query_one(query, &[]).await?.get::<_, i64>(0) >= 1);
-    let query = "SELECT count(*) FROM handovers WHERE token <> 3 AND outcome::text = 'error'";
+    let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE token <> 3 AND outcome::text = 'error'";
     assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 0);
     let log = collector.stop()?;
     assert!(log.contains("the sender `bash` has ended (exit status: 9)"), "{log}");
@@ -213,7 +213,7 @@ async fn at_sigterm_the_sender_finishes_what_it_has_and_the_rest_stays_in_the_qu
     for id in second.ids() {
         assert_eq!(state(&client, id).await?, "pending");
     }
-    let query = "SELECT count(*) FROM pending";
+    let query = "SELECT count(*) FROM mailroom.queue";
     assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 89);
     Ok(())
 }

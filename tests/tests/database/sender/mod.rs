@@ -26,13 +26,13 @@ fn command(database: &Database, sender: &TestSender) -> Result<Command> {
 
 /// The state of a token in the view for operators.
 async fn state(client: &Client, token: i64) -> Result<String> {
-    let query = "SELECT state::text FROM deliveries WHERE token = $1";
+    let query = "SELECT state::text FROM mailroom.deliveries WHERE token = $1";
     Ok(client.query_one(query, &[&token]).await?.get(0))
 }
 
 /// The reason of that state.
 async fn reason(client: &Client, token: i64) -> Result<String> {
-    let query = "SELECT reason FROM deliveries WHERE token = $1";
+    let query = "SELECT reason FROM mailroom.deliveries WHERE token = $1";
     Ok(client.query_one(query, &[&token]).await?.get(0))
 }
 
@@ -57,6 +57,6 @@ async fn wait_for_state(client: &Client, tokens: &[i64], wanted: &str) -> Result
 
 /// How many tokens are claimed.
 async fn leased(client: &Client) -> Result<i64> {
-    let query = "SELECT coalesce(sum(cardinality(tokens)), 0)::bigint FROM leases";
+    let query = "SELECT coalesce(sum(cardinality(tokens)), 0)::bigint FROM mailroom.leases";
     Ok(client.query_one(query, &[]).await?.get(0))
 }

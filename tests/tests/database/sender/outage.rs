@@ -85,8 +85,8 @@ async fn count(client: &Client, query: &str) -> Result<i64> {
     Ok(client.query_one(query, &[]).await?.get(0))
 }
 
-const FAILED: &str = "SELECT count(*) FROM handovers WHERE outcome::text IN ('error', 'dead', 'lapsed')";
-const HANDED_OVER: &str = "SELECT count(*) FROM handovers";
+const FAILED: &str = "SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text IN ('error', 'dead', 'lapsed')";
+const HANDED_OVER: &str = "SELECT count(*) FROM mailroom.delivery_attempts";
 const ALL: &str = "SELECT id FROM tokens ORDER BY id";
 
 /// Every token is sent, once.
@@ -219,7 +219,7 @@ async fn an_answer_can_hold_all_verdicts_and_its_batch_is_settled_at_once() -> R
     assert_eq!((state(&client, 3).await?, state(&client, 4).await?), ("pending".into(), "dead".into()));
     assert_eq!(reason(&client, 4).await?, "550");
     let query =
-        "SELECT token, attempts, failures FROM pending WHERE due_at <= mailroom_clock() ORDER BY token";
+        "SELECT token, attempts, failures FROM mailroom.queue WHERE due_at <= mailroom.clock() ORDER BY token";
     let rows = client.query(query, &[]).await?;
     let waiting: Vec<(i64, i32, i16)> = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
     assert_eq!(waiting, [(5, 1, 0), (6, 1, 0)]);
@@ -252,7 +252,7 @@ async fn kills_during_an_outage_lose_nothing_and_send_nothing_twice() -> Result<
         let next = start(&servers[which])?;
         std::mem::replace(&mut collectors[which], next).kill()?;
     }
-    assert_eq!(count(&client, "SELECT count(*) FROM dead").await?, 0);
+    assert_eq!(count(&client, "SELECT count(*) FROM mailroom.dead_letters").await?, 0);
     for server in &servers {
         server.set("mode", "ok")?;
     }
@@ -278,7 +278,7 @@ async fn a_collector_that_is_stopped_during_an_outage_leaves_everything_in_the_q
         collector.wait_for_log("not sending, trying again", 1)?;
         collector.stop()?;
         assert_eq!(leased(&client).await?, 0);
-        assert_eq!(count(&client, "SELECT count(*) FROM pending").await?, 30);
+        assert_eq!(count(&client, "SELECT count(*) FROM mailroom.queue").await?, 30);
         assert!(server.sent().is_empty());
     }
     Ok(())

@@ -63,14 +63,14 @@ impl Participant {
 }
 
 /// What an idle collector holds, and writers try to share.
-const LOCK: &str = "SELECT pg_advisory_lock(1835100524, 'pending'::regclass::oid::integer)";
+const LOCK: &str = "SELECT pg_advisory_lock(1835100524, 'mailroom.queue'::regclass::oid::integer)";
 
 /// Makes something due, and with it the announcement if it is necessary.
-const WRITE: &str = "INSERT INTO pending (token, due_at, priority)
-    SELECT coalesce(max(token), 0) + 1, now(), 1 FROM pending";
+const WRITE: &str = "INSERT INTO mailroom.queue (token, due_at, priority)
+    SELECT coalesce(max(token), 0) + 1, now(), 1 FROM mailroom.queue";
 
 async fn is_lock_free(client: &Client) -> Result<bool> {
-    let query = "SELECT pg_try_advisory_xact_lock_shared(1835100524, 'pending'::regclass::oid::integer)";
+    let query = "SELECT pg_try_advisory_xact_lock_shared(1835100524, 'mailroom.queue'::regclass::oid::integer)";
     Ok(client.query_one(query, &[]).await?.get(0))
 }
 

@@ -89,7 +89,7 @@ async fn an_idle_collector_polls_when_a_token_falls_due() -> Result<()> {
         application.register(&login).await?;
         // As after a refusal.
         let put_off =
-            "UPDATE pending SET due_at = clock_timestamp() + interval '1500 ms', attempts = 1, failures = 1,
+            "UPDATE mailroom.queue SET due_at = clock_timestamp() + interval '1500 ms', attempts = 1, failures = 1,
                 put_off_at = clock_timestamp()";
         application.client.batch_execute(put_off).await?;
         application.client.batch_execute("COMMIT").await?;
@@ -111,7 +111,7 @@ async fn leases_of_a_killed_collector_are_taken_over_by_an_idle_one() -> Result<
     let holder = Collector::start(&mut short_leased(&database)?)?;
     holder.wait_until_it_collects()?;
     mailroom_tests::rows::register(&application.client, 1..=i32::try_from(PEOPLE)?).await?;
-    let leased = "SELECT coalesce(sum(cardinality(tokens)), 0) FROM leases";
+    let leased = "SELECT coalesce(sum(cardinality(tokens)), 0) FROM mailroom.leases";
     let leased = async || -> Result<usize> {
         Ok(usize::try_from(application.client.query_one(leased, &[]).await?.get::<_, i64>(0))?)
     };

@@ -107,7 +107,7 @@ impl Model<'_> {
                 self.collectors[*collector] = queue(self.database).await?;
             }
             Step::Retry => {
-                self.client.execute("SELECT mailroom_retry_all()", &[]).await?;
+                self.client.execute("SELECT mailroom.retry_all()", &[]).await?;
             }
             Step::Turn { seconds } => clock::turn(&self.client, seconds * 1_000).await?,
             Step::Together { first, second, beside } => {

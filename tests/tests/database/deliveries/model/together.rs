@@ -142,7 +142,7 @@ impl Model<'_> {
             Beside::Delete { nth } => {
                 self.nth_token(*nth).map_or_else(String::new, |id| format!("DELETE FROM tokens WHERE id = {id}"))
             }
-            Beside::Retry => "SELECT mailroom_retry_all()".to_owned(),
+            Beside::Retry => "SELECT mailroom.retry_all()".to_owned(),
             Beside::Nothing | Beside::EndLate { .. } | Beside::SetStatus { .. } => String::new(),
         }
     }

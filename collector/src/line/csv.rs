@@ -4,26 +4,31 @@
 //! A field that contains a comma or ends a line would be read as further fields or lines: the user who chose it could have
 //! mails sent to any recipient. Such rows are rejected, not altered: a changed address is another address.
 
-use mailroom_verifier_core::{Action, SignedToken};
+use mailroom_verifier_core::SignedToken;
 
 use crate::line::sign::InvalidRow;
 use crate::queue::Token;
 
 /// Appends one token, with a comma before it if it is not the first. Nothing is appended in case of an error.
-pub(super) fn append(line: &mut Vec<u8>, token: &Token, signed: &SignedToken) -> Result<(), InvalidRow> {
+pub(super) fn append(
+    line: &mut Vec<u8>,
+    token: &Token,
+    signed: Option<&SignedToken>,
+) -> Result<(), InvalidRow> {
     let code = token.code.as_deref().unwrap_or_default();
     check("email", &token.email)?;
     check("login", &token.login)?;
-    // The signer has checked that of a recovery. That of an activation is not signed, and `#####` or missing in an old
-    // schema.
-    if token.action == Action::Activate {
+    // The signer has checked that of an action which has one. That of an activation is not signed, and `#####` or missing in
+    // an old schema.
+    if token.action.digits() == 0 {
         check("code", code)?;
     }
     if !line.is_empty() {
         line.push(b',');
     }
-    line.push(b'0' + token.action.number());
-    for field in [&token.email, &token.login, signed.as_str().as_bytes(), code] {
+    line.extend_from_slice(token.action.number().to_string().as_bytes());
+    let signed = signed.map_or("", SignedToken::as_str);
+    for field in [&token.email, &token.login, signed.as_bytes(), code] {
         line.push(b',');
         line.extend_from_slice(field);
     }

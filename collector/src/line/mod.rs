@@ -30,8 +30,8 @@ impl Line {
         }
         for token in &batch.tokens {
             let written = sign(signer, token).and_then(|signed| match format {
-                LineFormat::Csv => csv::append(&mut bytes, token, &signed),
-                LineFormat::Ndjson => ndjson::append(&mut bytes, ids.is_empty(), token, &signed),
+                LineFormat::Csv => csv::append(&mut bytes, token, signed.as_ref()),
+                LineFormat::Ndjson => ndjson::append(&mut bytes, ids.is_empty(), token, signed.as_ref()),
             });
             match written {
                 Ok(()) => ids.push(token.id),
@@ -53,7 +53,7 @@ impl Line {
 mod tests {
     use super::*;
     use crate::queue::{BatchId, Token};
-    use mailroom_verifier_core::Action;
+    use mailroom_verifier_core::{Action, Further};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
@@ -67,6 +67,8 @@ mod tests {
             secret: vec![9; 32],
             code: None,
             expires_at: 1_800_000_900,
+            language: None,
+            payload: None,
         }
     }
 
@@ -86,7 +88,8 @@ mod tests {
     fn a_line_of_ndjson_has_its_fields_in_their_order_and_nothing_else() {
         let login = "o'neill; ü\u{1f600}";
         let tokens = [token(7, login.as_bytes()), Token { attempt: 1, ..recovery(8) }];
-        let [activation, recovery] = [&tokens[0], &tokens[1]].map(|token| sign(&signer(), token).unwrap());
+        let [activation, recovery] =
+            [&tokens[0], &tokens[1]].map(|token| sign(&signer(), token).unwrap().unwrap());
         let ndjson = format!(
             concat!(
                 r#"{{"v":1,"batch":"00000000-0000-0000-0000-000000000abc","items":["#,
@@ -100,6 +103,44 @@ mod tests {
         );
         let line = written(&tokens, LineFormat::Ndjson);
         assert_eq!((String::from_utf8(line.bytes).unwrap(), line.ids), (ndjson, vec![7, 8]));
+    }
+
+    #[test]
+    fn a_mail_without_a_link_has_an_empty_token_and_what_the_application_says() {
+        let action = Action::Further(Further { number: 106, name: "notice", path: "", digits: 0 });
+        let payload = concat!(
+            r#"{"a": [1.50, 1e400, 123456789012345678901], "ü\\": "\"\u0000\u2028"#,
+            "\u{7f}\u{2028}\u{1f600}\"}"
+        );
+        let says = |payload: &[u8]| Token {
+            action,
+            language: Some("de-CH".to_owned()),
+            payload: Some(payload.to_vec()),
+            secret: Vec::new(),
+            ..token(7, b"")
+        };
+        let ndjson =
+            String::from_utf8(written(&[says(payload.as_bytes())], LineFormat::Ndjson).bytes).unwrap();
+        let end = concat!(
+            r#""action":"notice","path":"","email":"a@b.test","login":"","token":"","code":"","expires_at":1800000900,"#,
+            r#""language":"de-CH","payload":{"a": [1.50, 1e400, 123456789012345678901], "\u00fc\\": "#,
+            r#""\"\u0000\u2028\u007f\u2028\ud83d\ude00"}}]}"#,
+            "\n"
+        );
+        assert!(ndjson.ends_with(end), "{ndjson}");
+        let csv = written(&[says(b"null"), says(b"null")], LineFormat::Csv).bytes;
+        assert_eq!(String::from_utf8(csv).unwrap(), "106,a@b.test,,,,106,a@b.test,,,\n");
+        for (payload, contains) in [
+            (&b""[..], "what is not JSON"),
+            (b"{} {}", "what is not JSON"),
+            (br#"{"a":1"#, "what is not JSON"),
+            (b"\"\n\"", "what is not JSON"),
+            (b"\"\xff\"", "bytes that are not UTF-8"),
+        ] {
+            let line = written(&[says(payload), recovery(2)], LineFormat::Ndjson);
+            assert_eq!(line.rejected, [(7, InvalidRow::Field { name: "payload", contains })]);
+            assert_eq!(line.bytes, written(&[recovery(2)], LineFormat::Ndjson).bytes);
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use mailroom_verifier_core::SignedToken;
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
+use serde_json::value::RawValue;
 
 use crate::line::sign::InvalidRow;
 use crate::queue::{BatchId, Token};
@@ -25,6 +26,10 @@ struct Item<'a> {
     token: &'a str,
     code: &'a str,
     expires_at: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    language: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<&'a RawValue>,
 }
 
 pub(super) fn begin(line: &mut Vec<u8>, batch: BatchId) {
@@ -32,12 +37,16 @@ pub(super) fn begin(line: &mut Vec<u8>, batch: BatchId) {
 }
 
 /// Appends one token, with a comma before it if it is not the first. Nothing is appended in case of an error.
-pub(super) fn append(
+pub(super) fn append<'a>(
     line: &mut Vec<u8>,
     is_first: bool,
-    token: &Token,
-    signed: &SignedToken,
+    token: &'a Token,
+    signed: Option<&SignedToken>,
 ) -> Result<(), InvalidRow> {
+    let json = |payload: &'a [u8]| {
+        let json = serde_json::from_str(text("payload", payload)?);
+        json.map_err(|_| InvalidRow::Field { name: "payload", contains: "what is not JSON" })
+    };
     let item = Item {
         id: token.id,
         attempt: token.attempt,
@@ -45,9 +54,11 @@ pub(super) fn append(
         path: token.action.path(),
         email: text("email", &token.email)?,
         login: text("login", &token.login)?,
-        token: signed.as_str(),
+        token: signed.map_or("", SignedToken::as_str),
         code: text("code", token.code.as_deref().unwrap_or_default())?,
         expires_at: token.expires_at,
+        language: token.language.as_deref(),
+        payload: token.payload.as_deref().map(json).transpose()?,
     };
     if !is_first {
         line.push(b',');
@@ -64,7 +75,7 @@ fn text<'a>(name: &'static str, bytes: &'a [u8]) -> Result<&'a str, InvalidRow> 
     str::from_utf8(bytes).map_err(|_| InvalidRow::Field { name, contains: "bytes that are not UTF-8" })
 }
 
-/// Compact JSON that escapes everything but printable ASCII.
+/// JSON that escapes everything but printable ASCII.
 struct Ascii;
 
 impl Formatter for Ascii {
@@ -82,5 +93,14 @@ impl Formatter for Ascii {
             }
         }
         Ok(())
+    }
+
+    /// PostgreSQL writes a `jsonb` on one line, so that other characters than printable ASCII are in strings only.
+    fn write_raw_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        self.write_string_fragment(writer, fragment)
     }
 }

@@ -1,6 +1,6 @@
 //! From a token's row to the token that goes into the link.
 
-use mailroom_verifier_core::{Code, Expiry, Grant, Secret, SignedToken, Signer, Version};
+use mailroom_verifier_core::{Code, Expiry, Grant, Secret, SignedToken, Signer, Unsignable, Version};
 
 use crate::queue::Token;
 
@@ -13,9 +13,15 @@ pub enum InvalidRow {
         /// Its length in bytes.
         found: usize,
     },
-    /// A recovery whose code cannot be typed by a person.
-    #[error("it is a recovery and its code is not five digits")]
-    Code,
+    /// Its action has a code, which this one cannot be.
+    #[error("its code is not of {digits} digits")]
+    Code {
+        /// The number of digits that it has to have.
+        digits: u8,
+    },
+    /// An action that is not signed.
+    #[error("its action cannot be signed: {0}")]
+    Action(Unsignable),
     /// An expiry that v2 and v3 cannot carry.
     #[error("its expiry is before 1970 or after the year 9999")]
     Expiry,
@@ -29,15 +35,19 @@ pub enum InvalidRow {
     },
 }
 
-/// Signs a token, or says why its row cannot become a mail.
-pub fn sign(signer: &Signer, token: &Token) -> Result<SignedToken, InvalidRow> {
+/// Signs a token, unless its mail has no link, or says why its row cannot become a mail.
+pub fn sign(signer: &Signer, token: &Token) -> Result<Option<SignedToken>, InvalidRow> {
+    if token.action.path().is_empty() {
+        return Ok(None);
+    }
     let secret = Secret::try_from(token.secret.as_slice())
         .map_err(|error| InvalidRow::Secret { found: error.found })?;
-    let code = if token.action.digits() == 0 {
+    let digits = token.action.digits();
+    let code = if digits == 0 {
         None
     } else {
         let code = token.code.as_deref().unwrap_or_default();
-        Some(Code::parse(code).map_err(|_| InvalidRow::Code)?)
+        Some(Code::parse(code).map_err(|_| InvalidRow::Code { digits })?)
     };
     let expiry = u64::try_from(token.expires_at).ok().and_then(|seconds| Expiry::from_seconds(seconds).ok());
     let expires_at = match (signer.version(), expiry) {
@@ -47,15 +57,17 @@ pub fn sign(signer: &Signer, token: &Token) -> Result<SignedToken, InvalidRow> {
         (_, None) => return Err(InvalidRow::Expiry),
     };
     let grant = Grant { secret: &secret, action: token.action, code: code.as_ref(), expires_at };
-    // Of the actions that a queue gives, nothing else can be wrong than the number of the code's digits.
-    signer.sign(grant).map_err(|_| InvalidRow::Code)
+    signer.sign(grant).map(Some).map_err(|error| match error {
+        Unsignable::Code { digits } => InvalidRow::Code { digits },
+        error => InvalidRow::Action(error),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::line::tests::token;
-    use mailroom_verifier_core::SharedKey;
+    use mailroom_verifier_core::{Action, Further, InvalidAction, SharedKey};
 
     #[test]
     fn an_expiry_that_v2_cannot_carry_is_rejected_and_v1_carries_none() {
@@ -65,5 +77,26 @@ mod tests {
             assert_eq!(sign(&Signer::V2(key.clone()), &row).err(), Some(InvalidRow::Expiry));
             assert_eq!(sign(&Signer::V1(key.clone()), &row).err(), None);
         }
+    }
+
+    #[test]
+    fn what_cannot_be_signed_is_rejected_for_its_own_reason() {
+        let further = |path, digits| Action::Further(Further { number: 5, name: "sign_in", path, digits });
+        let row = |action, code: &str| Token { action, code: Some(code.into()), ..token(1, b"x") };
+        let key = SharedKey::from(&[7; 32]);
+        let (v1, v2) = (Signer::V1(key.clone()), Signer::V2(key));
+        let path = Unsignable::Action(InvalidAction::Path { number: 5 });
+        for (signer, row, reason) in [
+            (&v1, row(Action::Recover, "0123"), InvalidRow::Code { digits: 5 }),
+            (&v2, row(Action::Recover, "012345"), InvalidRow::Code { digits: 5 }),
+            (&v2, row(further("/sign-in", 6), "01234"), InvalidRow::Code { digits: 6 }),
+            (&v2, row(further("/sign-in", 6), "O12345"), InvalidRow::Code { digits: 6 }),
+            (&v1, row(further("/sign-in", 6), "012345"), InvalidRow::Action(Unsignable::FurtherInV1)),
+            (&v2, row(further("/a/../b", 0), ""), InvalidRow::Action(path)),
+        ] {
+            assert_eq!(sign(signer, &row).err(), Some(reason));
+        }
+        assert!(sign(&v2, &row(further("/sign-in", 6), "012345")).unwrap().is_some());
+        assert!(sign(&v1, &row(further("", 0), "")).unwrap().is_none());
     }
 }

@@ -19,7 +19,7 @@ pub use batch_id::BatchId;
 pub use cursor::CursorQueue;
 pub use deliveries::DeliveriesQueue;
 
-/// A token's row with what the mail needs of its account.
+/// A token's row with what the mail needs of its recipient.
 ///
 /// Texts are bytes, because a database without an encoding may hold any; nothing here is checked yet.
 #[derive(Clone, PartialEq, Eq)]
@@ -28,11 +28,11 @@ pub struct Token {
     pub id: i64,
     /// Which delivery attempt it is, from 1; always 1 in a queue that does not count.
     pub attempt: u32,
-    /// What the link will do.
+    /// What the link will do; a further action with an empty path has no link.
     pub action: Action,
-    /// The account's email address.
+    /// The recipient's email address.
     pub email: Vec<u8>,
-    /// The account's login name.
+    /// What the mail calls the recipient: an account's login name; may be empty.
     pub login: Vec<u8>,
     /// The row's random bytes, 32 in a sound row.
     pub secret: Vec<u8>,
@@ -40,6 +40,10 @@ pub struct Token {
     pub code: Option<Vec<u8>>,
     /// When the link ends, in seconds since the Unix epoch.
     pub expires_at: i64,
+    /// The language of the mail, as in BCP 47.
+    pub language: Option<String>,
+    /// What the application says for the mail's template: JSON.
+    pub payload: Option<Vec<u8>>,
 }
 
 impl fmt::Debug for Token {
@@ -139,7 +143,7 @@ pub struct Claim {
     pub batches: Vec<Batch>,
     /// How many eligible tokens were left because they do not fill a batch.
     pub waiting: usize,
-    /// How many tokens were deferred for a moment because their account was locked.
+    /// How many tokens were put off because their subject is not eligible, or their action cannot be signed.
     pub deferred: usize,
 }
 

@@ -24,6 +24,8 @@ pub(super) fn page(through: i64, tokens: &[i64], ineligible: &[i64]) -> Page {
         secret: Vec::new(),
         code: None,
         expires_at: 0,
+        language: None,
+        payload: None,
     };
     let tokens = tokens.iter().map(token).collect();
     Page { tokens, ineligible: ineligible.to_vec(), through, rows: 0 }

@@ -16,8 +16,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(200);
 /// Empty polls in a row that are tolerated before backing off.
 const EMPTY_POLLS: u32 = 3;
 
-/// The first pause after a poll that only deferred tokens, which doubles up to the longest: their account is locked, which is
-/// soon over, or row-level security hides it, which is not.
+/// The first pause after a poll that only deferred tokens, which doubles up to the longest.
 const DEFERRED_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_DEFERRED_PAUSE: Duration = Duration::from_secs(8);
 

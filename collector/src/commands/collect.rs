@@ -103,7 +103,7 @@ async fn collect_into(
             Box::pin(Collector::new(queue, sink, &settings, inputs).run())
         }
         QueueKind::Deliveries => {
-            let queue = DeliveriesQueue::new(connection, settings.deliveries, settings.lease);
+            let queue = DeliveriesQueue::new(connection, settings.deliveries, settings.lease, format);
             let queue = queue.map_err(CommandError::because(NOT_STARTED))?;
             Box::pin(Collector::new(queue, sink, &settings, inputs).run())
         }

@@ -97,13 +97,13 @@ impl From<Error> for QueueError {
             Some(refusal) if WRONG_SCHEMA.contains(refusal.code()) => Self::Unusable(format!(
                 "the database has no schema that this queue can use ({}); run `mailroom migrate up`, or name the right \
                  database and schema in MAILROOM_DATABASE_URL, or set MAILROOM_QUEUE_KIND to `cursor` for a schema from \
-                 before migration 15",
+                 before migration 17",
                 refusal.message()
             )),
             Some(refusal) if *refusal.code() == SqlState::INSUFFICIENT_PRIVILEGE => Self::Unusable(format!(
                 "the database user lacks a privilege ({}); of the queue `deliveries` it needs EXECUTE on \
-                 mailroom_exchange, mailroom_tend, mailroom_tidy and mailroom_prospect, of the queue `cursor` SELECT on \
-                 accounts and tokens, and SELECT and UPDATE on jobs",
+                 settle, release, claim, heartbeat, sweep, peek and list_actions in the schema mailroom, of the queue `cursor` \
+                 SELECT on accounts and tokens, and SELECT and UPDATE on jobs",
                 refusal.message()
             )),
             _ => Self::Unavailable(mailroom_connect::explain(&error)),
@@ -145,5 +145,7 @@ pub(super) fn token(row: &Row, id: i64, attempt: u32, first: usize) -> Result<To
         secret: column(row, first + 3)?,
         code: column(row, first + 4)?,
         expires_at: column(row, first + 5)?,
+        language: None,
+        payload: None,
     })
 }

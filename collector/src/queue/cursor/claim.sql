@@ -79,11 +79,11 @@ SELECT
         WHEN judged.eligible THEN convert_to(judged.code, wire.encoding)
     END,
     CASE WHEN judged.eligible THEN judged.expires_at::bigint END,
-    -- Whether tokens are queued in the schema of jobs since this session began, from where another queue takes them. A
-    -- statement that sees a token which was queued sees this, too.
+    -- Whether tokens of accounts are queued since this session began, from where another queue takes them. A statement that
+    -- sees a token which was queued sees this, too.
     EXISTS (
-        SELECT FROM pg_class
-        WHERE relname = 'pending' AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'jobs'::regclass)
+        SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE nspname = 'mailroom' AND relname = 'adopted_accounts'
     )
 FROM reach
 CROSS JOIN wire

@@ -9,8 +9,8 @@ SELECT
     hashtextextended(format('mailroom queue %s in %s', $1::text, 'jobs'::regclass::oid), 0),
     pg_backend_pid(),
     (SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()),
-    -- Whether tokens are queued in the schema of jobs, from where another queue takes them.
+    -- Whether tokens of accounts are queued, from where another queue takes them.
     EXISTS (
-        SELECT FROM pg_class
-        WHERE relname = 'pending' AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'jobs'::regclass)
+        SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE nspname = 'mailroom' AND relname = 'adopted_accounts'
     )

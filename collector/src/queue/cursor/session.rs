@@ -199,7 +199,7 @@ impl CursorSession {
 /// The schema has another queue, which sends the same tokens.
 fn superseded() -> QueueError {
     QueueError::Superseded(
-        "the tokens of this database are queued in the table pending, and the queue `cursor` would send them a second \
+        "the tokens of this database are queued in the table mailroom.queue, and the queue `cursor` would send them a second \
          time; set MAILROOM_QUEUE_KIND to `deliveries`, or unset it"
             .to_owned(),
     )

@@ -42,20 +42,31 @@ impl Batches {
         }
     }
 
-    /// A statement is about to be sent that settles and releases all that is to be, and claims `ids`.
-    pub(super) fn begin_statement(&mut self, ids: &[BatchId], now: Instant) {
+    /// Statements are about to be sent that settle and release all that is to be, and claim `ids`.
+    pub(super) fn begin_statements(&mut self, ids: &[BatchId], now: Instant) {
         for state in self.0.values_mut().filter(|state| matches!(state, State::Claiming)) {
             *state = State::InDoubt { since: now };
         }
         self.0.extend(ids.iter().map(|id| (*id, State::Claiming)));
     }
 
-    pub(super) fn answered(&mut self, claimed: &[Batch], now: Instant) {
+    /// The statement that settles was answered.
+    pub(super) fn settled(&mut self) {
+        self.0.retain(|_, state| !matches!(state, State::Settling { .. }));
+    }
+
+    /// The statement that releases was answered.
+    pub(super) fn released(&mut self, now: Instant) {
         self.0.retain(|_, state| match state {
-            State::Undelivered { .. } | State::Held { .. } => true,
+            State::Releasing => false,
             State::InDoubt { since } => now - *since < LATEST,
-            State::Claiming | State::Settling { .. } | State::Releasing => false,
+            _ => true,
         });
+    }
+
+    /// The statement that claims was answered.
+    pub(super) fn claimed(&mut self, claimed: &[Batch]) {
+        self.0.retain(|_, state| !matches!(state, State::Claiming));
         let undelivered = |batch: &Batch| (batch.id, State::Undelivered { tokens: batch.tokens.len() });
         self.0.extend(claimed.iter().map(undelivered));
     }
@@ -139,16 +150,47 @@ mod tests {
         let start = Instant::now();
         let mut batches = Batches::default();
         let id = BatchId::from(1);
-        batches.begin_statement(&[id], start);
+        batches.begin_statements(&[id], start);
         assert_eq!(batches.releasing().count(), 0);
         for seconds in [0, 1, 29] {
             batches.begin_call();
-            batches.begin_statement(&[], start);
+            batches.begin_statements(&[], start);
             assert_eq!(batches.releasing().collect::<Vec<_>>(), [id]);
-            batches.answered(&[], start + Duration::from_secs(seconds));
+            batches.released(start + Duration::from_secs(seconds));
             assert!(!batches.is_reported());
         }
-        batches.answered(&[], start + LATEST);
+        batches.released(start + LATEST);
+        assert!(batches.is_reported());
+    }
+
+    #[test]
+    fn what_was_answered_is_done_and_what_was_not_is_repeated() {
+        let (start, mut batches) = (Instant::now(), Batches::default());
+        let [settling, releasing, claiming] = [1, 2, 3].map(BatchId::from);
+        let begin = |batches: &mut Batches| {
+            let held = [settling, releasing].map(|id| (id, State::Held { tokens: 1 }));
+            batches.0 = held.into();
+            batches.settle(Settlement::sent(settling), &mut Activity::since(start));
+            batches.release(&[releasing]);
+            batches.begin_statements(&[claiming], start);
+        };
+        let left = |batches: &mut Batches| {
+            batches.begin_call();
+            batches.begin_statements(&[], start);
+            let settling = batches.settling().map(|(id, _)| id).collect::<Vec<_>>();
+            (settling, batches.releasing().collect::<Vec<_>>())
+        };
+        begin(&mut batches);
+        batches.settled();
+        assert_eq!(left(&mut batches), (vec![], vec![releasing, claiming]));
+        begin(&mut batches);
+        batches.released(start);
+        assert_eq!(left(&mut batches), (vec![settling], vec![claiming]));
+        begin(&mut batches);
+        batches.claimed(&[Batch { id: claiming, tokens: Vec::new() }]);
+        assert_eq!(left(&mut batches), (vec![settling], vec![releasing, claiming]));
+        begin(&mut batches);
+        (batches.settled(), batches.released(start), batches.claimed(&[]));
         assert!(batches.is_reported());
     }
 }

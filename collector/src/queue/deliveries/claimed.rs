@@ -1,25 +1,30 @@
-//! What `mailroom_exchange` returns: claimed tokens, counts, and the tokens that became dead letters.
+//! What the database's functions return: claimed tokens, counts, and the tokens that became dead letters.
 
 use std::time::{Instant, SystemTime};
 
 use tokio_postgres::Row;
 
+use super::actions::SignableActions;
 use super::batches::Batches;
 use crate::log::display::{Counted, NAMED, ids, listed, withheld};
 use crate::log::rate_limit::RateLimiter;
-use crate::queue::session::{column, count, token};
-use crate::queue::{Batch, BatchId, Nack, QueueError};
+use crate::queue::session::{column, count};
+use crate::queue::{Batch, BatchId, Nack, QueueError, Token};
 
 /// What one statement claimed, and what it read.
 #[derive(Debug, Default)]
 pub(super) struct Claimed {
     pub(super) batches: Vec<Batch>,
-    pub(super) dead: Vec<DeadLetter>,
     pub(super) scanned: usize,
     pub(super) waiting: usize,
     pub(super) expired: usize,
     pub(super) cancelled: usize,
-    pub(super) parked: usize,
+    /// Put off because their subject is not eligible.
+    pub(super) deferred: usize,
+    /// Put off because their action is not among those that were asked for.
+    pub(super) unsignable: usize,
+    /// Why a predicate of eligibility failed.
+    pub(super) fault: Option<String>,
     pub(super) since: [Option<SystemTime>; 2],
 }
 
@@ -32,23 +37,34 @@ pub(super) struct DeadLetter {
 }
 
 impl Claimed {
-    pub(super) fn read(rows: &[Row], since: [Option<SystemTime>; 2]) -> Result<Self, QueueError> {
+    pub(super) fn read(
+        rows: &[Row],
+        actions: &SignableActions,
+        since: [Option<SystemTime>; 2],
+    ) -> Result<Self, QueueError> {
         let mut claimed = Self { since, ..Self::default() };
         for row in rows {
             let Some(id) = column::<Option<i64>>(row, 1)? else {
                 let number = |index| count::<i32, usize>(row, index);
-                (claimed.scanned, claimed.waiting, claimed.expired) = (number(9)?, number(10)?, number(11)?);
-                (claimed.cancelled, claimed.parked) = (number(12)?, number(13)?);
-                claimed.since = [column(row, 14)?, column(row, 15)?];
+                (claimed.scanned, claimed.waiting, claimed.expired) = (number(11)?, number(12)?, number(13)?);
+                (claimed.cancelled, claimed.deferred) = (number(14)?, number(15)?);
+                (claimed.unsignable, claimed.fault) = (number(16)?, column(row, 17)?);
+                claimed.since = [column(row, 18)?, column(row, 19)?];
                 continue;
             };
             let batch = BatchId(column(row, 0)?);
-            let attempts = count::<i32, u32>(row, 2)?;
-            if column::<Option<&str>>(row, 3)?.is_none() {
-                claimed.dead.push(DeadLetter { batch, token: id, attempts });
-                continue;
-            }
-            let token = token(row, id, attempts, 3)?;
+            let token = Token {
+                id,
+                attempt: count::<i32, u32>(row, 2)?,
+                action: actions.numbered(column(row, 3)?)?,
+                email: column(row, 4)?,
+                login: column::<Option<_>>(row, 5)?.unwrap_or_default(),
+                secret: column(row, 6)?,
+                code: column(row, 7)?,
+                expires_at: column(row, 8)?,
+                language: column(row, 9)?,
+                payload: column(row, 10)?,
+            };
             match claimed.batches.last_mut() {
                 Some(last) if last.id == batch => last.tokens.push(token),
                 _ => claimed.batches.push(Batch { id: batch, tokens: vec![token] }),
@@ -56,28 +72,38 @@ impl Claimed {
         }
         Ok(claimed)
     }
+}
 
-    /// One line a batch of those that were just settled; the database has a record of each token.
-    pub(super) fn log_dead_letters(&self, settled: &Batches, limiter: &mut RateLimiter) {
-        for dead in self.dead.chunk_by(|one, other| one.batch == other.batch) {
-            let Some(others) = limiter.admit(Instant::now()) else { continue };
-            let reason = |dead: &DeadLetter| {
-                let reason = settled.nack(dead.batch, dead.token).and_then(Nack::reason).unwrap_or_default();
-                let attempts = Counted(dead.attempts, "attempt", "attempts");
-                (dead.token, format!("{reason} (after {attempts})"))
-            };
-            let tokens: Vec<_> = dead.iter().map(reason).collect();
-            tracing::warn!(
-                event = "tokens_dead",
-                reason = %listed(&tokens, NAMED),
-                count = tokens.len(),
-                ids = ?ids(&tokens, NAMED),
-                attempts = dead.iter().map(|dead| dead.attempts).max(),
-                put_back = put_back(dead),
-                withheld = withheld(others),
-                "tokens are given up and get no mail"
-            );
-        }
+impl DeadLetter {
+    pub(super) fn read(rows: &[Row]) -> Result<Vec<Self>, QueueError> {
+        let read = |row| {
+            let batch = BatchId(column(row, 0)?);
+            Ok(Self { batch, token: column(row, 1)?, attempts: count::<i32, u32>(row, 2)? })
+        };
+        rows.iter().map(read).collect()
+    }
+}
+
+/// Logs a line a batch of those that were just settled; the database has a record of each token.
+pub(super) fn log_dead_letters(dead: &[DeadLetter], settled: &Batches, limiter: &mut RateLimiter) {
+    for dead in dead.chunk_by(|one, other| one.batch == other.batch) {
+        let Some(others) = limiter.admit(Instant::now()) else { continue };
+        let reason = |dead: &DeadLetter| {
+            let reason = settled.nack(dead.batch, dead.token).and_then(Nack::reason).unwrap_or_default();
+            let attempts = Counted(dead.attempts, "attempt", "attempts");
+            (dead.token, format!("{reason} (after {attempts})"))
+        };
+        let tokens: Vec<_> = dead.iter().map(reason).collect();
+        tracing::warn!(
+            event = "tokens_dead",
+            reason = %listed(&tokens, NAMED),
+            count = tokens.len(),
+            ids = ?ids(&tokens, NAMED),
+            attempts = dead.iter().map(|dead| dead.attempts).max(),
+            put_back = put_back(dead),
+            withheld = withheld(others),
+            "tokens are given up and get no mail"
+        );
     }
 }
 

@@ -1,9 +1,10 @@
 //! The queue of leased rows: any number of collectors, each token in one place, and a log of delivery attempts.
 //!
-//! All decisions about a token are made by the functions of migration 15, in the database and by its clock. This side says
+//! All decisions about a token are made by the functions of the schema `mailroom`, in the database and by its clock. This side says
 //! what it settles, releases and claims, and keeps what the database may not have received (`batches`).
 //!
 //! # Lost answers
+//! - Settling, releasing and claiming are three statements that are sent at once. Each has an answer, and a commit, of its own.
 //! - The id of a batch is chosen here, before the statement that claims it is sent. If the answer does not come, the next
 //!   statement releases the batch: nothing of it was sent. If the connection is lost too, the statement may reach the server
 //!   after the next connection, so the id is released for a while longer. It is released by its id, and not as one that
@@ -18,6 +19,7 @@
 //! entries of them. So each claim begins where the one before ended, and a rescan begins at the low watermark, before which
 //! nothing can wait any more.
 
+mod actions;
 mod batches;
 mod claimed;
 mod nacks;

@@ -4,4 +4,4 @@
 SELECT
     due, lapsed, next_after, asked_at, oldest_place, unfinished, unended,
     CASE WHEN unended > $3::bigint + 1 THEN pg_current_xact_id()::text::bigint END
-FROM mailroom_prospect($1::timestamptz, $2::integer)
+FROM mailroom.peek($1::timestamptz, $2::integer)

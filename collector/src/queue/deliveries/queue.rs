@@ -3,20 +3,23 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_connect::ConnectionSettings;
+use mailroom_verifier_core::Version;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::actions::SignableActions;
 use super::batches::Batches;
-use super::claimed::{Claimed, DeadLetter};
+use super::claimed::{Claimed, DeadLetter, log_dead_letters};
 use super::nacks;
-use super::session::{Link, SqlParameter, integer, milliseconds, ping};
+use super::session::{Link, SqlParameter, integer, milliseconds, ping, rows_if};
 use super::sweep::Sweeper;
 use super::watermark::{LowWatermark, Snapshot};
 use crate::config::DeliverySettings;
+use crate::log::display::withheld;
 use crate::log::rate_limit::RateLimiter;
 use crate::preflight;
 use crate::queue::activity::Activity;
-use crate::queue::session::{answer, column, count, unexpected};
+use crate::queue::session::{QueueSession, answer, column, count, unexpected};
 use crate::queue::{BatchId, Claim, ClaimRequest, Nack, Peek, Queue, QueueError, Settlement};
 
 /// The most rows that one statement reads: some tenths of a second's work. A claim that finds few eligible tokens reads `WIDENING`
@@ -37,10 +40,13 @@ const PING_PAUSE: Duration = Duration::from_secs(4);
 /// How often leases are renewed and expired ones searched for, at least.
 const LONGEST_HEARTBEAT_PAUSE: Duration = Duration::from_secs(10);
 
-/// Every seventh place is an activation's; the functions know it too.
+/// Every seventh place is one of the second priority; the functions know it too.
 const PLACES: usize = 7;
 
-const SETTLE_AND_CLAIM: &str = include_str!("settle_and_claim.sql");
+const SETTLE: &str = include_str!("settle.sql");
+const RELEASE: &str = include_str!("release.sql");
+const CLAIM: &str = include_str!("claim.sql");
+const LIST_ACTIONS: &str = "SELECT number, name, path, code_digits FROM mailroom.list_actions()";
 const HEARTBEAT: &str = include_str!("heartbeat.sql");
 const PEEK: &str = include_str!("peek.sql");
 
@@ -56,7 +62,8 @@ pub struct DeliveriesQueue {
     batches: Batches,
     /// Taken over by other collectors, and not reported yet.
     lost: Vec<BatchId>,
-    /// How many places there were since the last that was an activation's.
+    actions: SignableActions,
+    /// How many places there were since the last that was one of the second priority.
     turn: usize,
     /// Where the next claim begins, by priority.
     since: [Option<SystemTime>; 2],
@@ -72,10 +79,11 @@ pub struct DeliveriesQueue {
     is_announced: bool,
     activity: Activity,
     dead_letter_limiter: RateLimiter,
+    deferral_limiter: RateLimiter,
 }
 
 impl DeliveriesQueue {
-    /// The queue of a database, with a random, unique collector id.
+    /// The queue of a database, with a random, unique collector id. Tokens that `format` cannot sign stay in it.
     ///
     /// # Errors
     /// The operating system has no random bytes.
@@ -83,6 +91,7 @@ impl DeliveriesQueue {
         connection: ConnectionSettings,
         settings: DeliverySettings,
         lease: Duration,
+        format: Version,
     ) -> Result<Self, getrandom::Error> {
         let random = getrandom::u64()?;
         let [turn, ..] = random.to_le_bytes();
@@ -96,6 +105,7 @@ impl DeliveriesQueue {
             link: Link::new(),
             batches: Batches::default(),
             lost: Vec::new(),
+            actions: SignableActions::of(format),
             turn: usize::from(turn) % PLACES,
             since: [None; 2],
             scan_limit: 0,
@@ -108,6 +118,7 @@ impl DeliveriesQueue {
             is_announced: false,
             activity: Activity::since(Instant::now()),
             dead_letter_limiter: RateLimiter::default(),
+            deferral_limiter: RateLimiter::default(),
         })
     }
 
@@ -156,22 +167,25 @@ impl DeliveriesQueue {
         Ok(Peek { due, next })
     }
 
-    /// One statement: settles and releases whatever there is, and claims.
+    async fn read_actions(&mut self) -> Result<(), QueueError> {
+        let rows = self.link.query(LIST_ACTIONS, &[]).await?;
+        self.actions.read(&rows)
+    }
+
+    /// Settles and releases whatever there is, and claims, by statements that are sent at once, in this order. What one of them has
+    /// answered is done, whatever becomes of the others.
     async fn send(&mut self, want: Option<ClaimRequest>) -> Result<Claimed, QueueError> {
         let ids = (0..want.map_or(0, |want| want.batches)).map(|_| BatchId::random());
         let ids = ids.collect::<Result<Vec<_>, _>>()?;
-        self.batches.begin_statement(&ids, Instant::now());
-        let claiming: Vec<Uuid> = ids.iter().map(|batch| batch.0).collect();
+        self.batches.begin_statements(&ids, Instant::now());
         let settling: Vec<_> = self.batches.settling().collect();
         let settled: Vec<Uuid> = settling.iter().map(|(batch, _)| batch.0).collect();
-        let releasing: Vec<Uuid> = self.batches.releasing().map(|batch| batch.0).collect();
         let DeliverySettings { max_attempts, bounds_refusals, backoff, min_lifetime } = self.settings;
         let (nacked, tokens, kinds, waits, reasons) =
             nacks::columns(&settling, bounds_refusals, self.link.is_unicode());
-        let parameters: [SqlParameter<'_>; 19] = [
-            (&self.collector_id, Type::INT8),
+        let min_lifetime = i64::try_from(min_lifetime.as_secs()).unwrap_or(i64::MAX);
+        let settle: [SqlParameter<'_>; 9] = [
             (&settled, Type::UUID_ARRAY),
-            (&releasing, Type::UUID_ARRAY),
             (&nacked, Type::UUID_ARRAY),
             (&tokens, Type::INT8_ARRAY),
             (&kinds, Type::TEXT_ARRAY),
@@ -179,7 +193,16 @@ impl DeliveriesQueue {
             (&reasons, Type::TEXT_ARRAY),
             (&integer(max_attempts), Type::INT4),
             (&milliseconds(backoff), Type::INT8),
-            (&claiming, Type::UUID_ARRAY),
+            (&min_lifetime, Type::INT8),
+        ];
+        let released: Vec<Uuid> = self.batches.releasing().map(|batch| batch.0).collect();
+        let release: [SqlParameter<'_>; 2] =
+            [(&self.collector_id, Type::INT8), (&released, Type::UUID_ARRAY)];
+        let wanted: Vec<Uuid> = ids.iter().map(|batch| batch.0).collect();
+        let signable = self.actions.numbers();
+        let claim: [SqlParameter<'_>; 11] = [
+            (&self.collector_id, Type::INT8),
+            (&wanted, Type::UUID_ARRAY),
             (&integer(want.map_or(1, |want| want.limit)), Type::INT4),
             (&want.is_some_and(|want| want.partial), Type::BOOL),
             (&integer(self.scan_limit.max(1)), Type::INT4),
@@ -187,17 +210,32 @@ impl DeliveriesQueue {
             (&self.since[0], Type::TIMESTAMPTZ),
             (&self.since[1], Type::TIMESTAMPTZ),
             (&milliseconds(self.lease), Type::INT8),
-            (&i64::try_from(min_lifetime.as_secs()).unwrap_or(i64::MAX), Type::INT8),
+            (&min_lifetime, Type::INT8),
+            (&signable, Type::INT2_ARRAY),
         ];
-        let rows = self.link.query(SETTLE_AND_CLAIM, &parameters).await?;
-        let claimed = Claimed::read(&rows, self.since)?;
-        let is_dead =
-            |dead: &&DeadLetter| matches!(self.batches.nack(dead.batch, dead.token), Some(Nack::Dead { .. }));
-        let refused = claimed.dead.len() - claimed.dead.iter().filter(is_dead).count();
-        self.activity.dead(claimed.dead.len(), refused);
-        claimed.log_dead_letters(&self.batches, &mut self.dead_letter_limiter);
-        self.batches.answered(&claimed.batches, Instant::now());
-        Ok(claimed)
+        let (batches, activity, actions) = (&mut self.batches, &mut self.activity, &self.actions);
+        let (limiter, since) = (&mut self.dead_letter_limiter, self.since);
+        let send = async |session: &QueueSession| {
+            let (settled, released, claimed) = tokio::join!(
+                biased;
+                rows_if(!settled.is_empty(), session, SETTLE, &settle),
+                rows_if(!released.is_empty(), session, RELEASE, &release),
+                rows_if(!wanted.is_empty(), session, CLAIM, &claim),
+            );
+            let settled = settled.and_then(|rows| DeadLetter::read(&rows)).map(|dead| {
+                let is_refused = |dead: &&DeadLetter| {
+                    !matches!(batches.nack(dead.batch, dead.token), Some(Nack::Dead { .. }))
+                };
+                activity.dead(dead.len(), dead.iter().filter(is_refused).count());
+                log_dead_letters(&dead, batches, limiter);
+                batches.settled();
+            });
+            let released = released.map(|_| batches.released(Instant::now()));
+            let claimed = claimed.and_then(|rows| Claimed::read(&rows, actions, since));
+            let claimed = claimed.inspect(|claimed| batches.claimed(&claimed.batches));
+            settled.and(released).and(claimed)
+        };
+        self.link.run(send).await
     }
 
     async fn claim(&mut self, want: ClaimRequest, claim: &mut Claim) -> Result<(), QueueError> {
@@ -215,8 +253,11 @@ impl DeliveriesQueue {
             let scan_limit = self.scan_limit.clamp(tokens_wanted, MAX_SCAN.max(tokens_wanted));
             self.scan_limit = scan_limit;
             let claimed = self.send(Some(ClaimRequest { batches: left, ..want })).await?;
-            let scanned = claimed.scanned;
+            let (scanned, unsignable) = (claimed.scanned, claimed.unsignable);
             let tokens = self.take(claimed, claim);
+            if unsignable > 0 && self.actions.is_stale() {
+                self.read_actions().await?;
+            }
             let is_over = scanned < scan_limit || claim.batches.len() >= want.batches;
             // Where many rows cannot be sent, the next statement reads more.
             self.scan_limit = if is_over || tokens > 0 { 0 } else { scan_limit * WIDENING };
@@ -236,8 +277,7 @@ impl DeliveriesQueue {
         let tokens = claimed.batches.iter().map(|batch| batch.tokens.len()).sum();
         claim.batches.extend(claimed.batches);
         claim.waiting = claimed.waiting;
-        let done = tokens + claimed.waiting + claimed.expired + claimed.cancelled + claimed.parked;
-        claim.deferred += claimed.scanned.saturating_sub(done);
+        claim.deferred += claimed.deferred + claimed.unsignable;
         self.since = claimed.since;
         self.turn = (self.turn + tokens) % PLACES;
         self.activity.expired += claimed.expired;
@@ -246,13 +286,28 @@ impl DeliveriesQueue {
             tracing::warn!(event = "tokens_expired", count, "tokens expired before they could be sent");
         }
         let cancelled = "tokens were used or deleted before they could be sent";
-        let parked = "tokens wait until their account has the status that they need";
-        for (count, event, message) in
-            [(claimed.cancelled, "tokens_cancelled", cancelled), (claimed.parked, "tokens_parked", parked)]
-        {
+        let deferred = "tokens wait until their subject is eligible";
+        for (count, event, message) in [
+            (claimed.cancelled, "tokens_cancelled", cancelled),
+            (claimed.deferred, "tokens_deferred", deferred),
+        ] {
             if count > 0 {
                 tracing::info!(event, count, "{message}");
             }
+        }
+        let mut warn = |event, count, reason: Option<&str>, message: &str| {
+            if let Some(others) = self.deferral_limiter.admit(Instant::now()) {
+                tracing::warn!(event, count, reason, withheld = withheld(others), "{message}");
+            }
+        };
+        if claimed.unsignable > 0 {
+            let message =
+                "tokens wait because the current key cannot sign their action, or it is not a sound one";
+            warn("tokens_unsignable", Some(claimed.unsignable), None, message);
+        }
+        if claimed.fault.is_some() {
+            let message = "tokens wait because a predicate of eligibility fails";
+            warn("eligibility_failed", None, claimed.fault.as_deref(), message);
         }
         tokens
     }
@@ -265,7 +320,7 @@ impl Queue for DeliveriesQueue {
         self.since = [self.watermark.since; 2];
         (self.watermark_updated, self.rescanned) = (None, None);
         self.renew().await?;
-        // Also if there is nothing to settle or release: a function of another version is found out before anything is claimed.
+        self.read_actions().await?;
         self.batches.begin_call();
         self.send(None).await?;
         let warnings =
@@ -329,7 +384,7 @@ impl Queue for DeliveriesQueue {
         }
         self.activity.log(Instant::now());
         // Last: if it fails, all else is done.
-        Box::pin(self.sweeper.sweep(&mut self.link, self.collector_id)).await?;
+        Box::pin(self.sweeper.sweep(&mut self.link)).await?;
         let lost = std::mem::take(&mut self.lost);
         if !lost.is_empty() {
             let message = "batches were taken over by another collector, because their leases expired";

@@ -19,6 +19,9 @@ const PING: Duration = Duration::from_secs(5);
 /// A statement goes out with a ping if the server was sent nothing for this long.
 const SILENCE: Duration = Duration::from_millis(100);
 
+const IS_CURRENT: &str = "SELECT to_regprocedure('mailroom.claim(bigint, uuid[], integer, boolean, integer, integer, timestamptz, \
+    timestamptz, bigint, bigint, smallint[])') IS NOT NULL";
+
 pub(super) type SqlParameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// The session, if there is one. Through a pooler every statement may have another one of the server, so nothing is prepared:
@@ -39,11 +42,10 @@ impl Link {
         self.session = None;
         let session = QueueSession::open(connection, STATEMENT, false, preflight::OF_COLLECTORS);
         let session = Box::pin(session).await?;
-        let is_current = "SELECT to_regproc('trg_after_account_email_change') IS NOT NULL";
-        let is_current = answer(session.client.query_typed_one(is_current, &[])).await?;
+        let is_current = answer(session.client.query_typed_one(IS_CURRENT, &[])).await?;
         if !column::<bool>(&is_current, 0)? {
             return Err(QueueError::Unusable(
-                "the database has a schema from before migration 19; run `mailroom migrate up`".to_owned(),
+                "the database has a schema from before migration 17; run `mailroom migrate up`".to_owned(),
             ));
         }
         Ok(self.session.insert(session).server.clone())
@@ -53,7 +55,7 @@ impl Link {
         self.session.as_ref().is_some_and(|session| session.is_unicode)
     }
 
-    /// Runs `work`, a single statement. The session is lost on an error: whatever state it is in, a new one is in a known state.
+    /// Runs `work`, statements that do not wait for each other. The session is lost on an error: whatever state it is in, a new one is in a known state.
     pub(super) async fn run<T>(
         &mut self,
         work: impl AsyncFnOnce(&QueueSession) -> Result<T, QueueError>,
@@ -82,6 +84,16 @@ impl Link {
     ) -> Result<Vec<Row>, QueueError> {
         self.run(async |session| answer(session.client.query_typed(sql, parameters)).await).await
     }
+}
+
+/// The rows of a statement, or none if it is not wanted.
+pub(super) async fn rows_if(
+    is_wanted: bool,
+    session: &QueueSession,
+    sql: &str,
+    parameters: &[SqlParameter<'_>],
+) -> Result<Vec<Row>, QueueError> {
+    if is_wanted { answer(session.client.query_typed(sql, parameters)).await } else { Ok(Vec::new()) }
 }
 
 pub(super) async fn ping(session: &QueueSession) -> Result<(), QueueError> {

@@ -19,38 +19,30 @@ const SWEEP: &str = include_str!("sweep.sql");
 
 #[derive(Debug)]
 pub(super) struct Sweeper {
-    position: Position,
+    /// When the last token is due that was read of those that are not due yet; nothing before the beginning and after the end.
+    position: Option<SystemTime>,
     /// When to go on; at once if it is `None`.
     pub(super) next: Option<Instant>,
     outage: OutageLog,
 }
 
-/// How far a sweep came: the last parked token that it read, and when the last token is due that it read of those that are not due
-/// yet. Nothing before its beginning and after its end.
-type Position = (Option<i64>, Option<SystemTime>);
-
 impl Sweeper {
     pub(super) fn new() -> Self {
-        Self { position: (None, None), next: None, outage: OutageLog::of("sweeping the queue") }
+        Self { position: None, next: None, outage: OutageLog::of("sweeping the queue") }
     }
 
-    pub(super) async fn sweep(&mut self, link: &mut Link, collector_id: i64) -> Result<(), QueueError> {
+    pub(super) async fn sweep(&mut self, link: &mut Link) -> Result<(), QueueError> {
         let now = Instant::now();
         if self.next.is_some_and(|next| now < next) {
             return Ok(());
         }
         // Whatever becomes of it: a failure is not repeated without a pause.
         self.next = Some(now + ROUND);
-        let (parked, later) = self.position;
-        let parameters: [SqlParameter<'_>; 4] = [
-            (&collector_id, Type::INT8),
-            (&parked, Type::INT8),
-            (&later, Type::TIMESTAMPTZ),
-            (&ROWS, Type::INT4),
-        ];
+        let position = self.position;
+        let parameters: [SqlParameter<'_>; 2] = [(&position, Type::TIMESTAMPTZ), (&ROWS, Type::INT4)];
         let sweep = async |session: &QueueSession| {
             match answer_within(ANSWER, session.client.query_typed_one(SWEEP, &parameters)).await? {
-                Ok(row) => Ok(Ok((column(&row, 0)?, column(&row, 1)?))),
+                Ok(row) => Ok(Ok(column(&row, 0)?)),
                 // The session goes on.
                 Err(error) if error.as_db_error().is_some() => Ok(Err(QueueError::from(error).to_string())),
                 Err(error) => Err(error.into()),
@@ -62,12 +54,12 @@ impl Sweeper {
         Ok(())
     }
 
-    fn end(&mut self, outcome: Result<Position, String>, now: Instant) {
+    fn end(&mut self, outcome: Result<Option<SystemTime>, String>, now: Instant) {
         self.next = Some(now + ROUND);
         match outcome {
             Ok(position) => {
                 self.position = position;
-                self.next = Some(now + if position == (None, None) { ROUND } else { PART });
+                self.next = Some(now + if position.is_none() { ROUND } else { PART });
                 self.outage.over(now);
             }
             Err(refusal) => self.outage.failed(&refusal, now),
@@ -82,7 +74,7 @@ mod tests {
     #[test]
     fn a_sweep_goes_on_where_it_was_and_begins_anew_after_a_longer_pause() {
         let now = Instant::now();
-        let (beginning, middle) = ((None, None), (Some(5), None));
+        let (beginning, middle) = (None, Some(SystemTime::UNIX_EPOCH));
         let mut sweeper = Sweeper::new();
         for (outcome, position, pause) in [
             (Ok(middle), middle, PART),

@@ -1,6 +1,6 @@
 //! The low watermark: the time before which nothing in the queue can be due.
 //!
-//! Pure policy over what `peek.sql` returns. A row of `pending` has the time at which its transaction inserted it, by a clock
+//! Pure policy over what `peek.sql` returns. A row of the queue has the time at which its transaction inserted it, by a clock
 //! that was read after the transaction had its xid, or the place of a lease, which is in view until then. An xid that is
 //! assigned after the clock was read is above those of all transactions that had one by then. Once they have all ended, nothing
 //! comes any more that is older than that time or than what is in view. Long *reading* transactions, such as backups, have no

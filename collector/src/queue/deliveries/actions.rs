@@ -1,0 +1,105 @@
+//! The actions that the database knows, and those of them that this process signs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use mailroom_verifier_core::{Action, Actions, Further, Version};
+use tokio_postgres::Row;
+
+use crate::queue::QueueError;
+use crate::queue::session::{column, unexpected};
+
+/// How often they are read again, at most, while tokens wait for one that is not among them.
+const REREAD_PAUSE: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct SignableActions {
+    format: Version,
+    by_number: BTreeMap<i16, Action>,
+    /// Actions are as old as the process: each text is leaked once, however often the actions are read.
+    texts: BTreeSet<&'static str>,
+    read_at: Option<Instant>,
+}
+
+impl SignableActions {
+    pub(super) fn of(format: Version) -> Self {
+        Self { format, by_number: BTreeMap::new(), texts: BTreeSet::new(), read_at: None }
+    }
+
+    pub(super) fn is_stale(&self) -> bool {
+        self.read_at.is_none_or(|read| read.elapsed() >= REREAD_PAUSE)
+    }
+
+    /// Takes the rows of `list_actions()`.
+    pub(super) fn read(&mut self, rows: &[Row]) -> Result<(), QueueError> {
+        self.by_number.clear();
+        for row in rows {
+            let (number, name, path) = (column(row, 0)?, column(row, 1)?, column(row, 2)?);
+            self.add(number, name, path, column(row, 3)?);
+        }
+        self.read_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Leaves out what the key does not sign; tokens of such an action are not claimed.
+    fn add(&mut self, number: i16, name: &str, path: Option<&str>, digits: i16) {
+        let (Ok(small), Ok(digits)) = (u8::try_from(number), u8::try_from(digits)) else { return };
+        let action = Action::from_number(small).unwrap_or_else(|| {
+            let (name, path) = (self.leaked(name), self.leaked(path.unwrap_or_default()));
+            Action::Further(Further { number: small, name, path, digits })
+        });
+        let is_signable = match action {
+            Action::Further(_) if self.format == Version::V1 => false,
+            Action::Further(further) => path.is_none() || Actions::new([further]).is_ok(),
+            Action::Activate | Action::Recover => true,
+        };
+        if is_signable {
+            self.by_number.insert(number, action);
+        }
+    }
+
+    fn leaked(&mut self, text: &str) -> &'static str {
+        self.texts.get(text).copied().unwrap_or_else(|| {
+            let text = &*text.to_owned().leak();
+            self.texts.insert(text);
+            text
+        })
+    }
+
+    pub(super) fn numbers(&self) -> Vec<i16> {
+        self.by_number.keys().copied().collect()
+    }
+
+    pub(super) fn numbered(&self, number: i16) -> Result<Action, QueueError> {
+        self.by_number.get(&number).copied().ok_or_else(|| unexpected("an action that is not signed here"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v1_signs_the_built_in_actions_and_other_formats_all_that_are_sound() {
+        for (format, signed) in [(Version::V1, &[1, 2][..]), (Version::V2, &[1, 2, 4, 6, 127])] {
+            let mut actions = SignableActions::of(format);
+            for (number, path, digits) in [
+                (1, Some("/other"), 0),
+                (2, Some("/recover"), 5),
+                (4, Some("/invite"), 6),
+                (5, Some("/in/../vite"), 0),
+                (6, None, 0),
+                (7, Some("/recover"), 0),
+                (127, Some("/last"), 0),
+                (128, Some("/invite"), 0),
+                (-1, None, 0),
+                (300, None, 0),
+            ] {
+                actions.add(number, "name", path, digits);
+            }
+            assert_eq!(actions.numbers(), signed);
+            assert_eq!(actions.numbered(1).unwrap().path(), "/activate");
+            assert!(actions.numbered(5).is_err());
+        }
+    }
+}

@@ -38,6 +38,11 @@ enum MigrateAction {
         /// nothing if the database records this version or a later one.
         #[arg(long, value_name = "N", value_parser = migration_number)]
         baseline: Option<i64>,
+        /// Install the schema `mailroom` alone, for an application with accounts of its own
+        ///
+        /// It refers to no table outside of it. The table `mailroom.migrations` records what is applied.
+        #[arg(long, conflicts_with_all = ["baseline", "migrations_table"])]
+        without_accounts: bool,
     },
     /// Take back the newest applied migration
     Down {
@@ -73,13 +78,18 @@ pub async fn run(arguments: MigrateArguments) -> Outcome {
         }
         given => given,
     };
-    let plan = Plan { migrations: MIGRATIONS, table: table.unwrap_or_default() };
     let session = connect("mailroom migrate", true).await?;
     // The client's next call reports why a connection ended.
     tokio::spawn(async { session.connection.run_with(show).await.ok() });
     let mut client = session.client;
+    let table = table.unwrap_or_default();
+    let plan = match arguments.action {
+        MigrateAction::Up { without_accounts: true, .. } => Plan::without_accounts(),
+        MigrateAction::Up { .. } => Plan { migrations: MIGRATIONS, table },
+        _ => Plan::of_database(&client, table).await?,
+    };
     let outcome = match arguments.action {
-        MigrateAction::Up { baseline } => {
+        MigrateAction::Up { baseline, .. } => {
             let outcome = up(&mut client, plan, baseline).await?;
             for warning in preflight::warnings(&client).await? {
                 report(format_args!("warning: {warning}"));
@@ -95,7 +105,7 @@ pub async fn run(arguments: MigrateArguments) -> Outcome {
         }
         MigrateAction::Status => migrate::status(&client, plan).await?.text,
         MigrateAction::Bind => {
-            client.query_typed("SELECT mailroom_bind()", &[]).await?;
+            client.query_typed("SELECT mailroom.bind()", &[]).await?;
             "the queue is sent from this cluster".to_owned()
         }
     };

@@ -21,6 +21,11 @@ impl Default for HistoryTable {
 }
 
 impl HistoryTable {
+    /// That of an installation without accounts, which has it and no other table.
+    pub(super) fn without_accounts() -> Self {
+        Self { schema: Some("mailroom".to_owned()), name: "migrations".to_owned() }
+    }
+
     /// Reads `table` or `schema.table`, of names that need no quotes.
     pub fn parse(text: &str) -> Option<Self> {
         let (schema, name) = text.split_once('.').map_or((None, text), |(schema, name)| (Some(schema), name));
@@ -30,7 +35,8 @@ impl HistoryTable {
                 && !name.starts_with(|first: char| first.is_ascii_digit())
         };
         let is_valid = schema.into_iter().chain([name]).all(is_name);
-        is_valid.then(|| Self { schema: schema.map(str::to_owned), name: name.to_owned() })
+        let table = Self { schema: schema.map(str::to_owned), name: name.to_owned() };
+        (is_valid && table != Self::without_accounts()).then_some(table)
     }
 }
 
@@ -63,19 +69,51 @@ pub(super) struct History {
     pub(super) table: String,
     /// Schema and table, quoted.
     quoted: String,
+    /// Whether the installation has no accounts, and no other schema than `mailroom`.
+    pub(super) is_standalone: bool,
 }
 
 impl History {
-    /// The history of the schema in which a session creates tables.
+    /// The history of the schema in which a session creates tables, or of the schema `mailroom`. A database that has the other
+    /// kind of installation is refused.
     pub(super) async fn of_session(client: &Client, table: &HistoryTable) -> Result<Self, MigrateError> {
-        let query = "SELECT home::text, table_home, format('%I.%I', coalesce(table_home, ''), $2::text)
-            FROM current_schema() AS home, coalesce($1::text, home::text) AS table_home";
-        let row = client.query_one(query, &[&table.schema, &table.name]).await?;
-        let no_schema = "no schema of the search path exists; create one or set search_path for the role or the database, for \
-                         instance to public";
-        let schema: Option<String> = row.get(0);
-        let schema = schema.ok_or_else(|| MigrateError::Refused(no_schema.to_owned()))?;
-        Ok(Self { schema, table_schema: row.get(1), table: table.name.clone(), quoted: row.get(2) })
+        let is_standalone = *table == HistoryTable::without_accounts();
+        let query = "SELECT home, table_home, format('%I.%I', coalesce(table_home, ''), $2::text), current_schema()::text
+            FROM coalesce($3::text, current_schema()::text) AS home, coalesce($1::text, home) AS table_home";
+        let home = is_standalone.then_some("mailroom");
+        let row = client.query_one(query, &[&table.schema, &table.name, &home]).await?;
+        let refused = |reason: &str| Err(MigrateError::Refused(reason.to_owned()));
+        let Some(schema) = row.get::<_, Option<String>>(0) else {
+            return refused(
+                "no schema of the search path exists; create one or set search_path for the role or the database, for instance to \
+                 public",
+            );
+        };
+        let has = async |table: &'static str| {
+            let tables =
+                client.query_one(include_str!("own_tables.sql"), &[&"mailroom", &&[table][..]]).await?;
+            Ok::<_, MigrateError>(tables.get::<_, Option<&str>>(0).is_some())
+        };
+        match (is_standalone, has("migrations").await?) {
+            (false, true) => {
+                return refused(
+                    "the database has Mailroom without accounts; run `mailroom migrate up --without-accounts`, or `mailroom migrate \
+                     down` until nothing of it is left",
+                );
+            }
+            (true, false) => {
+                let current: Option<&str> = row.get(3);
+                let misfit = client.query_opt(include_str!("base_columns.sql"), &[&current]).await?;
+                if misfit.is_none() || has("installation").await? {
+                    return refused(
+                        "the database has Mailroom with accounts; run `mailroom migrate up` without --without-accounts",
+                    );
+                }
+            }
+            _ => {}
+        }
+        let table_schema = row.get(1);
+        Ok(Self { schema, table_schema, table: table.name.clone(), quoted: row.get(2), is_standalone })
     }
 
     /// What is recorded, if anything is.
@@ -121,10 +159,11 @@ impl History {
             return Ok(true);
         }
         let misfit = client.query_opt(include_str!("base_columns.sql"), &[&self.schema]).await?;
-        if misfit.is_some() || recorded.dirty {
-            return Ok(misfit.is_none());
+        let is_misfit = misfit.is_some() && !self.is_standalone;
+        if is_misfit || recorded.dirty {
+            return Ok(!is_misfit);
         }
-        let row = client.query_one(include_str!("traces.sql"), &[&self.schema]).await?;
+        let row = client.query_one(include_str!("traces.sql"), &[&self.schema, &self.is_standalone]).await?;
         // Either is enough: an object that is not Mailroom's can look like a trace, and a trace can have been changed.
         let expected = recorded.version.min(row.get("known"));
         Ok([row.get::<_, i64>("version"), row.get("newest")].contains(&expected))
@@ -162,7 +201,8 @@ impl History {
     /// Whether a migration that is recorded as dirty can be executed again.
     pub(super) async fn resumes(&self, client: &Client, migration: &Migration) -> Result<bool, MigrateError> {
         // golang-migrate records this version, too, when it fails to take back the next one.
-        let traces = client.query_one(include_str!("traces.sql"), &[&self.schema]).await?;
+        let traces =
+            client.query_one(include_str!("traces.sql"), &[&self.schema, &self.is_standalone]).await?;
         Ok(!migration.is_transactional() && traces.get::<_, i64>("newest") <= migration.version)
     }
 
@@ -185,7 +225,7 @@ impl History {
         }
     }
 
-    /// Records a version, or that no migration is applied any more.
+    /// Records a version, or that no migration is applied any more. Without accounts the table is there only while one is.
     pub(super) async fn record(
         &self,
         client: &impl GenericClient,
@@ -193,6 +233,9 @@ impl History {
         dirty: bool,
     ) -> Result<(), tokio_postgres::Error> {
         let table = &self.quoted;
+        if self.is_standalone && version.is_none() {
+            return client.batch_execute(&format!("DROP TABLE {table}")).await;
+        }
         let insert = version.map(|version| format!("INSERT INTO {table} VALUES ({version}, {dirty})"));
         // Statements that are sent together are one transaction.
         let statements = format!(

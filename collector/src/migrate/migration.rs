@@ -40,20 +40,21 @@ pub const MIGRATIONS: &[Migration] = migrations![
     6 pin_function_search_paths,
     7 describe_schema,
     8 forbid_changing_tokens,
-    9 index_consumed_token_ids,
-    10 record_code_attempts,
-    11 compare_enums_as_text,
-    12 redeem_tokens,
-    13 request_tokens,
-    14 insert_activation_tokens_as_owner,
-    15 create_delivery_queue,
-    16 return_parked_tokens,
-    17 queue_tokens,
-    18 operate_delivery_queue,
-    19 follow_accounts,
-    20 drop_unused_token_index,
-    21 drop_unused_account_index,
+    9 compare_enums_as_text,
+    10 insert_activation_tokens_as_owner,
+    11 create_mailroom,
+    12 enqueue_tokens,
+    13 redeem_tokens,
+    14 deliver_tokens,
+    15 keep_queue,
+    16 operate_queue,
+    17 adopt_accounts,
+    18 drop_unused_token_index,
+    19 drop_unused_account_index,
 ];
+
+/// Those of [`MIGRATIONS`] that need no accounts: they make the schema `mailroom`.
+pub(super) const OF_MAILROOM: std::ops::RangeInclusive<usize> = 11..=16;
 
 impl Migration {
     /// Whether it runs in one transaction with its record; if not, it is recorded as dirty while it runs.

@@ -48,6 +48,23 @@ impl<'a> From<&'a [Migration]> for Plan<'a> {
     }
 }
 
+impl Plan<'static> {
+    /// The migrations of an installation without accounts, recorded in its own table.
+    pub fn without_accounts() -> Self {
+        Self { migrations: &MIGRATIONS[migration::OF_MAILROOM], table: HistoryTable::without_accounts() }
+    }
+
+    /// Those of the installation that a database has; with accounts recorded in `table`, and if it has none.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn of_database(client: &Client, table: HistoryTable) -> Result<Self, MigrateError> {
+        let query = "SELECT to_regclass('mailroom.migrations') IS NOT NULL";
+        let is_standalone = client.query_typed_one(query, &[]).await?.get(0);
+        Ok(if is_standalone { Self::without_accounts() } else { Self { migrations: MIGRATIONS, table } })
+    }
+}
+
 /// Whether going down may drop tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataLoss {
@@ -71,8 +88,8 @@ pub async fn up<'a>(
     with_lock(client, &table, report, async |client, history, report| {
         let Applied { count, is_unfinished } = history.applied(client, migrations).await?;
         let missing = &migrations[count - usize::from(is_unfinished)..];
-        if !missing.is_empty() {
-            prerequisites::check(client, history, count).await?;
+        if let Some(next) = missing.first() {
+            prerequisites::check(client, history, next.version).await?;
         }
         for migration in missing {
             let step = MigrationStep::up(migration);

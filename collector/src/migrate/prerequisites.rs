@@ -8,11 +8,12 @@ use super::history::{History, OWN_TABLES};
 /// The oldest major version whose SQL has all that the migrations use: bodies of functions in standard SQL.
 const OLDEST_SERVER: i32 = 14;
 
-/// The version up to which migrations look for pgcrypto on the search path.
-const USES_PGCRYPTO: usize = 2;
+/// The migrations up to which pgcrypto is looked for on the search path, and that which creates the schema `mailroom`.
+const USES_PGCRYPTO: i64 = 1;
+const CREATES_SCHEMA: i64 = 11;
 
-/// Checks server, rights and extension for the migrations from number `applied` on.
-pub(super) async fn check(client: &Client, history: &History, applied: usize) -> Result<(), MigrateError> {
+/// Checks server, rights and extension for the migrations from number `next` on.
+pub(super) async fn check(client: &Client, history: &History, next: i64) -> Result<(), MigrateError> {
     let refused = |fault: String| Err(MigrateError::Refused(format!("{fault}; nothing was changed")));
     let row = client.query_one("SELECT current_setting('server_version_num')::integer / 10000", &[]).await?;
     let version: i32 = row.get(0);
@@ -21,7 +22,8 @@ pub(super) async fn check(client: &Client, history: &History, applied: usize) ->
             "the server is PostgreSQL {version}, and Mailroom needs {OLDEST_SERVER} or newer"
         ));
     }
-    let row = client.query_one(include_str!("prerequisites.sql"), &[&&OWN_TABLES[..]]).await?;
+    let row =
+        client.query_one(include_str!("prerequisites.sql"), &[&&OWN_TABLES[..], &history.schema]).await?;
     let (role, schema): (&str, _) = (row.get("role"), &history.schema);
     let refused = |fault: String| refused(format!("the role \"{role}\" {fault}"));
     if let Some(tables) = row.get::<_, Option<&str>>("foreign_tables") {
@@ -34,7 +36,13 @@ pub(super) async fn check(client: &Client, history: &History, applied: usize) ->
             "may not create anything in schema {schema}; GRANT CREATE, USAGE ON SCHEMA {schema} TO \"{role}\""
         ));
     }
-    if applied >= USES_PGCRYPTO {
+    if next <= CREATES_SCHEMA && !row.get::<_, bool>("creates_schemas") {
+        let database: &str = row.get("database");
+        return refused(format!(
+            "may not create the schema mailroom; GRANT CREATE ON DATABASE {database} TO \"{role}\""
+        ));
+    }
+    if next > USES_PGCRYPTO {
         return Ok(());
     }
     let installed: Option<&str> = row.get("pgcrypto_schema");

@@ -1,10 +1,13 @@
 -- What the migrations need of the server and of this role. Reads catalogs only.
 WITH home AS (
-    SELECT oid FROM pg_namespace WHERE nspname = current_schema()
+    -- Null for the schema mailroom before it is made.
+    SELECT (SELECT oid FROM pg_namespace WHERE nspname = $2) AS oid
 )
 SELECT
     current_user::text AS role,
-    has_schema_privilege(home.oid, 'CREATE') AS creates,
+    coalesce(has_schema_privilege(home.oid, 'CREATE'), true) AS creates,
+    has_database_privilege(current_database(), 'CREATE') AS creates_schemas,
+    quote_ident(current_database()) AS database,
     -- Whose tables the migrations change.
     (
         SELECT string_agg(relname, ', ' ORDER BY relname)

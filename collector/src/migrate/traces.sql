@@ -1,4 +1,4 @@
--- Up to which version a schema has, without a gap, what the migrations make. Each leaves a trace that neither the base schema
+-- Up to which version a schema has, without a gap, what the migrations make; with $2, those that make the schema mailroom. Each leaves a trace that neither the base schema
 -- nor another migration has; one that is missing ends the count.
 WITH
 home AS (
@@ -9,6 +9,12 @@ relations AS (
 ),
 functions AS (
     SELECT proname, prosrc, prosecdef, proconfig FROM pg_proc JOIN home ON pronamespace = home.oid
+),
+-- What is in the schema mailroom, which is looked up by its name.
+mailroom AS (
+    SELECT relname AS name FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = 'mailroom'
+    UNION ALL
+    SELECT proname FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace WHERE nspname = 'mailroom'
 ),
 columns AS (
     SELECT relname, attname, format_type(atttypid, atttypmod) AS type_name
@@ -38,25 +44,24 @@ traces (version, is_there) AS (
             SELECT FROM relations
             WHERE relname = 'jobs' AND obj_description(oid, 'pg_class') = 'How far collectors have read.'
         )),
-        (8, EXISTS (SELECT FROM triggers WHERE relname = 'tokens' AND tgname = 'before_token_consumed')),
-        (9, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_consumed_id')),
-        (10, EXISTS (SELECT FROM relations WHERE relname = 'code_attempts')),
-        (11, EXISTS (
+        (8, EXISTS (SELECT FROM triggers WHERE relname = 'tokens' AND tgname = 'after_token_changed')),
+        (9, EXISTS (
             SELECT FROM functions
             WHERE proname = 'trg_before_account_status_change' AND prosrc LIKE '%NEW.status::text%'
         )),
-        (12, EXISTS (SELECT FROM relations WHERE relname = 'code_failures')),
-        (13, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_request')),
-        (14, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_insert' AND prosecdef)),
-        (15, EXISTS (SELECT FROM relations WHERE relname = 'installation')),
-        (16, EXISTS (SELECT FROM triggers WHERE relname = 'accounts' AND tgname = 'after_account_status_change')),
-        (17, EXISTS (SELECT FROM triggers WHERE relname = 'tokens' AND tgname = 'after_tokens_truncated')),
-        (18, EXISTS (SELECT FROM functions WHERE proname = 'mailroom_prune_tokens')),
-        (19, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_email_change')),
+        (10, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_insert' AND prosecdef)
+            OR EXISTS (SELECT FROM mailroom WHERE name = 'adopted_accounts')),
+        (11, EXISTS (SELECT FROM mailroom WHERE name = 'installation')),
+        (12, EXISTS (SELECT FROM mailroom WHERE name = 'enqueue')),
+        (13, EXISTS (SELECT FROM mailroom WHERE name = 'redeem')),
+        (14, EXISTS (SELECT FROM mailroom WHERE name = 'claim')),
+        (15, EXISTS (SELECT FROM mailroom WHERE name = 'sweep')),
+        (16, EXISTS (SELECT FROM mailroom WHERE name = 'prune_tokens')),
+        (17, EXISTS (SELECT FROM mailroom WHERE name = 'adopted_accounts')),
         -- They take something away, which an empty schema has not either.
-        (20, EXISTS (SELECT FROM relations WHERE relname = 'pending')
+        (18, EXISTS (SELECT FROM mailroom WHERE name = 'queue')
             AND NOT EXISTS (SELECT FROM relations WHERE relname = 'tokens_id_expires_consumed_action_idx')),
-        (21, EXISTS (SELECT FROM relations WHERE relname = 'pending')
+        (19, EXISTS (SELECT FROM mailroom WHERE name = 'queue')
             AND NOT EXISTS (SELECT FROM relations WHERE relname = 'accounts_id_status_idx'))
 )
 SELECT
@@ -65,3 +70,4 @@ SELECT
     coalesce(max(version) FILTER (WHERE is_there), 0)::bigint AS newest,
     max(version)::bigint AS known
 FROM traces
+WHERE NOT $2::boolean OR version BETWEEN 11 AND 16

@@ -26,7 +26,7 @@ pub struct PruneArguments {
 
 /// The progress goes to standard error, the outcome to standard output.
 pub async fn run(PruneArguments { older_than }: PruneArguments) -> Outcome {
-    let functions = ["mailroom_prune", "mailroom_prune_dead", "mailroom_prune_tokens"];
+    let functions = ["mailroom.prune_attempts", "mailroom.prune_dead_letters", "mailroom.prune_tokens"];
     let (client, keeps_state) = connect_to_queue("mailroom prune", &functions).await?;
     if keeps_state && !try_lock(&client).await? {
         report("another process is pruning; waiting for it to end");

@@ -32,13 +32,13 @@ pub async fn run(arguments: &RetryArguments) -> Outcome {
     if arguments.all_dead && !arguments.ids.is_empty() {
         return Err(CommandError::Usage("name ids or --all-dead, not both".to_owned()));
     }
-    let function = if arguments.all_dead { "mailroom_retry_all" } else { "mailroom_retry" };
+    let function = if arguments.all_dead { "mailroom.retry_all" } else { "mailroom.retry" };
     let (client, _) = connect_to_queue("mailroom retry", &[function]).await?;
     let rows = if arguments.all_dead {
-        client.query_typed("SELECT * FROM mailroom_retry_all()", &[]).await?
+        client.query_typed("SELECT * FROM mailroom.retry_all()", &[]).await?
     } else {
         let ids = [(&arguments.ids as _, Type::INT8_ARRAY)];
-        client.query_typed("SELECT * FROM mailroom_retry($1)", &ids).await?
+        client.query_typed("SELECT * FROM mailroom.retry($1)", &ids).await?
     };
     let back: BTreeSet<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     let count = i64::try_from(back.len()).unwrap_or(i64::MAX);

@@ -3,5 +3,5 @@ SELECT pg_catalog.json_build_object(
     'last_minute', count(*) FILTER (WHERE happened_at > now() - interval '1 minute'),
     'last_hour', count(*)
 )::text
-FROM handovers
+FROM mailroom.delivery_attempts
 WHERE happened_at > now() - interval '1 hour' AND outcome OPERATOR(pg_catalog.=) 'sent'

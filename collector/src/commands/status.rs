@@ -36,7 +36,7 @@ pub struct StatusArguments {
 
 /// Ends with 0 if nothing is an alarm.
 pub async fn run(StatusArguments { json, timeouts }: StatusArguments) -> Outcome {
-    let (client, _) = connect_to_queue("mailroom status", &["mailroom_status"]).await?;
+    let (client, _) = connect_to_queue("mailroom status", &["mailroom.status"]).await?;
     let sent = match query(&client, SENT).await {
         // Only this needs a right on a table.
         Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Value::Null,
@@ -46,10 +46,10 @@ pub async fn run(StatusArguments { json, timeouts }: StatusArguments) -> Outcome
     let milliseconds = |age: Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
     // As docs/OPERATIONS.md lists them.
     let bounds = [
-        ("pending.oldest_due_ms", milliseconds(timeouts.batch_timeout + LATE)),
+        ("queue.oldest_due_ms", milliseconds(timeouts.batch_timeout + LATE)),
         ("leases.oldest_ms", milliseconds(timeouts.sender_timeout * STUCK)),
         ("leases.lapsed", 0),
-        ("dead", 0),
+        ("dead_letters", 0),
         ("expired.last_hour", 0),
     ];
     let alarms = bounds.into_iter().filter(|(place, bound)| at(&status, place) > Some(*bound));
@@ -77,24 +77,26 @@ fn text(status: &Value, warnings: &[String], alarms: &[&str]) -> String {
         at(status, place)
             .map_or_else(String::new, |oldest| format!(", the oldest {what} for {}", age(oldest)))
     };
-    let recoveries = counted("pending.recoveries_due", "recovery", "recoveries");
-    let activations = counted("pending.activations_due", "activation", "activations");
-    let (due, later) = (recoveries.0 + activations.0, number("pending.later"));
+    let (first, second, later) =
+        (number("queue.first_due"), number("queue.second_due"), number("queue.later"));
     let (leased, batches) = (tokens("leases.tokens"), counted("leases.batches", "batch", "batches"));
     let (claimed_since, lapsed) = (since("leases.oldest_ms", "claimed"), number("leases.lapsed"));
     let (expired, last_hour) = (tokens("expired.logged"), number("expired.last_hour"));
     let sent = if status["sent"].is_null() {
-        "unknown: this role may not read the table handovers".to_owned()
+        "unknown: this role may not read the table mailroom.delivery_attempts".to_owned()
     } else {
         let (minute, hour) = (tokens("sent.last_minute"), number("sent.last_hour"));
         format!("{minute} within the last minute, {hour} within the last hour")
     };
     let mut lines = vec![
-        ("waiting", format!("{}{}", tokens("pending.depth"), since("pending.oldest_due_ms", "due"))),
-        ("", format!("{due} due: {recoveries}, {activations}; {later} later")),
+        ("waiting", format!("{}{}", tokens("queue.depth"), since("queue.oldest_due_ms", "due"))),
+        ("", format!("{} due: {first} of priority 0, {second} of priority 1; {later} later", first + second)),
+        (
+            "deferred",
+            format!("{}, until their subject is eligible and their action can be signed", tokens("deferred")),
+        ),
         ("leased", format!("{leased} in {batches}{claimed_since}; {lapsed} lapsed")),
-        ("parked", format!("{}, until their account's status is right", tokens("parked"))),
-        ("dead", tokens("dead").to_string()),
+        ("dead", tokens("dead_letters").to_string()),
         ("expired", format!("{expired} unsent, {last_hour} of them within the last hour")),
         ("sent", sent),
     ];

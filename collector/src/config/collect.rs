@@ -41,7 +41,7 @@ pub struct CollectSettings {
     #[arg(env = "MAILROOM_QUEUE_NAME", default_value = DEFAULT_QUEUE)]
     pub queue_name: String,
 
-    /// Kind of the queue: deliveries or, on a schema before migration 15, cursor
+    /// Kind of the queue: deliveries or, on a schema before migration 17, cursor
     #[arg(long, value_name = "KIND", value_parser = Setting(one_of::<QueueKind>))]
     #[arg(env = "MAILROOM_QUEUE_KIND", default_value = "deliveries")]
     pub queue_kind: QueueKind,
@@ -185,7 +185,7 @@ impl CollectSettings {
         if self.queue_kind == QueueKind::Deliveries {
             // What names a cursor or its channel would leave this queue without wake-ups, or its operator in doubt.
             let advice =
-                "; unset it or, on a schema from before migration 15, set MAILROOM_QUEUE_KIND to `cursor`";
+                "; unset it or, on a schema from before migration 17, set MAILROOM_QUEUE_KIND to `cursor`";
             if self.wake == Wake::Listen && self.channel_name != DEFAULT_CHANNEL {
                 let shown = Shown(&self.channel_name);
                 let announced = format!("the queue `deliveries` is announced on `{DEFAULT_CHANNEL}`");

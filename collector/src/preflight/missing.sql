@@ -1,4 +1,4 @@
--- Where functions $1 and tables $2 of Mailroom's are, and whether this session may use them: a row for each schema that has one,
+-- Where functions $1, which are named with their schema, and tables $2 of Mailroom's are, and whether this session may use them: a row for each schema that has one,
 -- and one for each that is nowhere. Visible ones come first.
 SELECT
     current_user::text,
@@ -6,7 +6,7 @@ SELECT
     wanted.name,
     quote_ident(pg_namespace.nspname),
     -- Schemas that may not be used are left out of those.
-    coalesce(pg_namespace.nspname = ANY (current_schemas(false)), false) AS is_on_path,
+    coalesce(wanted.is_function OR pg_namespace.nspname = ANY (current_schemas(false)), false) AS is_on_path,
     coalesce(has_schema_privilege(pg_namespace.oid, 'USAGE'), false),
     coalesce(found.is_allowed, false)
 FROM (
@@ -17,7 +17,9 @@ FROM (
 LEFT JOIN LATERAL (
     SELECT pronamespace AS home, has_function_privilege(oid, 'EXECUTE') AS is_allowed
     FROM pg_proc
-    WHERE wanted.is_function AND proname = wanted.name
+    WHERE wanted.is_function
+        AND proname = split_part(wanted.name, '.', 2)
+        AND pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = split_part(wanted.name, '.', 1))
     UNION ALL
     -- The cursor is moved; all else is only read.
     SELECT

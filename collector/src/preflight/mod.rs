@@ -9,9 +9,17 @@ const WARNINGS: &str = include_str!("warnings.sql");
 
 /// Functions that a collector calls.
 pub const OF_COLLECTORS: Requirements<'_> = Requirements {
-    functions: &["mailroom_exchange", "mailroom_prospect", "mailroom_tend", "mailroom_tidy"],
+    functions: &[
+        "mailroom.settle",
+        "mailroom.release",
+        "mailroom.claim",
+        "mailroom.heartbeat",
+        "mailroom.sweep",
+        "mailroom.peek",
+        "mailroom.list_actions",
+    ],
     tables: &[],
-    alternative: ", or set MAILROOM_QUEUE_KIND to `cursor` for a schema from before migration 15",
+    alternative: ", or set MAILROOM_QUEUE_KIND to `cursor` for a schema from before migration 17",
 };
 
 /// Tables that a collector of the queue `cursor` reads.
@@ -21,9 +29,9 @@ pub const OF_CURSORS: Requirements<'_> =
 /// What a command needs of the database: functions or tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Requirements<'a> {
-    /// Functions to execute.
+    /// Functions to execute, with their schema.
     pub functions: &'a [&'a str],
-    /// Tables to read.
+    /// Tables to read, on the search path.
     pub tables: &'a [&'a str],
     /// What else helps if they are in no schema.
     pub alternative: &'a str,
@@ -64,9 +72,9 @@ fn fault(rows: &[Row], requirements: Requirements<'_>, role: &str) -> Option<Str
     let place = format!("the {kind} {} is in the schema {home}", name(object));
     let (is_on_path, may_use_schema): (bool, bool) = (object.get(4), object.get(5));
     if !may_use_schema {
+        let on_path = if kind == "table" { ", and name that schema in search_path" } else { "" };
         return Some(format!(
-            "{place}, on which the right USAGE is missing; GRANT USAGE ON SCHEMA {home} TO \"{role}\", and name that schema in \
-             search_path"
+            "{place}, on which the right USAGE is missing; GRANT USAGE ON SCHEMA {home} TO \"{role}\"{on_path}"
         ));
     }
     if !is_on_path {

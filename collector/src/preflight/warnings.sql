@@ -5,33 +5,49 @@ reader AS (
     SELECT oid, rolname, rolsuper OR rolbypassrls AS sees_all
     FROM pg_roles
     WHERE oid = coalesce(
-        (SELECT proowner FROM pg_proc WHERE proname = 'mailroom_exchange' AND pg_function_is_visible(oid) LIMIT 1),
+        (
+            SELECT proowner FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
+            WHERE nspname = 'mailroom' AND proname = 'claim'
+            LIMIT 1
+        ),
         (SELECT oid FROM pg_roles WHERE rolname = current_user)
     )
 ),
+-- The tables that are read: where Mailroom was installed without accounts, other tables are somebody else's.
+tables AS (
+    SELECT pg_class.oid, relrowsecurity, relforcerowsecurity, relowner
+    FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE relkind IN ('r', 'p')
+        AND (
+            nspname = 'mailroom'
+            OR pg_class.oid IN (to_regclass('accounts'), to_regclass('tokens'))
+                AND NOT EXISTS (
+                    SELECT FROM pg_class AS own JOIN pg_namespace AS home ON home.oid = own.relnamespace
+                    WHERE home.nspname = 'mailroom' AND own.relname = 'migrations'
+                )
+        )
+),
 -- Replication applies rows without the triggers that are left as they are made.
 silent AS (
-    SELECT pg_class.relname, tgname
-    FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
-    WHERE tgrelid IN (to_regclass('accounts'), to_regclass('tokens'), to_regclass('pending'))
-        AND NOT tgisinternal
+    SELECT tgrelid::regclass::text AS relation, tgname
+    FROM pg_trigger JOIN tables ON tables.oid = tgrelid
+    WHERE NOT tgisinternal
         AND tgenabled = 'O'
         AND EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = to_regclass('accounts'))
 )
 SELECT format(
-    'row-level security binds the role %I, with whose rights the table %I is read: tokens of accounts that a policy hides are'
-    ' never sent; ALTER ROLE %I BYPASSRLS, or ALTER TABLE %I NO FORCE ROW LEVEL SECURITY as its owner',
-    rolname, relname, rolname, relname
+    'row-level security binds the role %I, with whose rights the table %s is read: tokens of which a policy hides rows are'
+    ' never sent; ALTER ROLE %I BYPASSRLS, or ALTER TABLE %s NO FORCE ROW LEVEL SECURITY as its owner',
+    rolname, tables.oid::regclass, rolname, tables.oid::regclass
 )
-FROM pg_class CROSS JOIN reader
-WHERE pg_class.oid IN (to_regclass('accounts'), to_regclass('tokens'))
-    AND relrowsecurity
+FROM tables CROSS JOIN reader
+WHERE relrowsecurity
     AND NOT sees_all
     AND (relforcerowsecurity OR NOT pg_has_role(reader.oid, relowner, 'USAGE'))
 UNION ALL
 SELECT format(
     'the table accounts is filled by logical replication, for which triggers do not fire: accounts that come so get no token; %s',
-    string_agg(format('ALTER TABLE %I ENABLE ALWAYS TRIGGER %I', relname, tgname), '; ' ORDER BY relname, tgname)
+    string_agg(format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', relation, tgname), '; ' ORDER BY relation, tgname)
 )
 FROM silent
 HAVING count(*) > 0

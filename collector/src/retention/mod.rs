@@ -29,9 +29,13 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 /// A collector pauses after each step for so many times as long.
 const PAUSE_FACTOR: u32 = 4;
 
-const PRUNE: &str = include_str!("prune.sql");
-const PRUNE_DEAD: &str = include_str!("prune_dead.sql");
+const PRUNE_ATTEMPTS: &str = include_str!("prune_attempts.sql");
+const PRUNE_DEAD_LETTERS: &str = include_str!("prune_dead_letters.sql");
 const PRUNE_TOKENS: &str = include_str!("prune_tokens.sql");
+/// Only where Mailroom has accounts, whose tokens are rows of another table, too.
+const PRUNE_ACCOUNT_TOKENS: &str = include_str!("prune_account_tokens.sql");
+const HAS_ACCOUNTS: &str =
+    "SELECT to_regprocedure('mailroom.prune_account_tokens(timestamptz, bigint, integer)') IS NOT NULL";
 const TRY_LOCK: &str = include_str!("try_lock.sql");
 
 /// What a run has deleted so far.
@@ -64,7 +68,7 @@ pub(crate) async fn prune(
         let start = Instant::now();
         let parameters =
             &[(&seconds as _, Type::FLOAT8), (&pruned.blocks as _, Type::INT8), (&BLOCKS as _, Type::INT4)];
-        let row = client.query_typed_one(PRUNE, parameters).await?;
+        let row = client.query_typed_one(PRUNE_ATTEMPTS, parameters).await?;
         pruned.attempts += row.try_get::<_, i64>(0)?;
         pruned.all_blocks = row.try_get(1)?;
         pruned.blocks = (pruned.blocks + i64::from(BLOCKS)).min(pruned.all_blocks);
@@ -76,22 +80,27 @@ pub(crate) async fn prune(
     loop {
         let start = Instant::now();
         let parameters = &[(&seconds as _, Type::FLOAT8), (&ROWS as _, Type::INT4)];
-        let count: i64 = client.query_typed_one(PRUNE_DEAD, parameters).await?.try_get(0)?;
+        let count: i64 = client.query_typed_one(PRUNE_DEAD_LETTERS, parameters).await?.try_get(0)?;
         pruned.dead_letters += count;
         if count < i64::from(ROWS) {
             break;
         }
         report(pruned, start.elapsed()).await;
     }
-    let mut after = Some(0_i64);
-    while after.is_some() {
-        let start = Instant::now();
-        let parameters =
-            &[(&seconds as _, Type::FLOAT8), (&after as _, Type::INT8), (&ROWS as _, Type::INT4)];
-        let row = client.query_typed_one(PRUNE_TOKENS, parameters).await?;
-        pruned.tokens += row.try_get::<_, i64>(0)?;
-        after = row.try_get(1)?;
-        report(pruned, start.elapsed()).await;
+    let has_accounts: bool = client.query_typed_one(HAS_ACCOUNTS, &[]).await?.try_get(0)?;
+    for statement in [has_accounts.then_some(PRUNE_ACCOUNT_TOKENS), Some(PRUNE_TOKENS)].into_iter().flatten()
+    {
+        let mut after = Some(0_i64);
+        while after.is_some() {
+            let start = Instant::now();
+            let parameters =
+                &[(&seconds as _, Type::FLOAT8), (&after as _, Type::INT8), (&ROWS as _, Type::INT4)];
+            let row = client.query_typed_one(statement, parameters).await?;
+            // A token of an account is counted once.
+            pruned.tokens += if statement == PRUNE_TOKENS { row.try_get::<_, i64>(0)? } else { 0 };
+            after = row.try_get(1)?;
+            report(pruned, start.elapsed()).await;
+        }
     }
     Ok(pruned)
 }

@@ -455,11 +455,13 @@ BEGIN
     put_off AS (
         UPDATE mailroom.queue
         SET put_off_at = epoch,
-            due_at = epoch + interval '1 millisecond'
-                * mailroom.pause_after(judged.deferrals::bigint, 250, (judged.expires_at - too_late)::double precision),
-            deferrals = least(queue.deferrals + 1, 100)::smallint
-        FROM judged
-        WHERE queue.token = judged.token AND judged.verdict IN ('ineligible', 'unsignable')
+            due_at = epoch + interval '1 millisecond' * mailroom.pause_after(
+                deferrals::bigint,
+                250,
+                (SELECT tokens.expires_at - too_late FROM mailroom.issued_tokens AS tokens WHERE tokens.id = queue.token)::double precision
+            ),
+            deferrals = least(deferrals + 1, 100)::smallint
+        WHERE token = ANY (ARRAY(SELECT token FROM judged WHERE verdict IN ('ineligible', 'unsignable')))
     ),
     logged AS (
         INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, attempt, outcome)

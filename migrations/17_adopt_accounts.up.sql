@@ -45,7 +45,9 @@ SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     -- What is no id is nobody, and keeps nobody else from being found.
-    ids bigint[] := ARRAY(SELECT id::bigint FROM pg_catalog.unnest(subject_ids) AS id WHERE id ~ '^[0-9]{1,18}$');
+    ids bigint[] := ARRAY(
+        SELECT id::bigint FROM pg_catalog.unnest(subject_ids) AS id WHERE length(id) BETWEEN 1 AND 18 AND translate(id, '0123456789', '') = ''
+    );
 BEGIN
     IF is_redemption THEN
         PERFORM FROM mailroom.adopted_accounts AS accounts WHERE id = ANY (ids) FOR NO KEY UPDATE;
@@ -126,7 +128,10 @@ BEGIN
         made.expires_at,
         made.consumed_at
     FROM made
-    LEFT JOIN mailroom.adopted_accounts AS accounts ON accounts.id = made.account;
+    -- OFFSET 0 keeps this a look-up by primary key for each row.
+    LEFT JOIN LATERAL (
+        SELECT email, login FROM mailroom.adopted_accounts WHERE id = made.account OFFSET 0
+    ) AS accounts ON true;
 
     INSERT INTO mailroom.queue (token, due_at, priority, secret, code)
     SELECT

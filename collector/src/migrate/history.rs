@@ -78,6 +78,7 @@ impl History {
     /// kind of installation is refused.
     pub(super) async fn of_session(client: &Client, table: &HistoryTable) -> Result<Self, MigrateError> {
         let is_standalone = *table == HistoryTable::without_accounts();
+        client.query_one(include_str!("search_path.sql"), &[]).await?;
         let query = "SELECT home, table_home, format('%I.%I', coalesce(table_home, ''), $2::text), current_schema()::text
             FROM coalesce($3::text, current_schema()::text) AS home, coalesce($1::text, home) AS table_home";
         let home = is_standalone.then_some("mailroom");
@@ -234,7 +235,10 @@ impl History {
     ) -> Result<(), tokio_postgres::Error> {
         let table = &self.quoted;
         if self.is_standalone && version.is_none() {
-            return client.batch_execute(&format!("DROP TABLE {table}")).await;
+            // What an application has put into the schema stays, and so does the schema then.
+            let drop =
+                "DO $$ BEGIN DROP SCHEMA mailroom; EXCEPTION WHEN dependent_objects_still_exist THEN END $$";
+            return client.batch_execute(&format!("DROP TABLE {table}; {drop}")).await;
         }
         let insert = version.map(|version| format!("INSERT INTO {table} VALUES ({version}, {dirty})"));
         // Statements that are sent together are one transaction.

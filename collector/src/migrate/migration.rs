@@ -51,6 +51,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     17 adopt_accounts,
     18 drop_unused_token_index,
     19 drop_unused_account_index,
+    20 record_activation_times,
 ];
 
 /// Those of [`MIGRATIONS`] that need no accounts: they make the schema `mailroom`.

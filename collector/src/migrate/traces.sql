@@ -62,7 +62,8 @@ traces (version, is_there) AS (
         (18, EXISTS (SELECT FROM mailroom WHERE name = 'queue')
             AND NOT EXISTS (SELECT FROM relations WHERE relname = 'tokens_id_expires_consumed_action_idx')),
         (19, EXISTS (SELECT FROM mailroom WHERE name = 'queue')
-            AND NOT EXISTS (SELECT FROM relations WHERE relname = 'accounts_id_status_idx'))
+            AND NOT EXISTS (SELECT FROM relations WHERE relname = 'accounts_id_status_idx')),
+        (20, EXISTS (SELECT FROM mailroom WHERE name = 'trg_before_account_insert'))
 )
 SELECT
     coalesce(min(version) FILTER (WHERE NOT is_there) - 1, max(version))::bigint AS version,

@@ -103,28 +103,37 @@ impl Application {
         Ok(self.client.query_one(query, &[&token]).await?.get(0))
     }
 
-    /// Calls `mailroom_redeem`.
+    /// Calls `mailroom.redeem`.
     pub async fn redeem(&self, secret: &[u8], action: &str, code: Option<&str>) -> Result<Redemption, Error> {
         self.redeem_anything(Some(secret), Some(action), code).await
     }
 
-    /// Calls `mailroom_redeem`, with nulls as well.
+    /// Calls `mailroom.redeem`, with nulls as well.
     pub async fn redeem_anything(
         &self,
         secret: Option<&[u8]>,
         action: Option<&str>,
         code: Option<&str>,
     ) -> Result<Redemption, Error> {
-        let query = "SELECT verdict::text, account FROM mailroom.redeem($1, $2::text::token_action, $3)";
-        let row = self.client.query_one(query, &[&secret, &action, &code]).await?;
+        let query = "SELECT verdict::text, subject_id::bigint FROM mailroom.redeem($1, $2, $3)";
+        let row = self.client.query_one(query, &[&secret, &action.map(action_name), &code]).await?;
         Ok(Redemption { verdict: row.get(0), account: row.get(1) })
     }
 
-    /// Calls `mailroom_request` with its default limits.
+    /// Calls `mailroom.request` with its default limits.
     pub async fn request(&self, email_or_login: &str, action: &str) -> Result<(), Error> {
-        let query = "SELECT mailroom.request($1, $2::text::token_action)";
-        self.client.query_one(query, &[&email_or_login, &action]).await?;
+        let query = "SELECT mailroom.request($1, $2)";
+        self.client.query_one(query, &[&email_or_login, &action_name(action)]).await?;
         Ok(())
+    }
+}
+
+/// What Mailroom calls an action of the base schema's type.
+pub fn action_name(base_name: &str) -> &str {
+    match base_name {
+        "activation" => "activate",
+        "password_recovery" => "recover",
+        other => other,
     }
 }
 

@@ -30,12 +30,12 @@ export async function register(application: Pool, { email, login }: Person): Pro
 }
 
 export async function requestRecovery(application: Pool, { login }: Person): Promise<void> {
-  await application.query("SELECT mailroom.request($1, 'password_recovery')", [login]);
+  await application.query("SELECT mailroom.request($1, 'recover')", [login]);
 }
 
 /** Redeems the token of an activation link, which activates the account. */
 export async function activate(application: Pool, { token }: Item): Promise<void> {
-  const redeem = "SELECT verdict FROM mailroom.redeem($1, 'activation', NULL)";
+  const redeem = "SELECT verdict FROM mailroom.redeem($1, 'activate', NULL)";
   const { rows } = await application.query(redeem, [Buffer.from(token, "base64url").subarray(0, 32)]);
   if (rows[0]?.verdict !== "ok") throw new Error(`a verified link is not redeemed: ${rows[0]?.verdict}`);
 }

@@ -40,7 +40,7 @@ export class Accounts {
   }
 
   async request(emailOrLogin: string, action: TokenAction): Promise<void> {
-    await this.#query("SELECT mailroom.request($1, $2::token_action, $3::interval, $4)", [
+    await this.#query("SELECT mailroom.request($1, $2, $3::interval, $4)", [
       emailOrLogin,
       action,
       COOLDOWN,
@@ -59,7 +59,7 @@ export class Accounts {
     stillWanted: StillWanted,
   ): Promise<string> {
     const { rows } = await this.#query(
-      "SELECT verdict FROM mailroom.redeem($1, $2::token_action, $3)",
+      "SELECT verdict FROM mailroom.redeem($1, $2, $3)",
       [secret, action, code],
       stillWanted,
     );

@@ -38,7 +38,7 @@ pub(crate) async fn measure(server: &Cluster, &Requests { rounds }: &Requests) -
     client.batch_execute(cool).await?;
     client.batch_execute("VACUUM ANALYZE").await?;
 
-    let statement = client.prepare("SELECT mailroom.request($1, 'password_recovery')").await?;
+    let statement = client.prepare("SELECT mailroom.request($1, 'recover')").await?;
     let mut times: [Vec<f64>; 4] = Default::default();
     for round in 0..rounds {
         for (times, (_, login)) in times.iter_mut().zip(PEOPLE) {

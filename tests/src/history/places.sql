@@ -1,8 +1,6 @@
 -- Every token that is in more than one place, or in none, or still waits though it was sent, with what is wrong.
 WITH places AS (
-    SELECT token, 'pending' AS place FROM mailroom.queue
-    UNION ALL
-    SELECT token, 'parked' FROM mailroom.deferred
+    SELECT token, 'queued' AS place FROM mailroom.queue
     UNION ALL
     SELECT unnest(tokens), 'leased' FROM mailroom.leases
     UNION ALL

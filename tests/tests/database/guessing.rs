@@ -12,12 +12,7 @@ const HOUR: i64 = 3_600;
 /// The time by which everything is judged, in seconds since the Unix epoch.
 async fn set_clock(application: &Application, epoch: i64) -> Result<()> {
     let clock = format!(
-        "CREATE SCHEMA IF NOT EXISTS clock;
-        CREATE OR REPLACE FUNCTION clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql
-            AS $$ SELECT to_timestamp({epoch}) $$;
-        ALTER FUNCTION mailroom.redeem(bytea, token_action, text) SET search_path = clock, pg_catalog, public;
-        ALTER FUNCTION mailroom.request(text, token_action, interval, integer, interval)
-            SET search_path = clock, pg_catalog, public;
+        "CREATE OR REPLACE FUNCTION mailroom.clock() RETURNS timestamptz LANGUAGE sql RETURN to_timestamp({epoch});
         ALTER TABLE tokens ALTER COLUMN expires_at SET DEFAULT {epoch} + 900"
     );
     Ok(application.client.batch_execute(&clock).await?)

@@ -89,7 +89,7 @@ async fn the_documented_grants_are_enough_in_a_schema_of_its_own() -> Result<()>
     tokio::spawn(connection);
     site.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@example.test', 'a')").await?;
     assert_eq!(lines.next_items(1)?[0].login, "a");
-    site.batch_execute("SELECT mailroom.request('a', 'activation', cooldown => '0 s')").await?;
+    site.batch_execute("SELECT mailroom.request('a', 'activate', cooldown => '0 s')").await?;
     assert_eq!(lines.next_items(1)?[0].login, "a");
     let log = collector.stop()?;
     assert!(!log.contains("WARN"), "{log}");

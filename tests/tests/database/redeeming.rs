@@ -1,4 +1,4 @@
-//! What `mailroom_redeem` answers, and what it leaves behind.
+//! What `mailroom.redeem` answers, and what it leaves behind.
 
 use anyhow::{Context, Result};
 use mailroom_tests::application::{Application, Redemption, Token};
@@ -16,10 +16,7 @@ fn wrong_code(token: &Token) -> String {
 /// Sets the clock by which tokens are judged.
 async fn set_clock(application: &Application, epoch: &str) -> Result<()> {
     let clock = format!(
-        "CREATE SCHEMA IF NOT EXISTS clock;
-        CREATE OR REPLACE FUNCTION clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql
-            AS $$ SELECT to_timestamp({epoch}) $$;
-        ALTER FUNCTION mailroom.redeem(bytea, token_action, text) SET search_path = clock, pg_catalog, public"
+        "CREATE OR REPLACE FUNCTION mailroom.clock() RETURNS timestamptz LANGUAGE sql RETURN to_timestamp({epoch})"
     );
     Ok(application.client.batch_execute(&clock).await?)
 }

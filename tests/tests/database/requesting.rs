@@ -1,9 +1,9 @@
-//! What `mailroom_request` makes, and that it tells nobody.
+//! What `mailroom.request` makes, and that it tells nobody.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use mailroom_tests::application::{Application, at_once};
+use mailroom_tests::application::{Application, action_name, at_once};
 use mailroom_tests::postgres::Database;
 use tokio::time::timeout;
 use tokio_postgres::error::{DbError, SqlState};
@@ -13,15 +13,15 @@ use crate::RACE;
 const ACTIVATION: &str = "activation";
 const RECOVERY: &str = "password_recovery";
 
-/// Calls `mailroom_request` with limits, written in SQL.
+/// Calls `mailroom.request` with limits, written in SQL.
 async fn request_with(
     application: &Application,
     who: &str,
     action: &str,
     limits: &str,
 ) -> Result<(), DbError> {
-    let query = format!("SELECT mailroom.request($1, $2::text::token_action, {limits})");
-    match application.client.query_one(&query, &[&who, &action]).await {
+    let query = format!("SELECT mailroom.request($1, $2, {limits})");
+    match application.client.query_one(&query, &[&who, &action_name(action)]).await {
         Ok(_) => Ok(()),
         Err(error) => Err(error.as_db_error().expect("the server answered").clone()),
     }
@@ -121,7 +121,7 @@ async fn whatever_names_nobody_is_answered_alike_and_makes_nothing() -> Result<(
             application.request(who, action).await?;
         }
     }
-    let nulls = "SELECT mailroom.request(NULL, 'password_recovery'), mailroom.request('a', NULL), mailroom.request(NULL, NULL)";
+    let nulls = "SELECT mailroom.request(NULL, 'recover')";
     application.client.query_one(nulls, &[]).await?;
     assert_eq!(application.count_tokens("").await?, 0);
 

@@ -20,6 +20,7 @@ use anyhow::{Context, Result};
 use mailroom::config::DeliverySettings;
 use mailroom::queue::{Batch, ClaimRequest, DeliveriesQueue, Queue};
 use mailroom_connect::{ConnectionSettings, Environment};
+use mailroom_verifier_core::Version;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
@@ -48,7 +49,7 @@ async fn queue(database: &Database) -> Result<DeliveriesQueue> {
 
 async fn queue_with(database: &Database, settings: DeliverySettings) -> Result<DeliveriesQueue> {
     let connection = ConnectionSettings::resolve(database.url(), &Environment::of_process())?;
-    let mut queue = DeliveriesQueue::new(connection, settings, LEASE)?;
+    let mut queue = DeliveriesQueue::new(connection, settings, LEASE, Version::V2)?;
     queue.open().await?;
     assert_eq!(queue.heartbeat().await?, []);
     Ok(queue)

@@ -1,11 +1,10 @@
 -- Everything that is known of each token, one row a fact.
 SELECT 'row' AS kind, tokens.id AS token, NULL::integer AS attempt, NULL::text AS outcome, expires_at AS moment,
-    consumed_at IS NOT NULL AS consumed, status = status_needed_by(action) AS has_right_status, 0 AS nth
+    consumed_at IS NOT NULL AS consumed,
+    status::text = CASE action::text WHEN 'activation' THEN 'provisioned' ELSE 'active' END AS has_right_status, 0 AS nth
 FROM tokens JOIN accounts ON accounts.id = tokens.account
 UNION ALL
-SELECT 'pending', token, attempts, NULL, NULL, NULL, NULL, 0 FROM mailroom.queue
-UNION ALL
-SELECT 'parked', token, attempts, NULL, NULL, NULL, NULL, 0 FROM mailroom.deferred
+SELECT CASE deferrals WHEN 0 THEN 'queued' ELSE 'deferred' END, token, attempts, NULL, NULL, NULL, NULL, 0 FROM mailroom.queue
 UNION ALL
 SELECT 'leased', unnest(tokens), NULL, NULL, NULL, NULL, NULL, 0 FROM mailroom.leases
 UNION ALL

@@ -190,7 +190,9 @@ mod tests {
         batches.claimed(&[Batch { id: claiming, tokens: Vec::new() }]);
         assert_eq!(left(&mut batches), (vec![settling], vec![releasing, claiming]));
         begin(&mut batches);
-        (batches.settled(), batches.released(start), batches.claimed(&[]));
+        batches.settled();
+        batches.released(start);
+        batches.claimed(&[]);
         assert!(batches.is_reported());
     }
 }

@@ -21,7 +21,7 @@ const LONGEST_NAME: usize = 24;
 /// Ends with 0 after success, 1 after a failure, 2 if a setting or an argument is wrong.
 #[derive(Parser)]
 #[command(version)]
-pub enum Command {
+pub(crate) enum Command {
     /// Sign the tokens of new accounts and recoveries and write them to standard output, batch by batch
     ///
     /// Standard output carries lines `action,email,username,token,code`, repeated for every token of a batch; log lines
@@ -67,7 +67,7 @@ pub enum Command {
 ///
 /// # Errors
 /// Arguments that are not understood, settings that cannot be used, and help that was asked for.
-pub fn parse() -> Result<Command, Error> {
+pub(crate) fn parse() -> Result<Command, Error> {
     let command =
         Command::command().mut_subcommands(|command| command.mut_args(|arg| arg.hide_env_values(true)));
     let without_unset = command.clone().mut_subcommands(|command| command.mut_args(unset_variable));
@@ -90,7 +90,7 @@ fn unset_variable(arg: Arg) -> Arg {
 }
 
 /// Prints the help that was asked for, or what is wrong; returns the status to end with.
-pub fn report(error: &Error) -> ExitCode {
+pub(crate) fn report(error: &Error) -> ExitCode {
     // A closed standard error does not change the status.
     match error.kind() {
         ErrorKind::DisplayHelp

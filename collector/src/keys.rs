@@ -24,14 +24,14 @@ const LONGEST_FILE: u64 = 65_536;
 /// Why there are no keys, in a sentence that shows none.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct KeyError(String);
+pub(crate) struct KeyError(String);
 
 /// Looks up an environment variable that is not empty; tests give their own, because a process has only one environment.
-pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// What keys are needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyUse {
+pub(crate) enum KeyUse {
     /// Signing a format.
     Signing(Version),
     /// Verifying whatever the keys can verify.
@@ -63,7 +63,7 @@ impl KeyUse {
 
 /// Where the keys come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeySource {
+pub(crate) enum KeySource {
     /// Variables with a key each, at least one.
     Environment(Vec<&'static str>),
     /// A file: one key a line, the first one signs; blank lines and lines that begin with `#` do not count.
@@ -72,7 +72,11 @@ pub enum KeySource {
 
 impl KeySource {
     /// Finds the keys for this use. A flag beats all variables; a key and a key file are an error.
-    pub fn find(flag: Option<&Path>, needed: KeyUse, variables: Variables<'_>) -> Result<Self, KeyError> {
+    pub(crate) fn find(
+        flag: Option<&Path>,
+        needed: KeyUse,
+        variables: Variables<'_>,
+    ) -> Result<Self, KeyError> {
         if let Some(path) = flag {
             return Ok(Self::File(path.into()));
         }
@@ -89,7 +93,7 @@ impl KeySource {
     }
 
     /// Reads the keys, at least one. What was read of a file is overwritten in memory afterwards.
-    pub fn load(&self, variables: Variables<'_>) -> Result<Keys, KeyError> {
+    pub(crate) fn load(&self, variables: Variables<'_>) -> Result<Keys, KeyError> {
         match self {
             Self::Environment(names) => Ok(Keys {
                 keys: names.iter().map(|name| load_variable(name, variables)).collect::<Result<_, _>>()?,
@@ -102,7 +106,7 @@ impl KeySource {
 
 /// The keys of a process: the first one signs, all of them verify.
 #[derive(Clone, Debug)]
-pub struct Keys {
+pub(crate) struct Keys {
     /// At least one.
     keys: Vec<Key>,
     /// Where the first key is written, for those who have to change it.
@@ -111,12 +115,12 @@ pub struct Keys {
 
 impl Keys {
     /// How many there are.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.keys.len()
     }
 
     /// The first key, as the signer of a format, if it is of the kind that signs that.
-    pub fn signer(&self, format: Version) -> Result<Signer, KeyError> {
+    pub(crate) fn signer(&self, format: Version) -> Result<Signer, KeyError> {
         let kind = match (format, &self.keys[0]) {
             (Version::V1, Key::Verifying(Shared(key))) => return Ok(Signer::V1(key.clone())),
             (Version::V2, Key::Verifying(Shared(key))) => return Ok(Signer::V2(key.clone())),
@@ -134,7 +138,7 @@ impl Keys {
 
     /// The keys of which one must have signed what is to be verified.
     #[allow(clippy::missing_panics_doc, reason = "there is at least one key")]
-    pub fn ring(&self) -> KeyRing<Vec<VerifyingKey>> {
+    pub(crate) fn ring(&self) -> KeyRing<Vec<VerifyingKey>> {
         let verifying = self.keys.iter().map(|key| match key {
             Key::Verifying(key) => key.clone(),
             Key::Private(key) => key.public_key().clone().into(),

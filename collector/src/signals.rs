@@ -8,17 +8,17 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Whether the collector is to stop.
-pub type Stop = watch::Receiver<bool>;
+pub(crate) type Stop = watch::Receiver<bool>;
 
 /// Waits until the collector is to stop.
-pub async fn stopped(stop: &mut Stop) {
+pub(crate) async fn stopped(stop: &mut Stop) {
     // It fails when the sender was dropped, which is a reason to stop as well.
     stop.wait_for(|stop| *stop).await.ok();
 }
 
 /// From now on a first SIGTERM or SIGINT sends `true` to `stop`; a second one calls `clean_up` and ends the process with
 /// status 1. The task ends only by a fault of this program.
-pub fn on_termination(stop: watch::Sender<bool>, clean_up: fn()) -> io::Result<JoinHandle<()>> {
+pub(crate) fn on_termination(stop: watch::Sender<bool>, clean_up: fn()) -> io::Result<JoinHandle<()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(tokio::spawn(async move {
@@ -41,7 +41,7 @@ pub fn on_termination(stop: watch::Sender<bool>, clean_up: fn()) -> io::Result<J
 }
 
 /// Calls `reload` at every SIGHUP from now on. The task ends only by a fault of this program.
-pub fn on_hangup(mut reload: impl FnMut() + 'static + Send) -> io::Result<JoinHandle<()>> {
+pub(crate) fn on_hangup(mut reload: impl FnMut() + 'static + Send) -> io::Result<JoinHandle<()>> {
     let mut hangup = signal(SignalKind::hangup())?;
     Ok(tokio::spawn(async move {
         while hangup.recv().await.is_some() {

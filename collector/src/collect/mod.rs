@@ -36,7 +36,7 @@ use crate::wake::idle_lock::IdleLock;
 
 /// Why the collector ended without a request to stop.
 #[derive(Debug, thiserror::Error)]
-pub enum CollectError {
+pub(crate) enum CollectError {
     /// The reader has closed the output, or the output cannot be written.
     #[error(transparent)]
     Sink(#[from] SinkError),
@@ -60,20 +60,20 @@ impl<E: Into<CollectError>> From<E> for Ended {
 
 /// What a collector follows while it runs.
 #[derive(Debug)]
-pub struct Inputs {
+pub(crate) struct Inputs {
     /// The key that signs, replaced when the keys are read again.
-    pub signer: watch::Receiver<Arc<Signer>>,
+    pub(crate) signer: watch::Receiver<Arc<Signer>>,
     /// Counts reasons to poll.
-    pub wakeups: watch::Receiver<u64>,
+    pub(crate) wakeups: watch::Receiver<u64>,
     /// Requests notifications while the collector is idle.
-    pub idle_lock: IdleLock,
+    pub(crate) idle_lock: IdleLock,
     /// Requests the collector to stop.
-    pub stop: Stop,
+    pub(crate) stop: Stop,
 }
 
 /// A collector of one queue to one sink.
 #[derive(Debug)]
-pub struct Collector<Q, S> {
+pub(crate) struct Collector<Q, S> {
     queue: Q,
     in_flight: InFlight<S>,
     inputs: Inputs,
@@ -92,7 +92,7 @@ pub struct Collector<Q, S> {
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// A collector that is not connected yet.
-    pub fn new(queue: Q, sink: S, settings: &CollectSettings, inputs: Inputs) -> Self {
+    pub(crate) fn new(queue: Q, sink: S, settings: &CollectSettings, inputs: Inputs) -> Self {
         let now = Instant::now();
         let (limit, timeout) = (settings.batch_limit, settings.timeouts.batch_timeout);
         Self {
@@ -115,7 +115,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// # Errors
     /// The reader has closed the output, another queue has taken the place of this one or, if the settings say so, the
     /// database lacks what it needs when it is opened for the first time.
-    pub async fn run(mut self) -> Result<(), CollectError> {
+    pub(crate) async fn run(mut self) -> Result<(), CollectError> {
         let Err(ended) = self.collect().await;
         let outcome = match ended {
             Ended::Stopped => Ok(()),

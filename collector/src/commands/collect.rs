@@ -29,7 +29,7 @@ const NOT_STARTED: &str = "cannot start";
 
 /// Arguments of `mailroom collect`.
 #[derive(clap::Args)]
-pub struct CollectArguments {
+pub(crate) struct CollectArguments {
     /// File of keys: the first line signs, the others only verify; that of `MAILROOM_KEY_FILE` unless given
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub struct CollectArguments {
 }
 
 /// Collects until SIGTERM or SIGINT. What concerns the settings is returned, any other failure is logged.
-pub async fn run(arguments: CollectArguments) -> Outcome {
+pub(crate) async fn run(arguments: CollectArguments) -> Outcome {
     log::start(arguments.settings.log_format, arguments.settings.log_level);
     match collect(arguments).await {
         Ok(()) => Ok(ExitCode::SUCCESS),

@@ -12,7 +12,7 @@ use crate::sink::StartError;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
-pub enum CommandError {
+pub(crate) enum CommandError {
     /// It was called in the wrong way, or a setting cannot be used.
     #[error("{0}")]
     Usage(String),
@@ -38,7 +38,7 @@ pub enum CommandError {
 
 impl CommandError {
     /// Whether the caller has to change how the command is called, a setting or a key.
-    pub fn is_usage(&self) -> bool {
+    pub(crate) fn is_usage(&self) -> bool {
         matches!(self, Self::Usage(_) | Self::Key(_) | Self::Start(StartError::Discards))
     }
 
@@ -48,7 +48,7 @@ impl CommandError {
     }
 
     /// 2 or 1.
-    pub fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         if self.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
     }
 }

@@ -16,7 +16,7 @@ use crate::keys::{KeySource, KeyUse};
 
 /// Arguments of `mailroom keygen`.
 #[derive(clap::Args)]
-pub struct KeygenArguments {
+pub(crate) struct KeygenArguments {
     /// Write the key to a new file that only its owner can read, instead of to standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -36,7 +36,7 @@ pub struct KeygenArguments {
 }
 
 /// Makes a key from the operating system's randomness, or finds the public one of a private one, and writes its text.
-pub fn run(arguments: &KeygenArguments) -> Outcome {
+pub(crate) fn run(arguments: &KeygenArguments) -> Outcome {
     let text = match (arguments.public, arguments.token_format) {
         (true, None | Some(Version::V3)) => public_key(arguments.key_file.as_deref())?,
         (true, Some(format)) => {

@@ -17,7 +17,7 @@ use crate::preflight;
 /// The database is that of `MAILROOM_DATABASE_URL`. The role has to own Mailroom's tables, and becomes the owner of
 /// those that are made.
 #[derive(Args)]
-pub struct MigrateArguments {
+pub(crate) struct MigrateArguments {
     /// Table, or schema.table, that records which migrations are applied, if another program has the default,
     /// `schema_migrations`; that of `MAILROOM_MIGRATIONS_TABLE` unless given
     // clap would read the variable of a global flag also where the flag stands before the action, and fail if it is invalid.
@@ -66,7 +66,7 @@ fn history_table(text: &str) -> Result<HistoryTable, String> {
 }
 
 /// The progress goes to standard error, the outcome to standard output.
-pub async fn run(arguments: MigrateArguments) -> Outcome {
+pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
     let table = match arguments.migrations_table {
         None => {
             setting_of_variable("MAILROOM_MIGRATIONS_TABLE", history_table).map_err(CommandError::Usage)?

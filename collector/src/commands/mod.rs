@@ -4,28 +4,67 @@ mod action;
 mod error;
 mod session;
 
-pub mod collect;
-pub mod keygen;
-pub mod migrate;
-pub mod prune;
-pub mod retry;
-pub mod sign;
-pub mod status;
-pub mod verify;
+pub(crate) mod collect;
+pub(crate) mod keygen;
+pub(crate) mod migrate;
+pub(crate) mod prune;
+pub(crate) mod retry;
+pub(crate) mod sign;
+pub(crate) mod status;
+pub(crate) mod verify;
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-pub use error::CommandError;
+pub(crate) use error::CommandError;
+use tracing::level_filters::LevelFilter;
 use zeroize::Zeroizing;
 
+use crate::cli::{self, Command};
+use crate::log::{self, LogFormat};
+
 /// The status to end with.
-pub type Outcome = Result<ExitCode, CommandError>;
+pub(crate) type Outcome = Result<ExitCode, CommandError>;
 
 /// What fails if a standard stream is broken.
 const UNREADABLE: &str = "standard input cannot be read";
 const UNWRITABLE: &str = "standard output cannot be written";
+
+/// Runs the command that the arguments of this process name; returns the status to end with.
+///
+/// # Errors
+/// The operating system refuses what the program needs to run.
+pub fn run() -> io::Result<ExitCode> {
+    let command = match cli::parse() {
+        Ok(command) => command,
+        Err(error) => return Ok(cli::report(&error)),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(execute(command));
+    // Without waiting for a name that is still being looked up.
+    runtime.shutdown_background();
+    Ok(outcome.unwrap_or_else(|error| {
+        report(format_args!("mailroom: {error}"));
+        error.exit_code()
+    }))
+}
+
+async fn execute(command: Command) -> Outcome {
+    if !matches!(command, Command::Collect(_)) {
+        log::start(LogFormat::Text, LevelFilter::WARN);
+    }
+    match command {
+        Command::Collect(arguments) => Box::pin(collect::run(*arguments)).await,
+        Command::Migrate(arguments) => migrate::run(arguments).await,
+        Command::Status(arguments) => status::run(arguments).await,
+        Command::Retry(arguments) => retry::run(&arguments).await,
+        Command::Prune(arguments) => prune::run(arguments).await,
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Sign(arguments) => sign::run(&arguments),
+        Command::Keygen(arguments) => keygen::run(&arguments),
+    }
+}
 
 fn print(line: impl Display) -> Result<(), CommandError> {
     writeln!(io::stdout(), "{line}").map_err(CommandError::because(UNWRITABLE))

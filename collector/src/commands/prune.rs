@@ -17,7 +17,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Arguments of `mailroom prune`.
 #[derive(clap::Args)]
-pub struct PruneArguments {
+pub(crate) struct PruneArguments {
     /// Age from which delivery attempts are deleted, dead tokens that cannot be sent any more, and expired tokens: 30d, 48h; at
     /// least 1d
     #[arg(long, value_name = "AGE", value_parser = Setting(retention), allow_hyphen_values = true)]
@@ -25,7 +25,7 @@ pub struct PruneArguments {
 }
 
 /// The progress goes to standard error, the outcome to standard output.
-pub async fn run(PruneArguments { older_than }: PruneArguments) -> Outcome {
+pub(crate) async fn run(PruneArguments { older_than }: PruneArguments) -> Outcome {
     let functions = ["mailroom_prune", "mailroom_prune_dead", "mailroom_prune_tokens"];
     let (client, keeps_state) = connect_to_queue("mailroom prune", &functions).await?;
     if keeps_state && !try_lock(&client).await? {

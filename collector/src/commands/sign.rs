@@ -19,7 +19,7 @@ const LIFETIME: u64 = 15 * 60;
 
 /// Arguments of `mailroom sign`. Not `Debug`: there is a code among them, and what should be no secret.
 #[derive(clap::Args)]
-pub struct SignArguments {
+pub(crate) struct SignArguments {
     #[command(flatten)]
     action: ActionArguments,
 
@@ -46,7 +46,7 @@ pub struct SignArguments {
 }
 
 /// Prints a token.
-pub fn run(arguments: &SignArguments) -> Outcome {
+pub(crate) fn run(arguments: &SignArguments) -> Outcome {
     let format = arguments.token_format;
     let (action, _) = arguments.action.read()?;
     let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Signing(format), &variable)?;

@@ -25,7 +25,7 @@ const STUCK: u32 = 10;
 
 /// Arguments of `mailroom status`.
 #[derive(clap::Args)]
-pub struct StatusArguments {
+pub(crate) struct StatusArguments {
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -35,7 +35,7 @@ pub struct StatusArguments {
 }
 
 /// Ends with 0 if nothing is an alarm.
-pub async fn run(StatusArguments { json, timeouts }: StatusArguments) -> Outcome {
+pub(crate) async fn run(StatusArguments { json, timeouts }: StatusArguments) -> Outcome {
     let (client, _) = connect_to_queue("mailroom status", &["mailroom_status"]).await?;
     let sent = match query(&client, SENT).await {
         // Only this needs a right on a table.

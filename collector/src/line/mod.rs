@@ -2,7 +2,7 @@
 
 mod csv;
 mod ndjson;
-pub mod sign;
+pub(crate) mod sign;
 
 use mailroom_verifier_core::Signer;
 
@@ -11,18 +11,18 @@ use crate::line::sign::{InvalidRow, sign};
 use crate::queue::Batch;
 
 /// A signed batch, written out. Not `Debug`: the bytes hold addresses and tokens.
-pub struct Line {
+pub(crate) struct Line {
     /// The bytes with the line feed at the end; empty if no token of the batch can be sent.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// The ids of the tokens in the line, in their order.
-    pub ids: Vec<i64>,
+    pub(crate) ids: Vec<i64>,
     /// The rows that were left out, by id.
-    pub rejected: Vec<(i64, InvalidRow)>,
+    pub(crate) rejected: Vec<(i64, InvalidRow)>,
 }
 
 impl Line {
     /// Signs the tokens of `batch` and writes the valid ones, in their order, as one line.
-    pub fn of(batch: &Batch, signer: &Signer, format: LineFormat) -> Self {
+    pub(crate) fn of(batch: &Batch, signer: &Signer, format: LineFormat) -> Self {
         let mut bytes = Vec::with_capacity(64 + 320 * batch.tokens.len());
         let (mut ids, mut rejected) = (Vec::with_capacity(batch.tokens.len()), Vec::new());
         if format == LineFormat::Ndjson {

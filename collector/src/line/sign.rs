@@ -6,7 +6,7 @@ use crate::queue::Token;
 
 /// Why a row cannot become a mail. It is rejected, and the other rows of its batch go out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidRow {
+pub(crate) enum InvalidRow {
     /// The secret does not have the length that is signed.
     #[error("its secret has {found} bytes instead of {}", Secret::LENGTH)]
     Secret {
@@ -30,7 +30,7 @@ pub enum InvalidRow {
 }
 
 /// Signs a token, or says why its row cannot become a mail.
-pub fn sign(signer: &Signer, token: &Token) -> Result<SignedToken, InvalidRow> {
+pub(crate) fn sign(signer: &Signer, token: &Token) -> Result<SignedToken, InvalidRow> {
     let secret = Secret::try_from(token.secret.as_slice())
         .map_err(|error| InvalidRow::Secret { found: error.found })?;
     let code = if token.action.digits() == 0 {

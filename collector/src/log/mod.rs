@@ -5,9 +5,9 @@
 //!
 //! Each call has a fixed `event` and message; what varies is in fields: `count`, `ids`, `reason`, `lasted_ms` and the like.
 
-pub mod display;
-pub mod outage;
-pub mod rate_limit;
+pub(crate) mod display;
+pub(crate) mod outage;
+pub(crate) mod rate_limit;
 
 use std::fmt::{self, Debug, Write as _};
 use std::io;
@@ -30,7 +30,7 @@ pub enum LogFormat {
 }
 
 /// Starts writing log lines. A second call changes nothing.
-pub fn start(format: LogFormat, level: LevelFilter) {
+pub(crate) fn start(format: LogFormat, level: LevelFilter) {
     // Only a second call fails, and then lines are being written already.
     tracing::subscriber::set_global_default(subscriber(format, level, io::stderr)).ok();
 }

@@ -47,7 +47,7 @@ pub(crate) struct Pruned {
 
 /// Tries the advisory lock of the one process that prunes, held as long as the session lasts. Where a pooler shares
 /// sessions no process can hold it, and at worst several processes do the same work.
-pub async fn try_lock(client: &Client) -> Result<bool, Error> {
+pub(crate) async fn try_lock(client: &Client) -> Result<bool, Error> {
     client.query_typed_one(TRY_LOCK, &[]).await?.try_get(0)
 }
 
@@ -98,7 +98,7 @@ pub(crate) async fn prune(
 
 /// Starts the task that prunes beside the collecting: once an hour, one collector at a time, on a connection of its own. It
 /// ends when the set is dropped.
-pub fn start(connection: ConnectionSettings, age: Duration) -> JoinSet<Infallible> {
+pub(crate) fn start(connection: ConnectionSettings, age: Duration) -> JoinSet<Infallible> {
     JoinSet::from_iter([async move {
         sleep(jittered(FIRST)).await;
         loop {

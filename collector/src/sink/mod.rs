@@ -8,16 +8,14 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-pub(crate) use sender::looks_like_a_token;
-pub use sender::{
-    Answer, DeadToken, RefusedToken, Sender, SentTokens, Unavailable, kill_running_sender, parse_answer,
-};
-pub use stdout::{StartError, Stdout};
+pub(crate) use sender::{Sender, kill_running_sender, looks_like_a_token};
+pub use sender::{SentTokens, parse_answer};
+pub(crate) use stdout::{StartError, Stdout};
 
 use crate::queue::{BatchId, Nack};
 
 /// A destination of lines: standard output or a sender.
-pub trait Sink {
+pub(crate) trait Sink {
     /// Sends the line of a batch. Never waits: what cannot be written at once is kept.
     fn send(&mut self, batch: OutgoingBatch);
 
@@ -80,7 +78,7 @@ pub trait Sink {
 
 /// How much can be sent to a sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Readiness {
+pub(crate) enum Readiness {
     /// Nothing: what is claimed could not be sent.
     Down,
     /// A single token: the sender has not answered since it was started.
@@ -92,29 +90,29 @@ pub enum Readiness {
 }
 
 /// A batch with its line. Not `Debug`: the line holds addresses and tokens.
-pub struct OutgoingBatch {
+pub(crate) struct OutgoingBatch {
     /// The batch that the line was made of.
-    pub batch: BatchId,
+    pub(crate) batch: BatchId,
     /// The tokens of the line, by id.
-    pub ids: Vec<i64>,
+    pub(crate) ids: Vec<i64>,
     /// The line with its line feed.
-    pub line: Vec<u8>,
+    pub(crate) line: Vec<u8>,
 }
 
 /// A batch whose line was taken, answered or given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ack {
+pub(crate) struct Ack {
     /// The batch that the line was made of.
-    pub batch: BatchId,
+    pub(crate) batch: BatchId,
     /// The tokens of the line that were not sent, by id.
-    pub nacks: Vec<(i64, Nack)>,
+    pub(crate) nacks: Vec<(i64, Nack)>,
     /// How long that took since it was sent.
-    pub after: Duration,
+    pub(crate) after: Duration,
 }
 
 /// Why nothing more can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SinkError {
+pub(crate) enum SinkError {
     /// The reader has closed the output.
     #[error("the reader of standard output is gone; start it again together with the collector")]
     Closed,

@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-pub use process::kill_running_sender;
-pub use protocol::{Answer, DeadToken, RefusedToken, SentTokens, Unavailable, parse_answer};
+pub(crate) use process::kill_running_sender;
+pub use protocol::{SentTokens, parse_answer};
 pub(crate) use redact::looks_like_a_token;
 
 use super::{Ack, OutgoingBatch, Readiness, Sink, SinkError};
@@ -44,7 +44,7 @@ use supervisor::{RunningSender, TERMINATION};
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A program that sends mails. Not `Debug`: lines hold addresses and tokens.
-pub struct Sender {
+pub(crate) struct Sender {
     command: SenderCommand,
     timeout: Duration,
     /// `None` until `start_at`.
@@ -66,7 +66,7 @@ pub struct Sender {
 
 impl Sender {
     /// A sender that is started when [`Sink::changed`] is called first. It is hung when it answers nothing for `timeout`.
-    pub fn new(command: SenderCommand, timeout: Duration) -> Self {
+    pub(crate) fn new(command: SenderCommand, timeout: Duration) -> Self {
         Self {
             command,
             timeout,

@@ -40,7 +40,7 @@ pub(super) enum ProcessEvent {
 static RUNNING: AtomicI32 = AtomicI32::new(0);
 
 /// Kills the running sender, if there is one.
-pub fn kill_running_sender() {
+pub(crate) fn kill_running_sender() {
     if let Some(group) = Pid::from_raw(RUNNING.load(Ordering::Relaxed)) {
         kill_process_group(group, Signal::KILL).ok();
     }

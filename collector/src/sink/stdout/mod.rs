@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-pub use writer::StartError;
+pub(crate) use writer::StartError;
 
 use super::{Ack, OutgoingBatch, Sink, SinkError};
 use crate::queue::{BatchId, Nack};
@@ -40,7 +40,7 @@ use writer::{LineQueue, WriteProgress, Writer};
 const GRACE: Duration = Duration::from_secs(6);
 
 /// Standard output, or another file in its place. Not `Debug`: lines hold addresses and tokens.
-pub struct Stdout {
+pub(crate) struct Stdout {
     /// What was sent and neither taken nor cancelled, the oldest first, without lines, and when it was sent.
     in_flight: VecDeque<(OutgoingBatch, Instant)>,
     abandoned: Vec<Ack>,
@@ -55,7 +55,7 @@ impl Stdout {
     ///
     /// # Errors
     /// Standard output is closed or discards what is written to it; the operating system refuses a pipe or a thread.
-    pub fn start() -> Result<Self, StartError> {
+    pub(crate) fn start() -> Result<Self, StartError> {
         Self::start_on(io::stdout().as_fd().try_clone_to_owned()?)
     }
 

@@ -29,7 +29,7 @@ const LARGEST_PIPE: usize = 1 << 20;
 
 /// Why no lines can be written.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub(crate) enum StartError {
     /// A closed standard output too, in whose place Rust opens the null device before `main`.
     #[error(
         "standard output is closed or discards what is written to it, and every mail would be lost; connect it to what \

@@ -5,7 +5,6 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// The pauses after failures in a row.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -31,7 +30,6 @@ impl Backoff {
         jittered(pause)
     }
 
-    /// An attempt succeeded.
     pub(crate) fn reset(&mut self) {
         *self = Self::up_to(self.longest);
     }
@@ -42,7 +40,6 @@ pub(crate) fn jittered(longest: Duration) -> Duration {
     longest / 2 + random_part(longest / 2)
 }
 
-/// Between nothing and all of a span.
 pub(crate) fn random_part(span: Duration) -> Duration {
     // Without randomness there is no jitter, which is no reason to fail.
     let random = getrandom::u32().unwrap_or(u32::MAX);

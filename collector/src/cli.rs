@@ -63,10 +63,7 @@ pub(crate) enum Command {
     Keygen(keygen::KeygenArguments),
 }
 
-/// Reads the arguments of this process, and its environment where an argument has a variable.
-///
-/// # Errors
-/// Arguments that are not understood, settings that cannot be used, and help that was asked for.
+/// Reads the arguments and the environment of this process. Help that was asked for is an error, too.
 pub(crate) fn parse() -> Result<Command, Error> {
     let command =
         Command::command().mut_subcommands(|command| command.mut_args(|arg| arg.hide_env_values(true)));
@@ -111,7 +108,6 @@ pub(crate) fn report(error: &Error) -> ExitCode {
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// What is wrong.
 pub(crate) fn sentence(error: &Error) -> String {
     let named = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),

@@ -21,7 +21,6 @@ const KEY_FILE: &str = "MAILROOM_KEY_FILE";
 /// Longer files are refused: a thousand keys fit.
 const LONGEST_FILE: u64 = 65_536;
 
-/// Why there are no keys, in a sentence that shows none.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct KeyError(String);
@@ -29,12 +28,9 @@ pub(crate) struct KeyError(String);
 /// Looks up an environment variable that is not empty; tests give their own, because a process has only one environment.
 pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// What keys are needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyUse {
-    /// Signing a format.
     Signing(Version),
-    /// Verifying whatever the keys can verify.
     Verifying,
 }
 
@@ -61,7 +57,6 @@ impl KeyUse {
     }
 }
 
-/// Where the keys come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeySource {
     /// Variables with a key each, at least one.
@@ -114,7 +109,6 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.keys.len()
     }
@@ -137,7 +131,6 @@ impl Keys {
     }
 
     /// The keys of which one must have signed what is to be verified.
-    #[allow(clippy::missing_panics_doc, reason = "there is at least one key")]
     pub(crate) fn ring(&self) -> KeyRing<Vec<VerifyingKey>> {
         let verifying = self.keys.iter().map(|key| match key {
             Key::Verifying(key) => key.clone(),

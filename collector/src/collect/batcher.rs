@@ -38,11 +38,9 @@ pub(super) struct Batcher {
     poll_again: Option<Instant>,
     /// When the next token falls due, as the last peek has found.
     next_due: Option<Instant>,
-    /// How often in a row the database was found to be busy.
+    /// How often in a row the database was found to be busy, a poll claimed nothing, or it only deferred tokens.
     busy: u32,
-    /// How often in a row a poll claimed nothing.
     empty: u32,
-    /// How often in a row a poll only deferred tokens.
     deferred: u32,
 }
 

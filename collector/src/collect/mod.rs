@@ -37,15 +37,12 @@ use crate::wake::idle_lock::IdleLock;
 /// Why the collector ended without a request to stop.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CollectError {
-    /// The reader has closed the output, or the output cannot be written.
     #[error(transparent)]
     Sink(#[from] SinkError),
-    /// The queue cannot be used until the operator intervenes.
     #[error(transparent)]
     Queue(#[from] QueueError),
 }
 
-/// Why the loop ended.
 #[derive(Debug)]
 enum Ended {
     Stopped,
@@ -65,13 +62,10 @@ pub(crate) struct Inputs {
     pub(crate) signer: watch::Receiver<Arc<Signer>>,
     /// Counts reasons to poll.
     pub(crate) wakeups: watch::Receiver<u64>,
-    /// Requests notifications while the collector is idle.
     pub(crate) idle_lock: IdleLock,
-    /// Requests the collector to stop.
     pub(crate) stop: Stop,
 }
 
-/// A collector of one queue to one sink.
 #[derive(Debug)]
 pub(crate) struct Collector<Q, S> {
     queue: Q,
@@ -91,7 +85,6 @@ pub(crate) struct Collector<Q, S> {
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
-    /// A collector that is not connected yet.
     pub(crate) fn new(queue: Q, sink: S, settings: &CollectSettings, inputs: Inputs) -> Self {
         let now = Instant::now();
         let (limit, timeout) = (settings.batch_limit, settings.timeouts.batch_timeout);
@@ -111,10 +104,6 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     /// Collects until a stop is requested. A database that is down is waited for.
-    ///
-    /// # Errors
-    /// The reader has closed the output, another queue has taken the place of this one or, if the settings say so, the
-    /// database lacks what it needs when it is opened for the first time.
     pub(crate) async fn run(mut self) -> Result<(), CollectError> {
         let Err(ended) = self.collect().await;
         let outcome = match ended {

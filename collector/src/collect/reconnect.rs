@@ -15,10 +15,8 @@ const LASTED: Duration = Duration::from_secs(5);
 /// The state of the queue's connection, and the attempts to open it.
 #[derive(Debug)]
 pub(super) struct ConnectionState {
-    /// Whether the queue can be claimed from.
     pub(super) is_open: bool,
     pub(super) next_attempt: Instant,
-    /// When the queue was opened the last time.
     opened: Option<Instant>,
     /// Whether the connection before this one did not last.
     is_failing: bool,

@@ -24,10 +24,8 @@ use crate::wake::idle_lock;
 use crate::wake::listener::Listener;
 use crate::{log, retention};
 
-/// What fails if the operating system does not give what a collector needs.
 const NOT_STARTED: &str = "cannot start";
 
-/// Arguments of `mailroom collect`.
 #[derive(clap::Args)]
 pub(crate) struct CollectArguments {
     /// File of keys: the first line signs, the others only verify; that of `MAILROOM_KEY_FILE` unless given

@@ -10,28 +10,21 @@ use crate::keys::KeyError;
 use crate::migrate::MigrateError;
 use crate::sink::StartError;
 
-/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
     /// It was called in the wrong way, or a setting cannot be used.
     #[error("{0}")]
     Usage(String),
-    /// A key is missing or cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The database cannot be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The collector's output cannot be used.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Collecting failed.
     #[error(transparent)]
     Collect(#[from] CollectError),
-    /// Migrating failed.
     #[error(transparent)]
     Migrate(#[from] MigrateError),
-    /// Anything else.
     #[error("{0}")]
     Failure(String),
 }
@@ -47,7 +40,6 @@ impl CommandError {
         move |error| Self::Failure(format!("{what}: {error}"))
     }
 
-    /// 2 or 1.
     pub(crate) fn exit_code(&self) -> ExitCode {
         if self.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
     }

@@ -14,7 +14,6 @@ use super::{CommandError, Outcome, UNWRITABLE, random_bytes};
 use crate::config::{Setting, setting_of_variable, token_format, variable};
 use crate::keys::{KeySource, KeyUse};
 
-/// Arguments of `mailroom keygen`.
 #[derive(clap::Args)]
 pub(crate) struct KeygenArguments {
     /// Write the key to a new file that only its owner can read, instead of to standard output

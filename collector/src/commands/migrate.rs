@@ -12,10 +12,6 @@ use crate::config::{Setting, digits, must_be, setting_of_variable};
 use crate::migrate::{self, DataLoss, HistoryTable, MIGRATIONS, MigrateError, Plan};
 use crate::preflight;
 
-/// Arguments of `mailroom migrate`.
-///
-/// The database is that of `MAILROOM_DATABASE_URL`. The role has to own Mailroom's tables, and becomes the owner of
-/// those that are made.
 #[derive(Args)]
 pub(crate) struct MigrateArguments {
     /// Table, or schema.table, that records which migrations are applied, if another program has the default,

@@ -24,10 +24,8 @@ use zeroize::Zeroizing;
 use crate::cli::{self, Command};
 use crate::log::{self, LogFormat};
 
-/// The status to end with.
 pub(crate) type Outcome = Result<ExitCode, CommandError>;
 
-/// What fails if a standard stream is broken.
 const UNREADABLE: &str = "standard input cannot be read";
 const UNWRITABLE: &str = "standard output cannot be written";
 
@@ -75,7 +73,6 @@ fn report(line: impl Display) {
     writeln!(io::stderr(), "{line}").ok();
 }
 
-/// As many bytes as a key or a secret has.
 fn random_bytes() -> Result<Zeroizing<[u8; 32]>, CommandError> {
     let mut bytes = Zeroizing::new([0; 32]);
     getrandom::fill(bytes.as_mut())

@@ -15,7 +15,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Arguments of `mailroom prune`.
 #[derive(clap::Args)]
 pub(crate) struct PruneArguments {
     /// Age from which delivery attempts are deleted, dead tokens that cannot be sent any more, and expired tokens: 30d, 48h; at

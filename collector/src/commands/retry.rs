@@ -10,7 +10,6 @@ use super::{CommandError, Outcome, print, report};
 use crate::config::digits;
 use crate::log::display::Counted;
 
-/// Arguments of `mailroom retry`.
 #[derive(clap::Args)]
 pub(crate) struct RetryArguments {
     /// Ids of dead tokens

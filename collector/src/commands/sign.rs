@@ -45,7 +45,6 @@ pub(crate) struct SignArguments {
     key_file: Option<PathBuf>,
 }
 
-/// Prints a token.
 pub(crate) fn run(arguments: &SignArguments) -> Outcome {
     let format = arguments.token_format;
     let (action, _) = arguments.action.read()?;
@@ -75,7 +74,6 @@ pub(crate) fn run(arguments: &SignArguments) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is wrong with the arguments.
 fn advice(action: Action, error: Unsignable) -> String {
     match error {
         Unsignable::SurplusCode => format!("`{action}` is signed without a code; leave --code out"),

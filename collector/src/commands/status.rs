@@ -23,7 +23,6 @@ const LATE: Duration = Duration::from_secs(60);
 /// A batch that was claimed so many timeouts of the sender ago is an alarm.
 const STUCK: u32 = 10;
 
-/// Arguments of `mailroom status`.
 #[derive(clap::Args)]
 pub(crate) struct StatusArguments {
     /// Print one line of JSON

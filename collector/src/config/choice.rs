@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-/// Which queue to collect from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum QueueKind {
     /// Rows that are queued, leased and logged.
@@ -19,11 +18,9 @@ pub enum QueueKind {
 pub enum MissingSchema {
     /// Wait for it, as for a database that is down.
     Wait,
-    /// End with the reason.
     Exit,
 }
 
-/// What wakes the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Wake {
     /// Notifications; the poll covers those that are lost.
@@ -32,12 +29,10 @@ pub enum Wake {
     Poll,
 }
 
-/// How a batch is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LineFormat {
     /// Five fields a token, for readers of the existing collector.
     Csv,
-    /// A JSON object a batch.
     Ndjson,
 }
 
@@ -61,4 +56,4 @@ impl fmt::Display for PrefetchLimit {
 
 /// The age from which delivery attempts are pruned; `None` if they never are.
 // The parser of the derive takes `Option` itself for a flag without a default.
-pub type Retention = Option<Duration>;
+pub(crate) type Retention = Option<Duration>;

@@ -11,13 +11,14 @@ mod unknown;
 
 use std::ffi::OsString;
 
-pub use choice::{LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, Wake};
-pub use collect::{CollectSettings, DeliverySettings, TimeoutSettings};
-pub use sender_command::SenderCommand;
+pub(crate) use choice::{LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, Wake};
+pub use collect::DeliverySettings;
+pub(crate) use collect::{CollectSettings, TimeoutSettings};
+pub(crate) use sender_command::SenderCommand;
 pub(crate) use setting::{Setting, digits, must_be, name_of, retention, setting_of_variable, token_format};
-pub use unknown::unknown_variables;
+pub(crate) use unknown::unknown_variables;
 
 /// The value of an environment variable, unless it is empty.
-pub fn variable(name: &str) -> Option<OsString> {
+pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }

@@ -21,7 +21,7 @@ const OTHERS: [&str; 7] = [
 const SIMILARITY: f64 = 0.7;
 
 /// The names in the environment that begin as settings do and are none, each with the most similar setting.
-pub fn unknown_variables() -> Vec<(String, Option<String>)> {
+pub(crate) fn unknown_variables() -> Vec<(String, Option<String>)> {
     let command = <CollectSettings as clap::Args>::augment_args(clap::Command::new("collect"));
     let flags = command.get_arguments().filter_map(|arg| arg.get_env()?.to_str()?.strip_prefix(PREFIX));
     let known: Vec<_> = flags.chain(OTHERS).collect();

@@ -14,9 +14,7 @@ use crate::queue::Batch;
 pub(crate) struct Line {
     /// The bytes with the line feed at the end; empty if no token of the batch can be sent.
     pub(crate) bytes: Vec<u8>,
-    /// The ids of the tokens in the line, in their order.
     pub(crate) ids: Vec<i64>,
-    /// The rows that were left out, by id.
     pub(crate) rejected: Vec<(i64, InvalidRow)>,
 }
 

@@ -7,29 +7,16 @@ use crate::queue::Token;
 /// Why a row cannot become a mail. It is rejected, and the other rows of its batch go out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidRow {
-    /// The secret does not have the length that is signed.
     #[error("its secret has {found} bytes instead of {}", Secret::LENGTH)]
-    Secret {
-        /// Its length in bytes.
-        found: usize,
-    },
-    /// A recovery whose code cannot be typed by a person.
+    Secret { found: usize },
     #[error("it is a recovery and its code is not five digits")]
     Code,
-    /// An expiry that v2 and v3 cannot carry.
     #[error("its expiry is before 1970 or after the year 9999")]
     Expiry,
-    /// A field that a reader of the line could not tell from the line's own structure.
     #[error("its {name} contains {contains}")]
-    Field {
-        /// The column.
-        name: &'static str,
-        /// What it contains.
-        contains: &'static str,
-    },
+    Field { name: &'static str, contains: &'static str },
 }
 
-/// Signs a token, or says why its row cannot become a mail.
 pub(crate) fn sign(signer: &Signer, token: &Token) -> Result<SignedToken, InvalidRow> {
     let secret = Secret::try_from(token.secret.as_slice())
         .map_err(|error| InvalidRow::Secret { found: error.found })?;

@@ -21,7 +21,6 @@ pub(crate) fn withheld(lines: usize) -> Option<usize> {
     (lines > 0).then_some(lines)
 }
 
-/// The ids of at most `most` tokens.
 pub(crate) fn ids<R>(tokens: &[(i64, R)], most: usize) -> Vec<i64> {
     tokens.iter().take(most).map(|(id, _)| *id).collect()
 }

@@ -20,16 +20,12 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The form of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// One line of text: time, level, message, reason, the other fields.
     Text,
-    /// One JSON object a line: `timestamp`, `level`, `message`, `event` and the other fields.
     Json,
 }
 
-/// Starts writing log lines. A second call changes nothing.
 pub(crate) fn start(format: LogFormat, level: LevelFilter) {
     // Only a second call fails, and then lines are being written already.
     tracing::subscriber::set_global_default(subscriber(format, level, io::stderr)).ok();

@@ -8,7 +8,6 @@ const QUIET: Duration = Duration::from_secs(10);
 /// How often an outage that lasts is logged again.
 const REMINDER: Duration = Duration::from_secs(60);
 
-/// The outages of one activity.
 #[derive(Debug)]
 pub(crate) struct OutageLog {
     activity: &'static str,
@@ -28,7 +27,6 @@ impl OutageLog {
         Self { activity, outage: None }
     }
 
-    /// An attempt failed.
     pub(crate) fn failed(&mut self, cause: &str, now: Instant) {
         let activity = self.activity;
         let Some(lasted) = self.failure(cause, now) else { return };

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 const MOST: usize = 10;
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// The lines of the present window.
 #[derive(Debug, Default)]
 pub(crate) struct RateLimiter {
     since: Option<Instant>,

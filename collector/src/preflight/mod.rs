@@ -7,23 +7,19 @@ use tokio_postgres::{Client, Error, Row};
 const MISSING: &str = include_str!("missing.sql");
 const WARNINGS: &str = include_str!("warnings.sql");
 
-/// Functions that a collector calls.
 pub(crate) const OF_COLLECTORS: Requirements<'_> = Requirements {
     functions: &["mailroom_exchange", "mailroom_prospect", "mailroom_tend", "mailroom_tidy"],
     tables: &[],
     alternative: ", or set MAILROOM_QUEUE_KIND to `cursor` for a schema from before migration 15",
 };
 
-/// Tables that a collector of the queue `cursor` reads.
 pub(crate) const OF_CURSORS: Requirements<'_> =
     Requirements { functions: &[], tables: &["accounts", "jobs", "tokens"], alternative: "" };
 
 /// What a command needs of the database: functions or tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requirements<'a> {
-    /// Functions to execute.
     pub(crate) functions: &'a [&'a str],
-    /// Tables to read.
     pub(crate) tables: &'a [&'a str],
     /// What else helps if they are in no schema.
     pub(crate) alternative: &'a str,

@@ -23,7 +23,6 @@ const ROWS: i32 = 10_000;
 const FIRST: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_secs(3_600);
 
-/// The statement timeout of a collector's run.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A collector pauses after each step for so many times as long.
@@ -34,7 +33,6 @@ const PRUNE_DEAD: &str = include_str!("prune_dead.sql");
 const PRUNE_TOKENS: &str = include_str!("prune_tokens.sql");
 const TRY_LOCK: &str = include_str!("try_lock.sql");
 
-/// What a run has deleted so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pruned {
     pub(crate) attempts: i64,

@@ -34,7 +34,6 @@ pub(crate) trait Sink {
         Vec::new()
     }
 
-    /// How much can be sent now.
     fn readiness(&self) -> Readiness {
         Readiness::Ready
     }
@@ -76,7 +75,6 @@ pub(crate) trait Sink {
     }
 }
 
-/// How much can be sent to a sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
     /// Nothing: what is claimed could not be sent.
@@ -91,32 +89,24 @@ pub(crate) enum Readiness {
 
 /// A batch with its line. Not `Debug`: the line holds addresses and tokens.
 pub(crate) struct OutgoingBatch {
-    /// The batch that the line was made of.
     pub(crate) batch: BatchId,
-    /// The tokens of the line, by id.
     pub(crate) ids: Vec<i64>,
-    /// The line with its line feed.
     pub(crate) line: Vec<u8>,
 }
 
 /// A batch whose line was taken, answered or given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ack {
-    /// The batch that the line was made of.
     pub(crate) batch: BatchId,
     /// The tokens of the line that were not sent, by id.
     pub(crate) nacks: Vec<(i64, Nack)>,
-    /// How long that took since it was sent.
     pub(crate) after: Duration,
 }
 
-/// Why nothing more can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SinkError {
-    /// The reader has closed the output.
     #[error("the reader of standard output is gone; start it again together with the collector")]
     Closed,
-    /// The operating system refuses.
     #[error("standard output cannot be written: {0}")]
     Failed(Errno),
 }

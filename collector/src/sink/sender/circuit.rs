@@ -24,7 +24,6 @@ const LONGEST_GUESS: Duration = Duration::from_secs(5);
 /// The longest pause that the sender itself can ask for; a longer one is this long.
 const LONGEST_REQUESTED: Duration = Duration::from_secs(60);
 
-/// How many tokens must be refused for the guess.
 const REFUSALS: usize = 3;
 
 /// How long a token waits that was refused while the guess stands: longer than the pause before the next trial, which is

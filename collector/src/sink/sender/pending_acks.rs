@@ -55,7 +55,6 @@ pub(super) struct AppliedAnswer {
     pub(super) verdicts: usize,
     /// How many of its ids are not in the batch.
     pub(super) foreign: usize,
-    /// How many of its ids had a verdict already.
     pub(super) repeated: usize,
     pub(super) ack: Option<Ack>,
 }

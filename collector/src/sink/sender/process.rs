@@ -39,7 +39,6 @@ pub(super) enum ProcessEvent {
 /// The process group of the running sender, or 0: for an exit of this process without an orderly end.
 static RUNNING: AtomicI32 = AtomicI32::new(0);
 
-/// Kills the running sender, if there is one.
 pub(crate) fn kill_running_sender() {
     if let Some(group) = Pid::from_raw(RUNNING.load(Ordering::Relaxed)) {
         kill_process_group(group, Signal::KILL).ok();

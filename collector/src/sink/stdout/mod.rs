@@ -52,9 +52,6 @@ pub(crate) struct Stdout {
 
 impl Stdout {
     /// Starts the thread that writes to this process's standard output.
-    ///
-    /// # Errors
-    /// Standard output is closed or discards what is written to it; the operating system refuses a pipe or a thread.
     pub(crate) fn start() -> Result<Self, StartError> {
         Self::start_on(io::stdout().as_fd().try_clone_to_owned()?)
     }

@@ -27,7 +27,6 @@ const LINES_BETWEEN_SYNCS: usize = 1_000;
 /// The largest pipe that is requested: what Linux lets every user have.
 const LARGEST_PIPE: usize = 1 << 20;
 
-/// Why no lines can be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     /// A closed standard output too, in whose place Rust opens the null device before `main`.
@@ -36,7 +35,6 @@ pub(crate) enum StartError {
          sends the mails: `mailroom collect | send-mails`"
     )]
     Discards,
-    /// The operating system refuses.
     #[error("cannot start writing to standard output: {0}")]
     Refused(#[from] io::Error),
 }
@@ -51,7 +49,6 @@ pub(super) struct LineQueue {
 #[derive(Default)]
 pub(super) struct WaitingLines {
     pub(super) lines: VecDeque<Vec<u8>>,
-    /// Whether no further line will be sent.
     pub(super) is_closed: bool,
 }
 

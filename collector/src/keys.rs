@@ -12,6 +12,8 @@ use mailroom_verifier_core::VerifyingKey::{self, Public, Shared};
 use mailroom_verifier_core::{KeyRing, PrivateKey, PublicKey, SharedKey, Signer, Version};
 use zeroize::Zeroizing;
 
+use crate::config::variable;
+
 // Keys have no flags: every user of the machine can read arguments.
 const SECRET_KEY: &str = "MAILROOM_SECRET_KEY";
 const SIGNING_KEY: &str = "MAILROOM_SIGNING_KEY";
@@ -24,9 +26,6 @@ const LONGEST_FILE: u64 = 65_536;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct KeyError(String);
-
-/// Looks up an environment variable that is not empty; tests give their own, because a process has only one environment.
-pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyUse {
@@ -67,17 +66,13 @@ pub(crate) enum KeySource {
 
 impl KeySource {
     /// Finds the keys for this use. A flag beats all variables; a key and a key file are an error.
-    pub(crate) fn find(
-        flag: Option<&Path>,
-        needed: KeyUse,
-        variables: Variables<'_>,
-    ) -> Result<Self, KeyError> {
+    pub(crate) fn find(flag: Option<&Path>, needed: KeyUse) -> Result<Self, KeyError> {
         if let Some(path) = flag {
             return Ok(Self::File(path.into()));
         }
         let (names, advice) = needed.variables();
-        let set: Vec<_> = names.iter().copied().filter(|name| variables(name).is_some()).collect();
-        match (set.first(), variables(KEY_FILE)) {
+        let set: Vec<_> = names.iter().copied().filter(|name| variable(name).is_some()).collect();
+        match (set.first(), variable(KEY_FILE)) {
             (Some(name), Some(_)) => Err(KeyError(format!(
                 "{name} and {KEY_FILE} are both set; unset one, so that it is clear which keys are meant"
             ))),
@@ -88,10 +83,10 @@ impl KeySource {
     }
 
     /// Reads the keys, at least one. What was read of a file is overwritten in memory afterwards.
-    pub(crate) fn load(&self, variables: Variables<'_>) -> Result<Keys, KeyError> {
+    pub(crate) fn load(&self) -> Result<Keys, KeyError> {
         match self {
             Self::Environment(names) => Ok(Keys {
-                keys: names.iter().map(|name| load_variable(name, variables)).collect::<Result<_, _>>()?,
+                keys: names.iter().map(|name| load_variable(name)).collect::<Result<_, _>>()?,
                 origin: names[0].to_owned(),
             }),
             Self::File(path) => load_file(path),
@@ -158,8 +153,8 @@ enum Key {
 }
 
 /// The key of a variable, which is of the kind that the variable is for.
-fn load_variable(name: &'static str, variables: Variables<'_>) -> Result<Key, KeyError> {
-    let text = Zeroizing::new(variables(name).map(OsString::into_encoded_bytes).unwrap_or_default());
+fn load_variable(name: &'static str) -> Result<Key, KeyError> {
+    let text = Zeroizing::new(variable(name).map(OsString::into_encoded_bytes).unwrap_or_default());
     let (kind, key) = match name {
         SIGNING_KEY => ("private", PrivateKey::parse(text.as_slice()).map(Key::Private)),
         PUBLIC_KEY => ("public", PublicKey::parse(text.as_slice()).map(|key| Key::Verifying(key.into()))),
@@ -224,7 +219,6 @@ fn read_file(path: &Path) -> io::Result<(Zeroizing<Vec<u8>>, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Version::{V1, V2, V3};
     use std::fs;
 
     const FIRST: &str = "f0862c4759ca9b15561201f52e295c592b2a985d6459589ae61d3e68eb137814";
@@ -249,16 +243,8 @@ mod tests {
         ] {
             fs::write(&file, content).unwrap();
             let source = KeySource::File(file.path().into());
-            assert_eq!(source.load(&|_| None).unwrap_err().to_string(), error.replace("FILE", &path));
+            assert_eq!(source.load().unwrap_err().to_string(), error.replace("FILE", &path));
         }
-    }
-
-    #[test]
-    fn a_key_that_does_not_sign_the_format_leaves_the_choice_to_the_file() {
-        let shared_and_file = |name: &str| [SECRET_KEY, KEY_FILE].contains(&name).then(|| "x".into());
-        let find = |format| KeySource::find(None, KeyUse::Signing(format), &shared_and_file);
-        assert_eq!(find(V3), Ok(KeySource::File("x".into())));
-        assert!(find(V1).is_err() && find(V2).is_err());
     }
 
     #[test]

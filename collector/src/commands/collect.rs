@@ -51,7 +51,7 @@ pub(crate) async fn run(arguments: CollectArguments) -> Outcome {
 
 async fn collect(CollectArguments { key_file, settings }: CollectArguments) -> Result<(), CommandError> {
     let connection = connection_settings()?;
-    let keys = KeySource::find(key_file.as_deref(), KeyUse::Signing(settings.token_format), &variable)?;
+    let keys = KeySource::find(key_file.as_deref(), KeyUse::Signing(settings.token_format))?;
     match &settings.sender {
         Some(command) => {
             let sender = Sender::new(command.clone(), settings.timeouts.sender_timeout);
@@ -70,7 +70,7 @@ async fn collect_into(
     source: KeySource,
 ) -> Result<(), CommandError> {
     let format = settings.token_format;
-    let keys = source.load(&variable)?;
+    let keys = source.load()?;
     let (signer_sender, signer) = watch::channel(Arc::new(keys.signer(format)?));
     let stop = watch::Sender::new(false);
     let mut terminations = signals::on_termination(stop.clone(), kill_running_sender)
@@ -185,7 +185,7 @@ fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer
         tracing::warn!(event = "keys_kept", "{message}");
         return;
     };
-    match source.load(&variable).and_then(|keys| Ok((keys.signer(format)?, keys.count()))) {
+    match source.load().and_then(|keys| Ok((keys.signer(format)?, keys.count()))) {
         Ok((new, count)) => {
             signer.send_replace(Arc::new(new));
             let key_file = path.display();

@@ -11,7 +11,7 @@ use mailroom_verifier_core::{PrivateKey, PrivateKeyText, SharedKey, Signer, Vers
 use zeroize::Zeroizing;
 
 use super::{CommandError, Outcome, UNWRITABLE, random_bytes};
-use crate::config::{Setting, setting_of_variable, token_format, variable};
+use crate::config::{Setting, setting_of_variable, token_format};
 use crate::keys::{KeySource, KeyUse};
 
 #[derive(clap::Args)]
@@ -79,8 +79,8 @@ fn new_key(format: Version) -> Result<Zeroizing<String>, CommandError> {
 }
 
 fn public_key(key_file: Option<&Path>) -> Result<Zeroizing<String>, CommandError> {
-    let source = KeySource::find(key_file, KeyUse::Signing(Version::V3), &variable)?;
-    let Signer::V3(key) = source.load(&variable)?.signer(Version::V3)? else {
+    let source = KeySource::find(key_file, KeyUse::Signing(Version::V3))?;
+    let Signer::V3(key) = source.load()?.signer(Version::V3)? else {
         unreachable!("the signer of v3 has a private key")
     };
     Ok(Zeroizing::new(format!("{}\n", key.public_key())))

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use super::action::ActionArguments;
 use super::{CommandError, Outcome, UNREADABLE, print, random_bytes};
-use crate::config::{Setting, token_format, variable};
+use crate::config::{Setting, token_format};
 use crate::keys::{KeySource, KeyUse};
 
 /// How long a link lives unless something else is given: as long as the schema lets it.
@@ -48,8 +48,8 @@ pub(crate) struct SignArguments {
 pub(crate) fn run(arguments: &SignArguments) -> Outcome {
     let format = arguments.token_format;
     let (action, _) = arguments.action.read()?;
-    let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Signing(format), &variable)?;
-    let signer = source.load(&variable)?.signer(format)?;
+    let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Signing(format))?;
+    let signer = source.load()?.signer(format)?;
     let usage = |reason: &str| CommandError::Usage(reason.to_owned());
     let secret = match arguments.secret.as_deref() {
         None => Secret::from(*random_bytes()?),

@@ -12,7 +12,6 @@ use serde_json::json;
 use super::action::ActionArguments;
 use super::sign::now;
 use super::{CommandError, Outcome, UNREADABLE, print};
-use crate::config::variable;
 use crate::keys::{KeySource, KeyUse};
 
 /// No token and code are longer.
@@ -61,9 +60,9 @@ pub(crate) struct VerifyArguments {
 
 /// Prints a verdict a token, in their order; ends with 0 if all are genuine.
 pub(crate) fn run(arguments: &VerifyArguments) -> Outcome {
-    let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Verifying, &variable)?;
+    let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Verifying)?;
     let (action, actions) = arguments.action.read()?;
-    let ring = source.load(&variable)?.ring().knowing(&actions);
+    let ring = source.load()?.ring().knowing(&actions);
     let code = arguments.code.as_deref().map(str::as_bytes);
     let mut all_genuine = true;
     let mut tell = |verdict: Result<bool, VerifyError>| {

@@ -6,11 +6,12 @@ use std::mem;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use tokio_util::sync::CancellationToken;
+
 use super::Ended;
 use super::prefetch::Prefetch;
 use crate::line::Line;
 use crate::queue::{BatchId, ClaimRequest, Nack, QueueError, Settlement};
-use crate::signals::{Stop, stopped};
 use crate::sink::{Ack, OutgoingBatch, Readiness, Sink, SinkError};
 use crate::timer::sleep_until_opt;
 
@@ -21,7 +22,6 @@ pub(super) const SETTLE_PAUSE: Duration = Duration::from_millis(20);
 pub(super) const STALE: Duration = Duration::from_secs(1);
 
 /// The sink, which holds the lines, and what it does not know of their batches.
-#[derive(Debug)]
 pub(super) struct InFlight<S> {
     pub(super) sink: S,
     prefetch: Prefetch,
@@ -95,7 +95,7 @@ impl<S: Sink> InFlight<S> {
     /// That of the call. The collector is to stop and was not ending, or the sink will take nothing more: the call is cancelled.
     pub(super) async fn attend<T>(
         &mut self,
-        stop: &mut Stop,
+        stop: &CancellationToken,
         grace: Duration,
         call: impl Future<Output = Result<T, QueueError>>,
     ) -> Result<T, Ended> {
@@ -106,7 +106,7 @@ impl<S: Sink> InFlight<S> {
                 biased;
                 // Before the stop: the queue gets the settlements passed to it only when the call is polled.
                 done = &mut call => return Ok(done?),
-                () = stopped(stop), if end.is_none() && !self.is_ending => {
+                () = stop.cancelled(), if end.is_none() && !self.is_ending => {
                     let now = *self.stop_noticed.get_or_insert_with(Instant::now);
                     end = Some(now + grace);
                 }

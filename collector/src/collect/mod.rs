@@ -23,6 +23,7 @@ use std::time::Instant;
 
 use mailroom_verifier_core::Signer;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use self::batcher::Batcher;
 use self::in_flight::InFlight;
@@ -30,7 +31,6 @@ use self::prefetch::Prefetch;
 use self::reconnect::ConnectionState;
 use crate::config::CollectSettings;
 use crate::queue::{Queue, QueueError};
-use crate::signals::Stop;
 use crate::sink::{Sink, SinkError};
 use crate::wake::idle_lock::IdleLock;
 
@@ -63,7 +63,7 @@ pub(crate) struct Inputs {
     /// Counts reasons to poll.
     pub(crate) wakeups: watch::Receiver<u64>,
     pub(crate) idle_lock: IdleLock,
-    pub(crate) stop: Stop,
+    pub(crate) stop: CancellationToken,
 }
 
 #[derive(Debug)]

@@ -11,7 +11,6 @@ use crate::line::Line;
 use crate::line::sign::InvalidRow;
 use crate::log::display::{ids, listed};
 use crate::queue::{ClaimRequest, Queue, QueueError};
-use crate::signals::stopped;
 use crate::sink::{Readiness, Sink};
 use crate::timer::sleep_until_opt;
 use crate::wake::idle_lock::IdleReply;
@@ -34,7 +33,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             self.inputs.idle_lock.set_idle(is_idle);
             tokio::select! {
                 biased;
-                () = stopped(&mut self.inputs.stop) => return Err(Ended::Stopped),
+                () = self.inputs.stop.cancelled() => return Err(Ended::Stopped),
                 // Before the sink, which a fast reader keeps changing: acks must be settled meanwhile.
                 () = sleep_until_opt(Some(next)) => self.act(None).await?,
                 acked = self.in_flight.changed() => if acked? { self.paused_until = None },
@@ -111,14 +110,14 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             return Ok(());
         }
         let peek = self.queue.peek(self.settings.batch_limit);
-        let peek = self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, peek).await?;
+        let peek = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, peek).await?;
         self.batcher.peeked(peek, Instant::now());
         Ok(())
     }
 
     async fn do_what_is_due(&mut self, now: Instant) -> Result<(), Ended> {
         if !self.connection.is_open {
-            self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
+            self.in_flight.attend(&self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
             self.connection.opened(Instant::now());
             (self.more, self.paused_until) = (true, None);
             return Ok(());
@@ -145,12 +144,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         // Not cancelled by a stop unless it takes long: what it records need not go out again. If it fails, the queue keeps
         // the settlements.
         let settle = self.queue.settle_and_claim(settlements, None);
-        self.in_flight.attend(&mut self.inputs.stop, STOP_GRACE, settle).await.map(drop)
+        self.in_flight.attend(&self.inputs.stop, STOP_GRACE, settle).await.map(drop)
     }
 
     async fn heartbeat(&mut self) -> Result<(), Ended> {
         let heartbeat = self.queue.heartbeat();
-        let lost = self.in_flight.attend(&mut self.inputs.stop, STOP_GRACE, heartbeat).await?;
+        let lost = self.in_flight.attend(&self.inputs.stop, STOP_GRACE, heartbeat).await?;
         if !lost.is_empty() {
             tracing::warn!(
                 event = "batches_lost",
@@ -177,7 +176,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.wakeups_seen = *self.inputs.wakeups.borrow_and_update();
         let settlements = if settles { self.in_flight.take_settlements(now) } else { Vec::new() };
         let claim = self.queue.settle_and_claim(settlements, Some(request));
-        let claim = self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, claim).await?;
+        let claim = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, claim).await?;
         self.connection.worked(Instant::now());
         self.more = claim.batches.len() == request.batches;
         self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, Instant::now());

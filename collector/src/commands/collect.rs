@@ -9,6 +9,7 @@ use std::sync::Arc;
 use mailroom_connect::ConnectionSettings;
 use mailroom_verifier_core::{Signer, Version};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::session::connection_settings;
 use super::{CommandError, Outcome};
@@ -61,8 +62,8 @@ async fn collect(CollectArguments { key_file, settings }: CollectArguments) -> R
     }
 }
 
-/// Runs the collector. When a task that it relies on ends before it, it is stopped in order, and that is an error: without that
-/// task it would miss signals or notifications.
+/// Runs the collector. When the task that listens ends before it, it is stopped in order, and that is an error: it would miss
+/// notifications.
 async fn collect_into(
     sink: impl Sink + 'static,
     settings: CollectSettings,
@@ -72,14 +73,14 @@ async fn collect_into(
     let format = settings.token_format;
     let keys = source.load()?;
     let (signer_sender, signer) = watch::channel(Arc::new(keys.signer(format)?));
-    let stop = watch::Sender::new(false);
-    let mut terminations = signals::on_termination(stop.clone(), kill_running_sender)
+    let stop = CancellationToken::new();
+    let terminations = signals::on_termination(stop.clone(), kill_running_sender)
         .map_err(CommandError::because(NOT_STARTED))?;
     let key_file = match &source {
         KeySource::File(path) => Some(path.display().to_string()),
         KeySource::Environment(_) => None,
     };
-    let mut hangups = signals::on_hangup(move || reload(&source, format, &signer_sender))
+    let hangups = signals::on_hangup(move || reload(&source, format, &signer_sender))
         .map_err(CommandError::because(NOT_STARTED))?;
     log_start(&settings, &connection, key_file.as_deref(), keys.count());
     let listens = settings.wake == Wake::Listen;
@@ -94,7 +95,7 @@ async fn collect_into(
     });
     // Without a listener the channel's sender is dropped at once.
     let wakeups = listener.as_ref().map_or_else(|| watch::channel(0).1, Listener::wakeups);
-    let inputs = Inputs { signer, wakeups, idle_lock, stop: stop.subscribe() };
+    let inputs = Inputs { signer, wakeups, idle_lock, stop: stop.clone() };
     let mut collecting: Pin<Box<dyn Future<Output = Result<(), CollectError>>>> = match settings.queue_kind {
         QueueKind::Cursor => {
             let queue = CursorQueue::new(connection, &settings);
@@ -118,15 +119,15 @@ async fn collect_into(
             tracing::info!(event = "ended", "ended");
             return Ok(());
         }
-        () = listening => "the task that listens to the database",
-        _ = &mut terminations => "the task that receives SIGTERM and SIGINT",
-        _ = &mut hangups => "the task that receives SIGHUP",
-    };
-    stop.send_replace(true);
+        () = listening => {}
+        never = terminations => match never {},
+        never = hangups => match never {},
+    }
+    stop.cancel();
     collecting.await?;
-    Err(CommandError::Failure(format!(
-        "{task} ended by a fault of this program; start it again and report what the log says before"
-    )))
+    let fault = "the task that listens to the database ended by a fault of this program; start it again and report what the \
+                 log says before";
+    Err(CommandError::Failure(fault.to_owned()))
 }
 
 /// Logs the versions, and every setting that is no secret, by the name of its variable.

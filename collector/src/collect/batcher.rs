@@ -21,7 +21,7 @@ const EMPTY_POLLS: u32 = 3;
 const DEFERRED_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_DEFERRED_PAUSE: Duration = Duration::from_secs(8);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Batcher {
     limit: usize,
     timeout: Duration,

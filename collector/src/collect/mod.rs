@@ -43,7 +43,6 @@ pub(crate) enum CollectError {
     Queue(#[from] QueueError),
 }
 
-#[derive(Debug)]
 enum Ended {
     Stopped,
     Failed(CollectError),
@@ -56,7 +55,6 @@ impl<E: Into<CollectError>> From<E> for Ended {
 }
 
 /// What a collector follows while it runs.
-#[derive(Debug)]
 pub(crate) struct Inputs {
     /// The key that signs, replaced when the keys are read again.
     pub(crate) signer: watch::Receiver<Arc<Signer>>,
@@ -66,7 +64,6 @@ pub(crate) struct Inputs {
     pub(crate) stop: CancellationToken,
 }
 
-#[derive(Debug)]
 pub(crate) struct Collector<Q, S> {
     queue: Q,
     in_flight: InFlight<S>,

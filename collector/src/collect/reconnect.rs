@@ -13,7 +13,6 @@ const LOCKED_PAUSE: Duration = Duration::from_secs(1);
 const LASTED: Duration = Duration::from_secs(5);
 
 /// The state of the queue's connection, and the attempts to open it.
-#[derive(Debug)]
 pub(super) struct ConnectionState {
     pub(super) is_open: bool,
     pub(super) next_attempt: Instant,

@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 use super::session::connection_settings;
 use super::{CommandError, Outcome};
 use crate::collect::{CollectError, Collector, Inputs};
-use crate::config::{CollectSettings, QueueKind, SenderCommand, Wake, name_of, unknown_variables, variable};
+use crate::config::{CollectSettings, QueueKind, Wake, name_of, unknown_variables};
 use crate::keys::{KeySource, KeyUse};
 use crate::log::display::HumanDuration;
 use crate::migrate::MIGRATIONS;
 use crate::queue::{CursorQueue, DeliveriesQueue};
 use crate::signals;
-use crate::sink::{Sender, Sink, Stdout, kill_running_sender};
+use crate::sink::{Sender, SenderCommand, Sink, Stdout, kill_running_sender};
 use crate::wake::idle_lock;
 use crate::wake::listener::Listener;
 use crate::{log, retention};
@@ -113,7 +113,7 @@ async fn collect_into(
             None => pending().await,
         }
     };
-    let task = tokio::select! {
+    tokio::select! {
         outcome = &mut collecting => {
             outcome?;
             tracing::info!(event = "ended", "ended");
@@ -163,7 +163,7 @@ fn log_start(
         wake = name_of(&settings.wake),
         missing_schema = name_of(&settings.missing_schema),
         healthcheck_interval = %HumanDuration(settings.healthcheck_interval),
-        prefetch = %settings.prefetch,
+        prefetch = %settings.prefetch.map_or_else(|| "auto".to_owned(), |batches| batches.to_string()),
         line_format = name_of(&settings.line_format),
         sender = settings.sender.as_ref().map(SenderCommand::name),
         sender_timeout = %HumanDuration(settings.timeouts.sender_timeout),

@@ -1,6 +1,5 @@
 //! Settings that are one of a few words, or a word or a number.
 
-use std::fmt;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -36,24 +35,10 @@ pub enum LineFormat {
     Ndjson,
 }
 
-/// How many batches may be on their way to the reader at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PrefetchLimit {
-    /// As many as the reader takes within about a second.
-    Auto,
-    /// This many, however slow the reader is.
-    Batches(usize),
-}
+// The parser of the derive takes a bare `Option` for a flag without a default.
 
-impl fmt::Display for PrefetchLimit {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => formatter.write_str("auto"),
-            Self::Batches(count) => count.fmt(formatter),
-        }
-    }
-}
+/// How many batches may be on their way to the reader at once; `None` for as many as it takes within about a second.
+pub(crate) type PrefetchLimit = Option<usize>;
 
 /// The age from which delivery attempts are pruned; `None` if they never are.
-// The parser of the derive takes `Option` itself for a flag without a default.
 pub(crate) type Retention = Option<Duration>;

@@ -5,7 +5,6 @@
 
 mod choice;
 mod collect;
-mod sender_command;
 mod setting;
 mod unknown;
 
@@ -14,7 +13,6 @@ use std::ffi::OsString;
 pub(crate) use choice::{LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, Wake};
 pub use collect::DeliverySettings;
 pub(crate) use collect::{CollectSettings, TimeoutSettings};
-pub(crate) use sender_command::SenderCommand;
 pub(crate) use setting::{Setting, digits, must_be, name_of, retention, setting_of_variable, token_format};
 pub(crate) use unknown::unknown_variables;
 

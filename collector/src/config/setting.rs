@@ -13,10 +13,10 @@ use clap::{Arg, Command, ValueEnum};
 use mailroom_verifier_core::Version;
 use tracing::level_filters::LevelFilter;
 
-use super::{PrefetchLimit, Retention, SenderCommand, variable};
+use super::{PrefetchLimit, Retention, variable};
 use crate::keys::looks_like_a_key;
 use crate::log::display::HumanDuration;
-use crate::sink::looks_like_a_token;
+use crate::sink::{SenderCommand, looks_like_a_token};
 
 const DAY: u64 = 86_400;
 
@@ -156,11 +156,8 @@ pub(super) fn retention_or_off(text: &str) -> Result<Retention, String> {
 }
 
 pub(super) fn prefetch(text: &str) -> Result<PrefetchLimit, String> {
-    if text == "auto" {
-        return Ok(PrefetchLimit::Auto);
-    }
-    let batches = digits(text).filter(|batches| (1..=1_000).contains(batches));
-    let limit = batches.map(PrefetchLimit::Batches);
+    let batches = || digits(text).filter(|batches| (1..=1_000).contains(batches));
+    let limit = if text == "auto" { Some(None) } else { batches().map(Some) };
     limit.ok_or_else(|| must_be(text, "`auto` or a whole number from 1 to 1000"))
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-pub(crate) use sender::{Sender, kill_running_sender, looks_like_a_token};
+pub(crate) use sender::{Sender, SenderCommand, kill_running_sender, looks_like_a_token};
 pub use sender::{SentTokens, parse_answer};
 pub(crate) use stdout::{StartError, Stdout};
 
@@ -48,9 +48,7 @@ pub(crate) trait Sink {
     fn cancel_unsent(&mut self) -> Vec<BatchId>;
 
     /// Other collectors send these batches now: answers for them are ignored from here on.
-    fn drop_lost(&mut self, batches: &[BatchId]) {
-        let _ = batches;
-    }
+    fn drop_lost(&mut self, _batches: &[BatchId]) {}
 
     /// How long the lines in flight may take at the end.
     fn grace(&self) -> Duration;
@@ -62,9 +60,7 @@ pub(crate) trait Sink {
 
     /// Nothing more is sent; what is in flight is to be finished until `by`.
     /// [`changed`](Self::changed) is called until [`is_closed`](Self::is_closed).
-    fn close(&mut self, by: Instant) {
-        let _ = by;
-    }
+    fn close(&mut self, _by: Instant) {}
 
     /// Gives up everything in flight; [`acks`](Self::acks) and [`unsent`](Self::unsent) return it.
     fn abandon(&mut self);

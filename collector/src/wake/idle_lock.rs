@@ -50,7 +50,6 @@ const RECHECK: Duration = Duration::from_millis(200);
 const PEEK_RECHECKS: u32 = 20;
 
 /// The collector's side: requests to be notified while it is idle.
-#[derive(Debug)]
 pub struct IdleLock {
     is_enabled: bool,
     requests: watch::Sender<IdleRequest>,
@@ -58,7 +57,6 @@ pub struct IdleLock {
 }
 
 /// The side of the session that listens, which holds the lock.
-#[derive(Debug)]
 pub struct IdleLockHolder {
     requests: watch::Receiver<IdleRequest>,
     replies: watch::Sender<(IdleRequest, IdleReply)>,

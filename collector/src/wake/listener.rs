@@ -32,7 +32,6 @@ const PING_INTERVAL: Duration = Duration::from_secs(4);
 const LASTED: Duration = Duration::from_secs(1);
 
 /// The task that listens, ended when this is dropped.
-#[derive(Debug)]
 pub struct Listener {
     wakeups: watch::Receiver<u64>,
     task: JoinSet<Infallible>,

@@ -25,13 +25,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+pub(crate) use command::SenderCommand;
 pub(crate) use process::kill_running_sender;
 pub use protocol::{SentTokens, parse_answer};
 pub(crate) use redact::looks_like_a_token;
 
 use super::{Ack, OutgoingBatch, Readiness, Sink, SinkError};
 use crate::backoff::Backoff;
-use crate::config::SenderCommand;
 use crate::log::outage::OutageLog;
 use crate::log::rate_limit::RateLimiter;
 use crate::queue::{BatchId, Nack};

@@ -72,16 +72,3 @@ fn interpreter(script: &Path) -> Option<String> {
     let name = line.split_whitespace().next().filter(|name| !Path::new(name).exists())?;
     Some(name.chars().flat_map(char::escape_debug).collect())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_is_split_as_by_a_shell_and_shown_without_folders_and_arguments() {
-        let command = SenderCommand::parse("/opt/send --from 'Ada <a@x.test>' $HOME `id` *.txt a|b").unwrap();
-        assert_eq!((command.name().as_str(), command.program.as_str()), ("send", "/opt/send"));
-        assert_eq!(command.arguments, ["--from", "Ada <a@x.test>", "$HOME", "`id`", "*.txt", "a|b"]);
-        assert!(SenderCommand::parse("# a comment").is_none());
-    }
-}

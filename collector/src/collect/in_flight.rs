@@ -12,7 +12,7 @@ use super::Ended;
 use super::prefetch::Prefetch;
 use crate::line::Line;
 use crate::queue::{BatchId, ClaimRequest, Nack, QueueError, Settlement};
-use crate::sink::{Ack, OutgoingBatch, Readiness, Sink, SinkError};
+use crate::sink::{Ack, Readiness, Sink, SinkError};
 use crate::timer::sleep_until_opt;
 
 /// The shortest time between two settlements, each of which is a commit.
@@ -68,17 +68,17 @@ impl<S: Sink> InFlight<S> {
     }
 
     /// Sends the line of a batch. One without tokens is settled without an ack.
-    pub(super) fn send(&mut self, batch: BatchId, line: Line) {
+    pub(super) fn send(&mut self, line: Line) {
         let rejected = line.rejected.iter().map(|(id, row)| (*id, Nack::Dead { reason: row.to_string() }));
         let rejected: Vec<_> = rejected.collect();
         if line.ids.is_empty() {
-            self.unsettled.push(Settlement { batch, nacks: rejected });
+            self.unsettled.push(Settlement { batch: line.batch, nacks: rejected });
             return;
         }
         if !rejected.is_empty() {
-            self.rejected.insert(batch, rejected);
+            self.rejected.insert(line.batch, rejected);
         }
-        self.sink.send(OutgoingBatch { batch, ids: line.ids, line: line.bytes });
+        self.sink.send(line);
     }
 
     /// Waits until the state of lines changes. Returns whether there are new acks. Can be dropped at any point.

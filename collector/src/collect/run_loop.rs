@@ -187,7 +187,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         for batch in claim.batches {
             let line = Line::of(&batch, &signer, self.settings.line_format);
             self.log_rejected(&line.rejected);
-            self.in_flight.send(batch.id, line);
+            self.in_flight.send(line);
         }
         Ok(())
     }

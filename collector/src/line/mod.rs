@@ -8,10 +8,11 @@ use mailroom_verifier_core::Signer;
 
 use crate::config::LineFormat;
 use crate::line::sign::{InvalidRow, sign};
-use crate::queue::Batch;
+use crate::queue::{Batch, BatchId};
 
 /// A signed batch, written out. Not `Debug`: the bytes hold addresses and tokens.
 pub(crate) struct Line {
+    pub(crate) batch: BatchId,
     /// The bytes with the line feed at the end; empty if no token of the batch can be sent.
     pub(crate) bytes: Vec<u8>,
     pub(crate) ids: Vec<i64>,
@@ -43,14 +44,14 @@ impl Line {
         }
         // Lines of thousands of tokens are in memory at a time.
         bytes.shrink_to_fit();
-        Self { bytes, ids, rejected }
+        Self { batch: batch.id, bytes, ids, rejected }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::{BatchId, Token};
+    use crate::queue::Token;
     use mailroom_verifier_core::Action;
     use proptest::prelude::*;
     use serde_json::{Value, json};

@@ -12,12 +12,13 @@ pub(crate) use sender::{Sender, SenderCommand, kill_running_sender, looks_like_a
 pub use sender::{SentTokens, parse_answer};
 pub(crate) use stdout::{StartError, Stdout};
 
+use crate::line::Line;
 use crate::queue::{BatchId, Nack};
 
 /// A destination of lines: standard output or a sender.
 pub(crate) trait Sink {
-    /// Sends the line of a batch. Never waits: what cannot be written at once is kept.
-    fn send(&mut self, batch: OutgoingBatch);
+    /// Sends a line with at least one token. Never waits: what cannot be written at once is kept.
+    fn send(&mut self, line: Line);
 
     /// Waits until another method may have something new to return; not at all while [`acks`](Self::acks) or
     /// [`unsent`](Self::unsent) have. Cancellation-safe.
@@ -81,13 +82,6 @@ pub(crate) enum Readiness {
     OneBatch,
     /// As many batches as it keeps up with.
     Ready,
-}
-
-/// A batch with its line. Not `Debug`: the line holds addresses and tokens.
-pub(crate) struct OutgoingBatch {
-    pub(crate) batch: BatchId,
-    pub(crate) ids: Vec<i64>,
-    pub(crate) line: Vec<u8>,
 }
 
 /// A batch whose line was taken, answered or given up.

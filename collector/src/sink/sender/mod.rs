@@ -30,8 +30,9 @@ pub(crate) use process::kill_running_sender;
 pub use protocol::{SentTokens, parse_answer};
 pub(crate) use redact::looks_like_a_token;
 
-use super::{Ack, OutgoingBatch, Readiness, Sink, SinkError};
+use super::{Ack, Readiness, Sink, SinkError};
 use crate::backoff::Backoff;
+use crate::line::Line;
 use crate::log::outage::OutageLog;
 use crate::log::rate_limit::RateLimiter;
 use crate::queue::{BatchId, Nack};
@@ -52,7 +53,7 @@ pub(crate) struct Sender {
     start_at: Instant,
     start_pauses: Backoff,
     /// Lines that are not begun, the oldest first, with the time when they were sent.
-    waiting: VecDeque<(OutgoingBatch, Instant)>,
+    waiting: VecDeque<(Line, Instant)>,
     pending: PendingAcks,
     acks: Vec<Ack>,
     unsent: Vec<BatchId>,
@@ -114,27 +115,27 @@ impl Sender {
             }
         } else if running.takes_lines()
             && running.process.is_idle()
-            && let Some((OutgoingBatch { batch, ids, line }, sent_at)) = self.waiting.pop_front()
+            && let Some((Line { batch, ids, bytes, .. }, sent_at)) = self.waiting.pop_front()
         {
-            let bytes = running.process.begin(line);
+            let bytes = running.process.begin(bytes);
             self.pending.begin(batch, ids, (sent_at, now), bytes);
         }
     }
 }
 
 impl Sink for Sender {
-    fn send(&mut self, outgoing: OutgoingBatch) {
+    fn send(&mut self, line: Line) {
         let is_wanted = match self.readiness() {
             Readiness::Down => false,
             // Another one may have been started since the batch was claimed.
-            Readiness::OneToken => self.in_flight() == 0 && outgoing.ids.len() == 1,
+            Readiness::OneToken => self.in_flight() == 0 && line.ids.len() == 1,
             Readiness::OneBatch => self.in_flight() == 0,
             Readiness::Ready => true,
         };
         if is_wanted {
-            self.waiting.push_back((outgoing, Instant::now()));
+            self.waiting.push_back((line, Instant::now()));
         } else {
-            self.unsent.push(outgoing.batch);
+            self.unsent.push(line.batch);
         }
     }
 
@@ -189,11 +190,11 @@ impl Sink for Sender {
     }
 
     fn cancel_unsent(&mut self) -> Vec<BatchId> {
-        self.waiting.drain(..).map(|(outgoing, _)| outgoing.batch).collect()
+        self.waiting.drain(..).map(|(line, _)| line.batch).collect()
     }
 
     fn drop_lost(&mut self, batches: &[BatchId]) {
-        self.waiting.retain(|(outgoing, _)| !batches.contains(&outgoing.batch));
+        self.waiting.retain(|(line, _)| !batches.contains(&line.batch));
         self.pending.drop_lost(batches);
     }
 

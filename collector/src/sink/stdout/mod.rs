@@ -31,7 +31,8 @@ use tokio::sync::watch;
 
 pub(crate) use writer::StartError;
 
-use super::{Ack, OutgoingBatch, Sink, SinkError};
+use super::{Ack, Sink, SinkError};
+use crate::line::Line;
 use crate::queue::{BatchId, Nack};
 use writer::{LineQueue, WriteProgress, Writer};
 
@@ -41,8 +42,8 @@ const GRACE: Duration = Duration::from_secs(6);
 
 /// Standard output, or another file in its place. Not `Debug`: lines hold addresses and tokens.
 pub(crate) struct Stdout {
-    /// What was sent and neither taken nor cancelled, the oldest first, without lines, and when it was sent.
-    in_flight: VecDeque<(OutgoingBatch, Instant)>,
+    /// What was sent and neither taken nor cancelled, the oldest first, without bytes, and when it was sent.
+    in_flight: VecDeque<(Line, Instant)>,
     abandoned: Vec<Ack>,
     /// How many lines were removed from the front of `in_flight` so far.
     taken: usize,
@@ -66,10 +67,10 @@ impl Stdout {
 }
 
 impl Sink for Stdout {
-    fn send(&mut self, mut outgoing: OutgoingBatch) {
-        let line = mem::take(&mut outgoing.line);
-        self.in_flight.push_back((outgoing, Instant::now()));
-        self.queue.lock().lines.push_back(line);
+    fn send(&mut self, mut line: Line) {
+        let bytes = mem::take(&mut line.bytes);
+        self.in_flight.push_back((line, Instant::now()));
+        self.queue.lock().lines.push_back(bytes);
         self.queue.wake();
     }
 
@@ -103,7 +104,7 @@ impl Sink for Stdout {
         // While the queue is locked no line is begun, so exactly the last ones of `in_flight` are cancelled.
         let count = mem::take(&mut self.queue.lock().lines).len();
         let first = self.in_flight.len().checked_sub(count).expect("every waiting line was sent");
-        self.in_flight.drain(first..).map(|(outgoing, _)| outgoing.batch).collect()
+        self.in_flight.drain(first..).map(|(line, _)| line.batch).collect()
     }
 
     fn grace(&self) -> Duration {
@@ -118,10 +119,10 @@ impl Sink for Stdout {
     }
 }
 
-fn ack((outgoing, sent_at): (OutgoingBatch, Instant), is_taken: bool) -> Ack {
-    let ids = if is_taken { Vec::new() } else { outgoing.ids };
+fn ack((line, sent_at): (Line, Instant), is_taken: bool) -> Ack {
+    let ids = if is_taken { Vec::new() } else { line.ids };
     let nacks = ids.into_iter().map(|id| (id, Nack::Abandoned)).collect();
-    Ack { batch: outgoing.batch, nacks, after: sent_at.elapsed() }
+    Ack { batch: line.batch, nacks, after: sent_at.elapsed() }
 }
 
 impl Drop for Stdout {
@@ -141,7 +142,8 @@ mod tests {
 
     fn send(sink: &mut Stdout, lines: &[&[u8]]) {
         for (line, batch) in lines.iter().zip(1..) {
-            sink.send(OutgoingBatch { batch: BatchId::from(batch), ids: vec![1], line: line.to_vec() });
+            let (batch, bytes) = (BatchId::from(batch), line.to_vec());
+            sink.send(Line { batch, ids: vec![1], bytes, rejected: Vec::new() });
         }
     }
 

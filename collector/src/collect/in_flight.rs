@@ -132,12 +132,8 @@ impl<S: Sink> InFlight<S> {
 
     /// Cancels unsent lines because the reader is slow: less is sent until it goes on.
     pub(super) fn cancel_stale(&mut self) {
-        self.cancel_unsent();
+        self.sink.cancel_unsent();
         self.prefetch.cancelled(self.sink.in_flight());
-    }
-
-    pub(super) fn cancel_unsent(&mut self) {
-        self.unsent.extend(self.sink.cancel_unsent());
     }
 
     /// Batches that are to be released: the reader will never read their lines.

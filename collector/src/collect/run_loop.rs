@@ -210,7 +210,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     /// Cancels unsent lines, so that their tokens are checked again or left to another collector.
     pub(super) fn cancel_unsent(&mut self) {
-        self.in_flight.cancel_unsent();
+        self.in_flight.sink.cancel_unsent();
         self.release_unsent();
     }
 

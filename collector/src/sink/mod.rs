@@ -31,9 +31,7 @@ pub(crate) trait Sink {
     fn acks(&mut self) -> Vec<Ack>;
 
     /// The batches whose lines were not read and never will be, since the last call.
-    fn unsent(&mut self) -> Vec<BatchId> {
-        Vec::new()
-    }
+    fn unsent(&mut self) -> Vec<BatchId>;
 
     fn readiness(&self) -> Readiness {
         Readiness::Ready
@@ -45,8 +43,8 @@ pub(crate) trait Sink {
     /// When the oldest line was sent that is not begun.
     fn waiting_since(&self) -> Option<Instant>;
 
-    /// Cancels all lines that are not begun.
-    fn cancel_unsent(&mut self) -> Vec<BatchId>;
+    /// Cancels all lines that are not begun; [`unsent`](Self::unsent) returns their batches.
+    fn cancel_unsent(&mut self);
 
     /// Other collectors send these batches now: answers for them are ignored from here on.
     fn drop_lost(&mut self, _batches: &[BatchId]) {}

@@ -86,16 +86,11 @@ impl Sender {
         }
     }
 
-    fn return_waiting(&mut self) {
-        let waiting = self.cancel_unsent();
-        self.unsent.extend(waiting);
-    }
-
     /// Gives up what the sender may have read, with `nack` for tokens without a verdict; the rest, behind the byte `read`,
     /// comes back unsent. Returns how many batches were given up.
     fn give_up(&mut self, read: u64, nack: &Nack, now: Instant) -> usize {
         self.unsent.extend(self.pending.take_unread(|bytes| bytes.start >= read));
-        self.return_waiting();
+        self.cancel_unsent();
         let acks = self.pending.give_up_all(now, nack);
         let count = acks.len();
         self.acks.extend(acks);
@@ -189,8 +184,8 @@ impl Sink for Sender {
         self.waiting.front().map(|(_, sent_at)| *sent_at)
     }
 
-    fn cancel_unsent(&mut self) -> Vec<BatchId> {
-        self.waiting.drain(..).map(|(line, _)| line.batch).collect()
+    fn cancel_unsent(&mut self) {
+        self.unsent.extend(self.waiting.drain(..).map(|(line, _)| line.batch));
     }
 
     fn drop_lost(&mut self, batches: &[BatchId]) {

@@ -13,7 +13,7 @@ use super::protocol::Answer;
 use crate::backoff::random_part;
 use crate::log::display::{Counted, HumanDuration, NAMED, ids, listed, withheld};
 use crate::queue::{BatchId, Nack};
-use crate::sink::Ack;
+use crate::sink::{Ack, Sink as _};
 
 /// How long a silent sender's output is read once more before it is ended.
 const LAST_READ: Duration = Duration::from_millis(20);
@@ -155,7 +155,7 @@ impl Sender {
         let Some(running) = &mut self.running else { return };
         running.process.signal(Signal::TERM);
         running.ending = Some(Termination { cause, is_hung, kill_at });
-        self.return_waiting();
+        self.cancel_unsent();
     }
 
     /// The sender has ended, and its output was read to the end.
@@ -205,12 +205,12 @@ impl Sender {
                 running.closed_at.get_or_insert(now);
                 let written = running.process.written;
                 self.unsent.extend(self.pending.take_unread(|bytes| bytes.end > written));
-                self.return_waiting();
+                self.cancel_unsent();
             }
             ProcessEvent::OutputClosed => {
                 running.closed_at = Some(now);
                 self.read_answers(now);
-                self.return_waiting();
+                self.cancel_unsent();
             }
             ProcessEvent::Ended(status) => self.ended(*status, now),
         }
@@ -263,7 +263,7 @@ impl Sender {
         match self.circuit.state {
             CircuitState::Closed => _ = self.outage.over(now),
             CircuitState::Open(_) => {
-                self.return_waiting();
+                self.cancel_unsent();
                 let cause = match (&answer.unavailable, answer.retry.first()) {
                     (Some(unavailable), _) => format!("the sender is unavailable: {}", unavailable.reason),
                     (None, Some(token)) => {

@@ -45,6 +45,7 @@ pub(crate) struct Stdout {
     /// What was sent and neither taken nor cancelled, the oldest first, without bytes, and when it was sent.
     in_flight: VecDeque<(Line, Instant)>,
     abandoned: Vec<Ack>,
+    unsent: Vec<BatchId>,
     /// How many lines were removed from the front of `in_flight` so far.
     taken: usize,
     queue: Arc<LineQueue>,
@@ -62,7 +63,8 @@ impl Stdout {
         let (sender, progress) = watch::channel(WriteProgress::default());
         let writer = Writer::new(output, Arc::clone(&queue), sender)?;
         thread::Builder::new().name("stdout".to_owned()).spawn(move || writer.run())?;
-        Ok(Self { in_flight: VecDeque::new(), abandoned: Vec::new(), taken: 0, queue, progress })
+        let (in_flight, abandoned, unsent) = (VecDeque::new(), Vec::new(), Vec::new());
+        Ok(Self { in_flight, abandoned, unsent, taken: 0, queue, progress })
     }
 }
 
@@ -90,6 +92,10 @@ impl Sink for Stdout {
         acks
     }
 
+    fn unsent(&mut self) -> Vec<BatchId> {
+        mem::take(&mut self.unsent)
+    }
+
     fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
@@ -100,11 +106,11 @@ impl Sink for Stdout {
         self.in_flight.get(first).map(|(_, sent_at)| *sent_at)
     }
 
-    fn cancel_unsent(&mut self) -> Vec<BatchId> {
+    fn cancel_unsent(&mut self) {
         // While the queue is locked no line is begun, so exactly the last ones of `in_flight` are cancelled.
         let count = mem::take(&mut self.queue.lock().lines).len();
         let first = self.in_flight.len().checked_sub(count).expect("every waiting line was sent");
-        self.in_flight.drain(first..).map(|(line, _)| line.batch).collect()
+        self.unsent.extend(self.in_flight.drain(first..).map(|(line, _)| line.batch));
     }
 
     fn grace(&self) -> Duration {

@@ -1,11 +1,12 @@
 //! `mailroom collect`: signs the tokens of a queue and hands them to the reader of standard output.
 
-use std::future::{Future, pending};
+use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use futures_util::future::OptionFuture;
 use mailroom_connect::ConnectionSettings;
 use mailroom_verifier_core::{Signer, Version};
 use tokio::sync::watch;
@@ -86,10 +87,9 @@ async fn collect_into(
     let listens = settings.wake == Wake::Listen;
     // On the base schema writers always notify.
     let (idle_lock, holder) = idle_lock::pair(settings.queue_kind == QueueKind::Deliveries && listens);
-    let _pruner = match (settings.queue_kind, settings.retention) {
-        (QueueKind::Deliveries, Some(age)) => Some(retention::start(connection.clone(), age)),
-        _ => None,
-    };
+    if let (QueueKind::Deliveries, Some(age)) = (settings.queue_kind, settings.retention) {
+        tokio::spawn(retention::prune_hourly(connection.clone(), age));
+    }
     let mut listener = listens.then(|| {
         Listener::start(connection.clone(), &settings.channel_name, settings.healthcheck_interval, holder)
     });
@@ -107,19 +107,13 @@ async fn collect_into(
             Box::pin(Collector::new(queue, sink, &settings, inputs).run())
         }
     };
-    let listening = async {
-        match listener.as_mut() {
-            Some(listener) => listener.ended().await,
-            None => pending().await,
-        }
-    };
     tokio::select! {
         outcome = &mut collecting => {
             outcome?;
             tracing::info!(event = "ended", "ended");
             return Ok(());
         }
-        () = listening => {}
+        Some(()) = OptionFuture::from(listener.as_mut().map(Listener::ended)) => {}
         never = terminations => match never {},
         never = hangups => match never {},
     }

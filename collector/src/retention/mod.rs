@@ -3,11 +3,9 @@
 //! A step reads some blocks of the log and deletes what is too old in them, in a transaction of its own. So no lock lasts
 //! longer than a step, vacuum can follow, and an interrupted run keeps what it did.
 
-use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use mailroom_connect::{ConnectionSettings, SessionOptions, explain};
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error};
@@ -33,7 +31,7 @@ const PRUNE_DEAD: &str = include_str!("prune_dead.sql");
 const PRUNE_TOKENS: &str = include_str!("prune_tokens.sql");
 const TRY_LOCK: &str = include_str!("try_lock.sql");
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Pruned {
     pub(crate) attempts: i64,
     pub(crate) dead_letters: i64,
@@ -94,35 +92,32 @@ pub(crate) async fn prune(
     Ok(pruned)
 }
 
-/// Starts the task that prunes beside the collecting: once an hour, one collector at a time, on a connection of its own. It
-/// ends when the set is dropped.
-pub(crate) fn start(connection: ConnectionSettings, age: Duration) -> JoinSet<Infallible> {
-    JoinSet::from_iter([async move {
-        sleep(jittered(FIRST)).await;
-        loop {
-            let older_than = HumanDuration(age);
-            match run(&connection, age).await {
-                Ok(Pruned { attempts, dead_letters, tokens, .. }) if attempts + dead_letters + tokens > 0 => {
-                    tracing::info!(
-                        event = "pruned",
-                        attempts,
-                        dead_letters,
-                        tokens,
-                        %older_than,
-                        "delivery attempts and tokens are pruned"
-                    );
-                }
-                Ok(_) => {}
-                Err(cause) => tracing::warn!(
-                    event = "prune_failed",
-                    reason = %cause,
+/// Prunes beside the collecting: once an hour, one collector at a time, on a connection of its own.
+pub(crate) async fn prune_hourly(connection: ConnectionSettings, age: Duration) {
+    sleep(jittered(FIRST)).await;
+    loop {
+        let older_than = HumanDuration(age);
+        match run(&connection, age).await {
+            Ok(Pruned { attempts, dead_letters, tokens, .. }) if attempts + dead_letters + tokens > 0 => {
+                tracing::info!(
+                    event = "pruned",
+                    attempts,
+                    dead_letters,
+                    tokens,
                     %older_than,
-                    "the log of delivery attempts is not pruned, trying again in an hour"
-                ),
+                    "delivery attempts and tokens are pruned"
+                );
             }
-            sleep(jittered(INTERVAL)).await;
+            Ok(_) => {}
+            Err(cause) => tracing::warn!(
+                event = "prune_failed",
+                reason = %cause,
+                %older_than,
+                "the log of delivery attempts is not pruned, trying again in an hour"
+            ),
         }
-    }])
+        sleep(jittered(INTERVAL)).await;
+    }
 }
 
 async fn run(connection: &ConnectionSettings, age: Duration) -> Result<Pruned, String> {

@@ -161,10 +161,6 @@ mod tests {
         Duration::from_millis(count)
     }
 
-    fn batcher(limit: usize) -> (Batcher, Instant) {
-        (Batcher::new(limit, TIMEOUT, true), Instant::now())
-    }
-
     fn peek(due: usize, next: Option<u64>) -> Peek {
         Peek { due, next: next.map(ms) }
     }
@@ -206,7 +202,7 @@ mod tests {
             (claimed_by_another, [0, 0, 20, 40, 80, 160]),
         ];
         for (poll, pauses) in polls {
-            let (mut batcher, mut now) = batcher(1);
+            let (mut batcher, mut now) = (Batcher::new(1, TIMEOUT, true), Instant::now());
             for pause in pauses {
                 poll(&mut batcher, now);
                 assert!(!batcher.is_idle());

@@ -48,7 +48,6 @@ pub struct CollectSettings {
     pub queue_kind: QueueKind,
 
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub deliveries: DeliverySettings,
 
     /// How long a batch stays claimed without a heartbeat of its collector, 1s to 24h, not below twice the sender's timeout
@@ -64,7 +63,6 @@ pub struct CollectSettings {
     pub healthcheck_interval: Duration,
 
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub timeouts: TimeoutSettings,
 
     /// Most tokens of a batch, which is one line, 1 to 10000

@@ -152,7 +152,6 @@ enum Key {
     Verifying(VerifyingKey),
 }
 
-/// The key of a variable, which is of the kind that the variable is for.
 fn load_variable(name: &'static str) -> Result<Key, KeyError> {
     let text = Zeroizing::new(variable(name).map(OsString::into_encoded_bytes).unwrap_or_default());
     let (kind, key) = match name {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::Ended;
+use super::CollectError;
 use super::prefetch::Prefetch;
 use crate::line::Line;
 use crate::queue::{BatchId, ClaimRequest, Nack, QueueError, Settlement};
@@ -98,7 +98,7 @@ impl<S: Sink> InFlight<S> {
         stop: &CancellationToken,
         grace: Duration,
         call: impl Future<Output = Result<T, QueueError>>,
-    ) -> Result<T, Ended> {
+    ) -> Result<T, CollectError> {
         let mut call = pin!(call);
         let mut end = None;
         loop {
@@ -110,7 +110,7 @@ impl<S: Sink> InFlight<S> {
                     let now = *self.stop_noticed.get_or_insert_with(Instant::now);
                     end = Some(now + grace);
                 }
-                () = sleep_until_opt(end) => return Err(Ended::Stopped),
+                () = sleep_until_opt(end) => return Err(CollectError::Stopped),
                 changed = self.changed() => changed.map(drop)?,
             }
         }
@@ -136,14 +136,12 @@ impl<S: Sink> InFlight<S> {
         self.prefetch.cancelled(self.sink.in_flight());
     }
 
-    /// Batches that are to be released: the reader will never read their lines.
     pub(super) fn take_unsent(&mut self) -> Vec<BatchId> {
         self.unsent.extend(self.sink.unsent());
         self.rejected.retain(|batch, _| !self.unsent.contains(batch));
         mem::take(&mut self.unsent)
     }
 
-    /// Another collector sends these batches now.
     pub(super) fn drop_lost(&mut self, batches: &[BatchId]) {
         self.sink.drop_lost(batches);
         self.rejected.retain(|batch, _| !batches.contains(batch));

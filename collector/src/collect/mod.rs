@@ -34,24 +34,16 @@ use crate::queue::{Queue, QueueError};
 use crate::sink::{Sink, SinkError};
 use crate::wake::idle_lock::IdleLock;
 
-/// Why the collector ended without a request to stop.
+/// Why the collector ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CollectError {
+    /// For [`Collector::run`] this is no error.
+    #[error("a stop was requested")]
+    Stopped,
     #[error(transparent)]
     Sink(#[from] SinkError),
     #[error(transparent)]
     Queue(#[from] QueueError),
-}
-
-enum Ended {
-    Stopped,
-    Failed(CollectError),
-}
-
-impl<E: Into<CollectError>> From<E> for Ended {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
-    }
 }
 
 /// What a collector follows while it runs.
@@ -104,8 +96,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     pub(crate) async fn run(mut self) -> Result<(), CollectError> {
         let Err(ended) = self.collect().await;
         let outcome = match ended {
-            Ended::Stopped => Ok(()),
-            Ended::Failed(error) => Err(error),
+            CollectError::Stopped => Ok(()),
+            error => Err(error),
         };
         self.finish(outcome.is_ok()).await;
         outcome

@@ -24,7 +24,6 @@ const FIRST: usize = 4;
 
 pub(super) struct Prefetch {
     batches: usize,
-    /// The bounds of `batches`.
     least: usize,
     most: usize,
     /// How many there may be until the reader goes on: what is sent beyond that would be cancelled again.

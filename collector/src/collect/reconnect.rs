@@ -12,7 +12,6 @@ const LOCKED_PAUSE: Duration = Duration::from_secs(1);
 /// A connection that lasted this long was a success. One through a pooler may work for a few statements each time.
 const LASTED: Duration = Duration::from_secs(5);
 
-/// The state of the queue's connection, and the attempts to open it.
 pub(super) struct ConnectionState {
     pub(super) is_open: bool,
     pub(super) next_attempt: Instant,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::in_flight::STALE;
-use super::{CollectError, Collector, Ended};
+use super::{CollectError, Collector};
 use crate::config::MissingSchema;
 use crate::line::Line;
 use crate::line::sign::InvalidRow;
@@ -20,7 +20,7 @@ use crate::wake::idle_lock::IdleReply;
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
-    pub(super) async fn collect(&mut self) -> Result<Infallible, Ended> {
+    pub(super) async fn collect(&mut self) -> Result<Infallible, CollectError> {
         loop {
             self.release_unsent();
             // What has come due while the reader was down was not polled for.
@@ -33,7 +33,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             self.inputs.idle_lock.set_idle(is_idle);
             tokio::select! {
                 biased;
-                () = self.inputs.stop.cancelled() => return Err(Ended::Stopped),
+                () = self.inputs.stop.cancelled() => return Err(CollectError::Stopped),
                 // Before the sink, which a fast reader keeps changing: acks must be settled meanwhile.
                 () = sleep_until_opt(Some(next)) => self.act(None).await?,
                 acked = self.in_flight.changed() => if acked? { self.paused_until = None },
@@ -81,12 +81,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     /// Answers a reply of the idle lock, or does what is due. If a call of the queue fails, it is opened again, unless that
     /// would be of no use.
-    pub(super) async fn act(&mut self, reply: Option<IdleReply>) -> Result<(), Ended> {
+    pub(super) async fn act(&mut self, reply: Option<IdleReply>) -> Result<(), CollectError> {
         let done = match reply {
             Some(reply) => self.answer_idle_reply(reply).await,
             None => self.do_what_is_due(Instant::now()).await,
         };
-        let Err(Ended::Failed(CollectError::Queue(error))) = &done else { return done };
+        let Err(CollectError::Queue(error)) = &done else { return done };
         let is_final = match error {
             QueueError::Unavailable(_) | QueueError::Locked(_) => false,
             QueueError::Unusable(_) => {
@@ -103,8 +103,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         Ok(())
     }
 
-    /// Peeks at the queue once notifications are granted.
-    async fn answer_idle_reply(&mut self, reply: IdleReply) -> Result<(), Ended> {
+    async fn answer_idle_reply(&mut self, reply: IdleReply) -> Result<(), CollectError> {
         if reply == IdleReply::Refused {
             self.batcher.refused(Instant::now());
             return Ok(());
@@ -115,7 +114,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         Ok(())
     }
 
-    async fn do_what_is_due(&mut self, now: Instant) -> Result<(), Ended> {
+    async fn do_what_is_due(&mut self, now: Instant) -> Result<(), CollectError> {
         if !self.connection.is_open {
             self.in_flight.attend(&self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
             self.connection.opened(Instant::now());
@@ -139,7 +138,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if settles || cancels { self.settle().await } else { Ok(()) }
     }
 
-    async fn settle(&mut self) -> Result<(), Ended> {
+    async fn settle(&mut self) -> Result<(), CollectError> {
         let settlements = self.in_flight.take_settlements(Instant::now());
         // Not cancelled by a stop unless it takes long: what it records need not go out again. If it fails, the queue keeps
         // the settlements.
@@ -147,7 +146,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.in_flight.attend(&self.inputs.stop, STOP_GRACE, settle).await.map(drop)
     }
 
-    async fn heartbeat(&mut self) -> Result<(), Ended> {
+    async fn heartbeat(&mut self) -> Result<(), CollectError> {
         let heartbeat = self.queue.heartbeat();
         let lost = self.in_flight.attend(&self.inputs.stop, STOP_GRACE, heartbeat).await?;
         if !lost.is_empty() {
@@ -165,7 +164,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     /// Claims what there is capacity for, and sends it. Settles in the same round trip if that is due as well.
-    async fn poll(&mut self, settles: bool) -> Result<(), Ended> {
+    async fn poll(&mut self, settles: bool) -> Result<(), CollectError> {
         let now = Instant::now();
         let Some(mut request) = self.capacity() else { return Ok(()) };
         request.partial |= self.batcher.is_due(now);

@@ -35,7 +35,6 @@ impl CommandError {
         matches!(self, Self::Usage(_) | Self::Key(_) | Self::Start(StartError::Discards))
     }
 
-    /// The failure of something that a command needs, after what failed.
     pub(super) fn because<E: Display>(what: impl Display) -> impl FnOnce(E) -> Self {
         move |error| Self::Failure(format!("{what}: {error}"))
     }

@@ -34,7 +34,6 @@ pub(crate) struct KeygenArguments {
     key_file: Option<PathBuf>,
 }
 
-/// Makes a key from the operating system's randomness, or finds the public one of a private one, and writes its text.
 pub(crate) fn run(arguments: &KeygenArguments) -> Outcome {
     let text = match (arguments.public, arguments.token_format) {
         (true, None | Some(Version::V3)) => public_key(arguments.key_file.as_deref())?,

@@ -66,7 +66,6 @@ fn write_text(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt:
     Ok(())
 }
 
-/// A JSON object a line, without levels in between.
 struct JsonLines;
 
 impl<S, N> FormatEvent<S, N> for JsonLines

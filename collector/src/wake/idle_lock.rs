@@ -204,11 +204,8 @@ impl IdleLockHolder {
 /// What a session is to the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// It holds the lock.
     Holder,
-    /// Another collector holds it.
     Follower,
-    /// Writers have it.
     Refused,
 }
 

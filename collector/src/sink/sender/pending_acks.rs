@@ -24,7 +24,6 @@ const GIVEN_UP: &str = "its batch was not waited for any longer";
 const LOST: &str = "another collector has its batch by now";
 const UNKNOWN: &str = "the sender never got its batch";
 
-/// Pending batches, at most as many as are in flight.
 pub(super) struct PendingAcks {
     timeout: Duration,
     /// In the order in which their lines were begun.
@@ -49,7 +48,6 @@ struct PendingBatch {
     bytes: Range<u64>,
 }
 
-/// What an answer for a pending batch changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AppliedAnswer {
     pub(super) verdicts: usize,
@@ -68,7 +66,6 @@ impl PendingAcks {
         self.batches.len()
     }
 
-    /// The line of a batch was begun.
     pub(super) fn begin(
         &mut self,
         batch: BatchId,
@@ -137,7 +134,6 @@ impl PendingAcks {
         unread.into_iter().map(|pending| pending.batch).collect()
     }
 
-    /// Other collectors send these batches now.
     pub(super) fn drop_lost(&mut self, batches: &[BatchId]) {
         self.remove(LOST, |pending| batches.contains(&pending.batch));
     }
@@ -224,7 +220,6 @@ mod tests {
         parse_answer(format!("{{\"batch\":\"{}\"{rest}}}", id(batch)).as_bytes()).unwrap()
     }
 
-    /// An answer that settles the whole batch.
     fn all(batch: u32) -> Answer {
         answer(batch, r#","ok":"all""#)
     }

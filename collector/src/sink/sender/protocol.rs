@@ -74,10 +74,7 @@ pub struct Unavailable {
 }
 
 /// Parses an answer, without its line feed. A list of the values of an object counts as the object.
-///
-/// # Errors
-/// What is wrong, and where that shows at the latest: text that is no JSON; an unknown field, a field twice or none of
-/// `batch`; ids that are not whole numbers; a pause that is not a whole number of milliseconds.
+/// The error says what is wrong, and where that shows at the latest.
 pub fn parse_answer(line: &[u8]) -> Result<Answer, String> {
     serde_json::from_slice(line).map_err(|error| describe(&error))
 }

@@ -40,7 +40,6 @@ pub(super) struct RunningSender {
     /// Whether it has lived long enough to get a token.
     pub(super) is_settled: bool,
     pub(super) has_answered: bool,
-    /// When it has closed a pipe.
     closed_at: Option<Instant>,
     pub(super) ending: Option<Termination>,
 }
@@ -158,7 +157,6 @@ impl Sender {
         self.cancel_unsent();
     }
 
-    /// The sender has ended, and its output was read to the end.
     fn ended(&mut self, status: ExitStatus, now: Instant) {
         let Some(running) = self.running.take() else { return };
         let is_hung = running.ending.as_ref().is_some_and(|ending| ending.is_hung);

@@ -6,7 +6,6 @@ use tokio::time::timeout;
 const SOON: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(400);
 
-/// Reads a line and acknowledges it.
 const ANSWER_ONE: &str = r#"read -r line; echo "${line%\}},\"ok\":\"all\"}""#;
 
 fn id(batch: u128) -> BatchId {
@@ -43,7 +42,6 @@ async fn until(sender: &mut Sender, condition: impl Fn(&Sender) -> bool) {
     timeout(SOON, changes).await.expect("it happens soon");
 }
 
-/// Waits until the next batch is acknowledged without a nack.
 async fn assert_all_sent(sender: &mut Sender) {
     until(sender, |sender| !sender.acks.is_empty()).await;
     assert!(sender.acks().iter().all(|ack| ack.nacks.is_empty()));

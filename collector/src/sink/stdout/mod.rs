@@ -153,7 +153,6 @@ mod tests {
         }
     }
 
-    /// A sink on a pipe after these lines.
     fn with_lines(lines: &[&[u8]]) -> (Stdout, File) {
         let (reader, writer) = io::pipe().unwrap();
         let mut sink = Stdout::start_on(writer.into()).unwrap();

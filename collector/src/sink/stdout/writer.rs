@@ -154,9 +154,6 @@ impl Writer {
 
     /// Waits until the output is writable (if there is more to write), a line was sent, or `pause` is over; returns whether
     /// it is writable.
-    ///
-    /// # Errors
-    /// The reader has closed the output.
     fn wait(&self, has_more: bool, pause: Option<Duration>) -> Result<bool, SinkError> {
         let events = if has_more { PollFlags::OUT } else { PollFlags::empty() };
         let mut files = [PollFd::new(&self.output, events), PollFd::new(&self.queue.wake, PollFlags::IN)];

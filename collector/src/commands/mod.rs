@@ -64,8 +64,9 @@ async fn execute(command: Command) -> Outcome {
     }
 }
 
-fn print(line: impl Display) -> Result<(), CommandError> {
-    writeln!(io::stdout(), "{line}").map_err(CommandError::because(UNWRITABLE))
+fn print(line: impl Display) -> Outcome {
+    writeln!(io::stdout(), "{line}").map_err(CommandError::because(UNWRITABLE))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes a line to standard error. If that is closed, what is done goes on, and its outcome stays.

@@ -289,6 +289,8 @@ mod tests {
                 assert_eq!(error, Some(format!("--{flag} is {}, but must be {allowed}", Shown(text))));
             }
         }
+        assert_eq!(Shown("a\nb\u{1b}[1m").to_string(), "`a\\nb\\u{1b}[1m`");
+        assert_eq!(Shown(&"9".repeat(41)).to_string(), format!("`{}…`", "9".repeat(40)));
     }
 
     #[test]

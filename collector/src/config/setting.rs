@@ -189,14 +189,3 @@ fn with_unit(text: &str, units: &[(&str, u64)], range: &RangeInclusive<u64>) -> 
 pub(crate) fn digits<N: FromStr>(text: &str) -> Option<N> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shown_value_is_escaped_and_cut() {
-        assert_eq!(Shown("a\nb\u{1b}[1m").to_string(), "`a\\nb\\u{1b}[1m`");
-        assert_eq!(Shown(&"9".repeat(41)).to_string(), format!("`{}…`", "9".repeat(40)));
-    }
-}

@@ -37,20 +37,3 @@ pub(crate) fn sign(signer: &Signer, token: &Token) -> Result<SignedToken, Invali
     // Of the actions that a queue gives, nothing else can be wrong than the number of the code's digits.
     signer.sign(grant).map_err(|_| InvalidRow::Code)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::line::tests::token;
-    use mailroom_verifier_core::SharedKey;
-
-    #[test]
-    fn an_expiry_that_v2_cannot_carry_is_rejected_and_v1_carries_none() {
-        let key = SharedKey::from(&[7; 32]);
-        for expires_at in [-1, i64::MIN, 253_402_300_800, i64::MAX] {
-            let row = Token { expires_at, ..token(1, b"x") };
-            assert_eq!(sign(&Signer::V2(key.clone()), &row).err(), Some(InvalidRow::Expiry));
-            assert_eq!(sign(&Signer::V1(key.clone()), &row).err(), None);
-        }
-    }
-}

@@ -116,7 +116,9 @@ pub(crate) fn sentence(error: &Error) -> String {
     };
     // For these kinds of errors it is the name from our own definition, otherwise what was written.
     let argument = || named(ContextKind::InvalidArg).unwrap_or_else(|| "an argument".to_owned());
-    let written = |kind| named(kind).filter(|text| is_name(text));
+    let is_of_name = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+    let written =
+        |kind| named(kind).filter(|text| text.len() <= LONGEST_NAME && text.bytes().all(is_of_name));
     let sentence = match error.kind() {
         ErrorKind::MissingRequiredArgument => format!("the command needs {}", argument()),
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
@@ -146,8 +148,4 @@ pub(crate) fn sentence(error: &Error) -> String {
         Some(name) => format!("{sentence}; did you mean `{name}`?"),
         None => sentence,
     }
-}
-
-fn is_name(text: &str) -> bool {
-    text.len() <= LONGEST_NAME && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
 }

@@ -24,7 +24,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         }
         let left = self.in_flight.abandon();
         self.cancel_unsent();
-        if self.connection.was_open() {
+        if self.connection.opened_at.is_some() {
             let limit = self.in_flight.sink.time_to_record();
             if !matches!(timeout(limit, self.settle_finally()).await, Ok(Ok(()))) {
                 tracing::warn!(

@@ -80,7 +80,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         Self {
             queue,
             in_flight: InFlight::new(sink, Prefetch::new(settings.prefetch, limit)),
-            batcher: Batcher::new(limit, timeout, inputs.idle_lock.is_enabled()),
+            batcher: Batcher::new(limit, timeout, inputs.idle_lock.is_enabled),
             inputs,
             settings: settings.clone(),
             connection: ConnectionState::new(now),

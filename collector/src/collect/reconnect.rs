@@ -15,7 +15,7 @@ const LASTED: Duration = Duration::from_secs(5);
 pub(super) struct ConnectionState {
     pub(super) is_open: bool,
     pub(super) next_attempt: Instant,
-    opened: Option<Instant>,
+    pub(super) opened_at: Option<Instant>,
     /// Whether the connection before this one did not last.
     is_failing: bool,
     backoff: Backoff,
@@ -27,20 +27,16 @@ impl ConnectionState {
         Self {
             is_open: false,
             next_attempt: now,
-            opened: None,
+            opened_at: None,
             is_failing: false,
             backoff: Backoff::default(),
             outage: OutageLog::of("collecting"),
         }
     }
 
-    pub(super) fn was_open(&self) -> bool {
-        self.opened.is_some()
-    }
-
     /// The queue was opened. That alone does not end an outage; a successful claim does.
     pub(super) fn opened(&mut self, now: Instant) {
-        (self.is_open, self.opened) = (true, Some(now));
+        (self.is_open, self.opened_at) = (true, Some(now));
     }
 
     /// A claim succeeded. That ends an outage at once, unless the connection before this one did not last.
@@ -64,6 +60,6 @@ impl ConnectionState {
     }
 
     fn has_lasted(&self, now: Instant) -> bool {
-        self.opened.is_some_and(|opened| now - opened >= LASTED)
+        self.opened_at.is_some_and(|opened| now - opened >= LASTED)
     }
 }

@@ -90,7 +90,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let is_final = match error {
             QueueError::Unavailable(_) | QueueError::Locked(_) => false,
             QueueError::Unusable(_) => {
-                self.settings.missing_schema == MissingSchema::Exit && !self.connection.was_open()
+                self.settings.missing_schema == MissingSchema::Exit && self.connection.opened_at.is_none()
             }
             // At the end the reader keeps the time that it has.
             QueueError::Superseded(_) => !self.in_flight.is_ending,

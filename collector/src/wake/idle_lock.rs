@@ -51,7 +51,8 @@ const PEEK_RECHECKS: u32 = 20;
 
 /// The collector's side: requests to be notified while it is idle.
 pub struct IdleLock {
-    is_enabled: bool,
+    /// Whether writers notify only while a request is granted.
+    pub(crate) is_enabled: bool,
     /// How many requests there were. The last one is present until the collector is no longer idle.
     count: u64,
     requests: watch::Sender<Option<u64>>,
@@ -83,11 +84,6 @@ pub fn pair(is_enabled: bool) -> (IdleLock, IdleLockHolder) {
 }
 
 impl IdleLock {
-    /// Whether writers notify only while a request is granted.
-    pub fn is_enabled(&self) -> bool {
-        self.is_enabled
-    }
-
     /// Begins a request when the collector becomes idle, and ends it when it no longer is.
     pub fn set_idle(&mut self, is_idle: bool) {
         let was_idle = self.requests.borrow().is_some();

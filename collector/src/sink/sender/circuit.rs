@@ -62,10 +62,7 @@ impl Circuit {
     }
 
     pub(super) fn due_at(&self) -> Option<Instant> {
-        match self.state {
-            CircuitState::Open(until) => Some(until),
-            CircuitState::Closed | CircuitState::HalfOpen => None,
-        }
+        if let CircuitState::Open(until) = self.state { Some(until) } else { None }
     }
 
     pub(super) fn half_open(&mut self, now: Instant) {

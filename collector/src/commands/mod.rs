@@ -1,7 +1,6 @@
 //! What the program does, one command a module, and what the commands have in common.
 
 mod action;
-mod error;
 mod session;
 
 pub(crate) mod collect;
@@ -17,12 +16,16 @@ use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-pub(crate) use error::CommandError;
+use mailroom_connect::{ConnectError, explain};
 use tracing::level_filters::LevelFilter;
 use zeroize::Zeroizing;
 
 use crate::cli::{self, Command};
+use crate::collect::CollectError;
+use crate::keys::KeyError;
 use crate::log::{self, LogFormat};
+use crate::migrate::MigrateError;
+use crate::sink::StartError;
 
 pub(crate) type Outcome = Result<ExitCode, CommandError>;
 
@@ -61,6 +64,48 @@ async fn execute(command: Command) -> Outcome {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Sign(arguments) => sign::run(&arguments),
         Command::Keygen(arguments) => keygen::run(&arguments),
+    }
+}
+
+/// Why a command fails.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    /// It was called in the wrong way, or a setting cannot be used.
+    #[error("{0}")]
+    Usage(String),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Collect(#[from] CollectError),
+    #[error(transparent)]
+    Migrate(#[from] MigrateError),
+    #[error("{0}")]
+    Failure(String),
+}
+
+impl CommandError {
+    /// Whether the caller has to change how the command is called, a setting or a key.
+    fn is_usage(&self) -> bool {
+        matches!(self, Self::Usage(_) | Self::Key(_) | Self::Start(StartError::Discards))
+    }
+
+    fn because<E: Display>(what: impl Display) -> impl FnOnce(E) -> Self {
+        move |error| Self::Failure(format!("{what}: {error}"))
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        if self.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    }
+}
+
+/// Only the message of an error is shown: its detail can quote rows.
+impl From<tokio_postgres::Error> for CommandError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Failure(explain(&error))
     }
 }
 

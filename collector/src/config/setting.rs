@@ -147,18 +147,18 @@ pub(super) fn duration(
 
 /// An age from which rows may be deleted: hours or days, from one day to a hundred years.
 pub(crate) fn retention(text: &str) -> Result<Duration, String> {
-    age(text).ok_or_else(|| must_be(text, AGES))
+    let age = with_unit(text, &[("h", 3_600), ("d", DAY)], &(DAY..=36_500 * DAY));
+    age.map(Duration::from_secs).ok_or_else(|| must_be(text, AGES))
 }
 
 pub(super) fn retention_or_off(text: &str) -> Result<Retention, String> {
-    let age = if text == "off" { Some(None) } else { age(text).map(Some) };
-    age.ok_or_else(|| must_be(text, format!("`off` or {AGES}")))
+    let age = if text == "off" { Ok(None) } else { retention(text).map(Some) };
+    age.map_err(|_| must_be(text, format!("`off` or {AGES}")))
 }
 
 pub(super) fn prefetch(text: &str) -> Result<PrefetchLimit, String> {
-    let batches = || digits(text).filter(|batches| (1..=1_000).contains(batches));
-    let limit = if text == "auto" { Some(None) } else { batches().map(Some) };
-    limit.ok_or_else(|| must_be(text, "`auto` or a whole number from 1 to 1000"))
+    let limit = if text == "auto" { Ok(None) } else { whole_number(1..=1_000)(text).map(Some) };
+    limit.map_err(|_| must_be(text, "`auto` or a whole number from 1 to 1000"))
 }
 
 /// A name that PostgreSQL neither refuses nor cuts.
@@ -172,10 +172,6 @@ pub(super) fn name(text: &str) -> Result<String, String> {
 pub(super) fn sender(text: &str) -> Result<SenderCommand, String> {
     let fault = "is no command; it must be a program with its arguments, separated by blanks, and quoted as in a shell";
     SenderCommand::parse(text).ok_or_else(|| fault.to_owned())
-}
-
-fn age(text: &str) -> Option<Duration> {
-    with_unit(text, &[("h", 3_600), ("d", DAY)], &(DAY..=36_500 * DAY)).map(Duration::from_secs)
 }
 
 fn with_unit(text: &str, units: &[(&str, u64)], range: &RangeInclusive<u64>) -> Option<u64> {

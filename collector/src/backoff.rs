@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(200);
-const LONGEST: Duration = Duration::from_secs(5);
+
+/// The longest pause between two attempts to connect.
+pub(crate) const LONGEST_CONNECT_PAUSE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
@@ -11,14 +13,7 @@ pub(crate) struct Backoff {
     longest: Duration,
 }
 
-impl Default for Backoff {
-    fn default() -> Self {
-        Self::up_to(LONGEST)
-    }
-}
-
 impl Backoff {
-    /// Pauses of at most `longest`; the default is 5 s.
     pub(crate) fn up_to(longest: Duration) -> Self {
         Self { next: FIRST, longest }
     }
@@ -52,14 +47,14 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_the_longest_and_are_jittered() {
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::up_to(LONGEST_CONNECT_PAUSE);
         for longest in [200, 400, 800, 1_600, 3_200, 5_000, 5_000].map(Duration::from_millis) {
             let pause = backoff.pause();
             assert!((longest / 2..=longest).contains(&pause), "{pause:?} of {longest:?}");
         }
         backoff.reset();
         assert!(backoff.pause() <= FIRST);
-        let pauses: Vec<_> = (0..8).map(|_| Backoff::default().pause()).collect();
+        let pauses: Vec<_> = (0..8).map(|_| Backoff::up_to(LONGEST_CONNECT_PAUSE).pause()).collect();
         assert!(pauses.iter().any(|pause| *pause != pauses[0]), "{pauses:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, LONGEST_CONNECT_PAUSE};
 use crate::log::outage::OutageLog;
 use crate::queue::QueueError;
 
@@ -29,7 +29,7 @@ impl ConnectionState {
             next_attempt: now,
             opened_at: None,
             is_failing: false,
-            backoff: Backoff::default(),
+            backoff: Backoff::up_to(LONGEST_CONNECT_PAUSE),
             outage: OutageLog::of("collecting"),
         }
     }

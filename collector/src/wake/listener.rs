@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::Error;
 
 use super::idle_lock::IdleLockHolder;
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, LONGEST_CONNECT_PAUSE};
 use crate::log::outage::OutageLog;
 
 const SETTINGS: &str = include_str!("../session_settings.sql");
@@ -84,7 +84,7 @@ impl Listening {
             statement_timeout: Some(RESPONSE_TIMEOUT),
             needs_session: true,
         };
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::up_to(LONGEST_CONNECT_PAUSE);
         loop {
             let connecting = Box::pin(mailroom_connect::connect(&self.connection, &OPTIONS));
             let cause = match self.idle_lock.refuse_during(connecting).await {

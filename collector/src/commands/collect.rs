@@ -113,7 +113,7 @@ async fn collect_into(
             tracing::info!(event = "ended", "ended");
             return Ok(());
         }
-        Some(()) = OptionFuture::from(listener.as_mut().map(Listener::ended)) => {}
+        Some(_) = OptionFuture::from(listener.as_mut().map(|listener| listener.task.join_next())) => {}
         never = terminations => match never {},
         never = hangups => match never {},
     }

@@ -34,7 +34,8 @@ const LASTED: Duration = Duration::from_secs(1);
 /// The task that listens, ended when this is dropped.
 pub struct Listener {
     wakeups: watch::Receiver<u64>,
-    task: JoinSet<Infallible>,
+    /// An outage does not end it.
+    pub(crate) task: JoinSet<Infallible>,
 }
 
 impl Listener {
@@ -60,11 +61,6 @@ impl Listener {
     /// The number of wake-ups so far, to be watched.
     pub fn wakeups(&self) -> watch::Receiver<u64> {
         self.wakeups.clone()
-    }
-
-    /// Waits until the task ends. That is a fault of this program: an outage does not end it.
-    pub async fn ended(&mut self) {
-        self.task.join_next().await;
     }
 }
 

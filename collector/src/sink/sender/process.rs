@@ -49,7 +49,7 @@ pub(crate) fn kill_running_sender() {
 pub(super) struct Process {
     child: Child,
     /// `None` when it has ended.
-    group: Option<Pid>,
+    pub(super) group: Option<Pid>,
     input: Option<ChildStdin>,
     /// What is left to write of the current line.
     line: Bytes,
@@ -84,10 +84,6 @@ impl Process {
             child,
             ended: None,
         })
-    }
-
-    pub(super) fn id(&self) -> Option<i32> {
-        self.group.map(Pid::as_raw_pid)
     }
 
     /// Whether it runs and has not closed a pipe.
@@ -159,7 +155,7 @@ impl Process {
                         self.error_output = None;
                         self.error_buffer.extend_from_slice(b"\n");
                     }
-                    let process = self.id();
+                    let process = self.group.map(Pid::as_raw_pid);
                     for line in take_error_lines(&mut self.error_buffer) {
                         tracing::warn!(event = "sender_output", stream = "stderr", process, line = %line, "the sender writes");
                     }

@@ -3,7 +3,7 @@
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use tokio::time::timeout_at;
 
 use super::Sender;
@@ -134,7 +134,7 @@ impl Sender {
     fn start(&mut self, now: Instant) {
         match Process::start(&self.command) {
             Ok(process) => {
-                let (id, sender) = (process.id(), self.command.name());
+                let (id, sender) = (process.group.map(Pid::as_raw_pid), self.command.name());
                 tracing::debug!(event = "sender_started", process = id, sender, "the sender is started");
                 self.running = Some(Box::new(RunningSender {
                     process,

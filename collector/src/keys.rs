@@ -23,7 +23,7 @@ const KEY_FILE: &str = "MAILROOM_KEY_FILE";
 /// Longer files are refused: a thousand keys fit.
 const LONGEST_FILE: u64 = 65_536;
 
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct KeyError(String);
 
@@ -56,7 +56,6 @@ impl KeyUse {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeySource {
     /// Variables with a key each, at least one.
     Environment(Vec<&'static str>),
@@ -95,7 +94,6 @@ impl KeySource {
 }
 
 /// The keys of a process: the first one signs, all of them verify.
-#[derive(Clone, Debug)]
 pub(crate) struct Keys {
     /// At least one.
     keys: Vec<Key>,
@@ -143,7 +141,6 @@ pub(crate) fn looks_like_a_key(text: &str) -> bool {
 }
 
 /// A key of any kind (FORMAT.md, "Keys").
-#[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a process has a handful of keys")]
 enum Key {
     /// Signs v3; its public key verifies that.

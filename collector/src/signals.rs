@@ -7,11 +7,10 @@ use std::process;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// From now on a first SIGTERM or SIGINT cancels `stop`; a second one calls `clean_up` and ends the process with status 1.
-pub(crate) fn on_termination(
-    stop: CancellationToken,
-    clean_up: fn(),
-) -> io::Result<impl Future<Output = Infallible>> {
+use crate::sink::kill_running_sender;
+
+/// From now on a first SIGTERM or SIGINT cancels `stop`; a second one kills the sender and ends the process with status 1.
+pub(crate) fn on_termination(stop: CancellationToken) -> io::Result<impl Future<Output = Infallible>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
@@ -28,7 +27,7 @@ pub(crate) fn on_termination(
             signal = name,
             "ending at once; lines that the reader has not taken go out again"
         );
-        clean_up();
+        kill_running_sender();
         process::exit(1)
     })
 }

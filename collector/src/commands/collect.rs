@@ -21,7 +21,7 @@ use crate::log::display::HumanDuration;
 use crate::migrate::MIGRATIONS;
 use crate::queue::{CursorQueue, DeliveriesQueue};
 use crate::signals;
-use crate::sink::{Sender, SenderCommand, Sink, Stdout, kill_running_sender};
+use crate::sink::{Sender, SenderCommand, Sink, Stdout};
 use crate::wake::idle_lock;
 use crate::wake::listener::Listener;
 use crate::{log, retention};
@@ -75,8 +75,7 @@ async fn collect_into(
     let keys = source.load()?;
     let (signer_sender, signer) = watch::channel(Arc::new(keys.signer(format)?));
     let stop = CancellationToken::new();
-    let terminations = signals::on_termination(stop.clone(), kill_running_sender)
-        .map_err(CommandError::because(NOT_STARTED))?;
+    let terminations = signals::on_termination(stop.clone()).map_err(CommandError::because(NOT_STARTED))?;
     let key_file = match &source {
         KeySource::File(path) => Some(path.display().to_string()),
         KeySource::Environment(_) => None,

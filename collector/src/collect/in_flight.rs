@@ -25,6 +25,8 @@ pub(super) const STALE: Duration = Duration::from_secs(1);
 pub(super) struct InFlight<S> {
     pub(super) sink: S,
     prefetch: Prefetch,
+    /// The most tokens of a batch.
+    limit: usize,
     /// The tokens of batches in flight that their lines do not contain.
     rejected: HashMap<BatchId, Vec<(i64, Nack)>>,
     /// Of acknowledged batches, in the order of the acks.
@@ -39,10 +41,11 @@ pub(super) struct InFlight<S> {
 }
 
 impl<S: Sink> InFlight<S> {
-    pub(super) fn new(sink: S, prefetch: Prefetch) -> Self {
+    pub(super) fn new(sink: S, prefetch: Prefetch, limit: usize) -> Self {
         Self {
             sink,
             prefetch,
+            limit,
             rejected: HashMap::new(),
             unsettled: Vec::new(),
             settled_at: None,
@@ -52,16 +55,16 @@ impl<S: Sink> InFlight<S> {
         }
     }
 
-    /// What can be claimed now, in batches of at most `limit` tokens.
-    pub(super) fn capacity(&self, limit: usize) -> Option<ClaimRequest> {
+    /// What can be claimed now.
+    pub(super) fn capacity(&self) -> Option<ClaimRequest> {
         let in_flight = self.sink.in_flight();
         let one = usize::from(in_flight == 0);
         // What is to show that the reader works does not wait until a batch is full.
         let (batches, limit, partial) = match self.sink.readiness() {
             Readiness::Down => return None,
             Readiness::OneToken => (one, 1, true),
-            Readiness::OneBatch => (one, limit, true),
-            Readiness::Ready => (self.prefetch.wanted(in_flight), limit, false),
+            Readiness::OneBatch => (one, self.limit, true),
+            Readiness::Ready => (self.prefetch.wanted(in_flight), self.limit, false),
         };
         let request = ClaimRequest { batches, limit, partial, rescan: false };
         (batches > 0 && !self.is_ending).then_some(request)

@@ -79,7 +79,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let (limit, timeout) = (settings.batch_limit, settings.timeouts.batch_timeout);
         Self {
             queue,
-            in_flight: InFlight::new(sink, Prefetch::new(settings.prefetch, limit)),
+            in_flight: InFlight::new(sink, Prefetch::new(settings.prefetch, limit), limit),
             batcher: Batcher::new(limit, timeout, inputs.idle_lock.is_enabled),
             inputs,
             settings: settings.clone(),

@@ -10,7 +10,7 @@ use crate::config::MissingSchema;
 use crate::line::Line;
 use crate::line::sign::InvalidRow;
 use crate::log::display::{ids, listed};
-use crate::queue::{ClaimRequest, Queue, QueueError};
+use crate::queue::{Queue, QueueError};
 use crate::sink::{Readiness, Sink};
 use crate::timer::sleep_until_opt;
 use crate::wake::idle_lock::IdleReply;
@@ -57,12 +57,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         next.into_iter().flatten().min().unwrap_or(now + self.settings.poll_interval)
     }
 
-    fn capacity(&self) -> Option<ClaimRequest> {
-        self.in_flight.capacity(self.settings.batch_limit)
-    }
-
     fn poll_at(&self, now: Instant) -> Option<Instant> {
-        self.capacity()?;
+        self.in_flight.capacity()?;
         let rescan = self.rescanned + self.settings.poll_interval;
         let poll =
             if self.more { now } else { self.batcher.next_poll().map_or(rescan, |poll| poll.min(rescan)) };
@@ -73,7 +69,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Whether only a notification, or time, gives a reason to poll.
     fn is_idle(&self, now: Instant) -> bool {
         self.connection.is_open
-            && self.capacity().is_some()
+            && self.in_flight.capacity().is_some()
             && !self.more
             && self.batcher.is_idle()
             && self.paused_until.is_none_or(|until| until <= now)
@@ -166,7 +162,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Claims what there is capacity for, and sends it. Settles in the same round trip if that is due as well.
     async fn poll(&mut self, settles: bool) -> Result<(), CollectError> {
         let now = Instant::now();
-        let Some(mut request) = self.capacity() else { return Ok(()) };
+        let Some(mut request) = self.in_flight.capacity() else { return Ok(()) };
         request.partial |= self.batcher.is_due(now);
         request.rescan = now >= self.rescanned + self.settings.poll_interval;
         // What this poll leaves gives writers no reason to notify.

@@ -160,9 +160,6 @@ pub struct TimeoutSettings {
 
 impl CollectSettings {
     /// Checks the settings against each other and completes what follows from where they were given.
-    ///
-    /// # Errors
-    /// Settings that contradict each other.
     pub fn check(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         let given = |name: &str| match matches.value_source(name) {
             Some(ValueSource::CommandLine) => format!("--{}", name.replace('_', "-")),

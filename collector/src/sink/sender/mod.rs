@@ -91,10 +91,9 @@ impl Sender {
     fn give_up(&mut self, read: u64, nack: &Nack, now: Instant) -> usize {
         self.unsent.extend(self.pending.take_unread(|bytes| bytes.start >= read));
         self.cancel_unsent();
-        let acks = self.pending.give_up_all(now, nack);
-        let count = acks.len();
-        self.acks.extend(acks);
-        count
+        let before = self.acks.len();
+        self.acks.extend(self.pending.give_up_all(now, nack));
+        self.acks.len() - before
     }
 
     /// Begins the next line, or closes the sender's input if nothing more is sent.

@@ -77,8 +77,7 @@ impl PendingAcks {
         self.batches.push(PendingBatch { batch, verdicts, sent_at, begun_at, overtaken_at, bytes });
     }
 
-    /// # Errors
-    /// Why it is for no pending batch.
+    /// The error says why it is for no pending batch.
     pub(super) fn apply(&mut self, answer: &Answer, now: Instant) -> Result<AppliedAnswer, &'static str> {
         let Some(index) = self.batches.iter().position(|pending| pending.batch == answer.batch) else {
             let removed = self.removed.iter().rev().find(|(batch, _)| *batch == answer.batch);

@@ -8,7 +8,7 @@
 //! # Why no session waits for the lock
 //! A statement that waits keeps its snapshot, which holds vacuum back, and only an error ends it early, which the server
 //! logs. So the lock is tried within [`PATIENCE`]; then the request is refused. Where writers overlap all the time, the
-//! database is busy, and polls after pauses ([`crate::collect`]) cost the writers nothing.
+//! database is busy, and polls after pauses (`crate::collect`) cost the writers nothing.
 //!
 //! The session that listens holds the lock: no statement of it delays a notification, and both are lost together.
 //!

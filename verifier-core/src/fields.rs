@@ -1,15 +1,16 @@
-//! The fields of a token of any format: a header (v2, v3), the secret, and the tags or the signature.
+//! The fields of a token of any format: a header (v2, v3), the browser that it is bound to (v2, v3), the secret, and the tags or
+//! the signature.
 
 use crate::{
-    action::Action, actions::KnownActions, base64, bytes::field, error::Malformed, header::Header,
-    secret::Secret, v1, v2, v3, version::Version,
+    action::Action, actions::KnownActions, base64, binding::Binding, bytes::field, error::Malformed,
+    header::Header, secret::Secret, v1, v2, v3, version::Version,
 };
 
 /// Enough for what follows the secret in any format.
 const PROOF: usize = 64;
 const TAG: usize = 32;
 /// The bytes of the longest token.
-const LONGEST: usize = Header::LENGTH + Secret::LENGTH + PROOF;
+const LONGEST: usize = Header::LENGTH + Binding::LENGTH + Secret::LENGTH + PROOF;
 
 /// The fields of a well-formed token of which nothing is proven.
 #[derive(Clone)]
@@ -32,11 +33,15 @@ pub(crate) enum VersionedHeader {
 
 impl Fields {
     pub(crate) fn parse(token: &[u8]) -> Result<Self, Malformed> {
-        let (version, length) = match token.len() {
-            v1::CHARACTERS => (Version::V1, v1::BYTES),
-            v2::CHARACTERS => (Version::V2, v2::BYTES),
-            v2::CHARACTERS_WITH_CODE => (Version::V2, v2::BYTES_WITH_CODE),
-            v3::CHARACTERS => (Version::V3, v3::BYTES),
+        const BOUND: usize = Binding::LENGTH;
+        let (version, length, is_bound) = match token.len() {
+            v1::CHARACTERS => (Version::V1, v1::BYTES, false),
+            v2::CHARACTERS => (Version::V2, v2::BYTES, false),
+            v2::CHARACTERS_WITH_CODE => (Version::V2, v2::BYTES_WITH_CODE, false),
+            v3::CHARACTERS => (Version::V3, v3::BYTES, false),
+            v2::BOUND_CHARACTERS => (Version::V2, v2::BYTES + BOUND, true),
+            v2::BOUND_CHARACTERS_WITH_CODE => (Version::V2, v2::BYTES_WITH_CODE + BOUND, true),
+            v3::BOUND_CHARACTERS => (Version::V3, v3::BYTES + BOUND, true),
             found => return Err(Malformed::Length { found }),
         };
         // One buffer for every format: a generic function would be compiled once per format.
@@ -52,8 +57,9 @@ impl Fields {
                 has_code_tag: false,
             });
         }
-        let header = Header::parse(&field(&bytes, 0), version)?;
-        let has_code_tag = length == v2::BYTES_WITH_CODE;
+        let binding = is_bound.then(|| Binding::from(field(&bytes, Header::LENGTH)));
+        let header = Header::parse(&field(&bytes, 0), version, binding)?;
+        let has_code_tag = matches!(token.len(), v2::CHARACTERS_WITH_CODE | v2::BOUND_CHARACTERS_WITH_CODE);
         // What every verifier knows; of a further action only its ring does.
         let fits = match Action::from_number(header.action) {
             Some(action) => version != Version::V2 || has_code_tag == (action.digits() > 0),
@@ -62,14 +68,20 @@ impl Fields {
         if !fits {
             return Err(Malformed::Action { found: header.action });
         }
+        // Two places that the compiler knows, since every field that it has to look for is checked.
+        let (secret, proof) = if is_bound {
+            (field(&bytes, Header::LENGTH + BOUND), field(&bytes, Header::LENGTH + BOUND + Secret::LENGTH))
+        } else {
+            (field(&bytes, Header::LENGTH), field(&bytes, Header::LENGTH + Secret::LENGTH))
+        };
         Ok(Self {
             header: if version == Version::V2 {
                 VersionedHeader::V2(header)
             } else {
                 VersionedHeader::V3(header)
             },
-            secret: Secret::from(field(&bytes, Header::LENGTH)),
-            proof: field(&bytes, Header::LENGTH + Secret::LENGTH),
+            secret: Secret::from(secret),
+            proof,
             has_code_tag,
         })
     }

@@ -8,7 +8,7 @@ use crate::{
     bytes::concat,
     code::Code,
     error::VerifyError,
-    hmac::ShortMessage,
+    hmac::Message,
     secret::{Secret, wipe},
     shared_key::SharedKey,
     signed::SignedToken,
@@ -45,21 +45,21 @@ pub fn sign(
     Ok(sign_message(key, secret, &message))
 }
 
-fn sign_message(key: &SharedKey, secret: &Secret, message: &ShortMessage) -> SignedToken {
-    let mut tag = key.v1().tag(message);
+fn sign_message(key: &SharedKey, secret: &Secret, message: &Message<1>) -> SignedToken {
+    let mut tag = key.v1().tag(message.blocks());
     let token = SignedToken::encode::<CHARACTERS>(&mut concat::<BYTES, 2>([secret.as_bytes(), &tag]));
     wipe(&mut tag);
     token
 }
 
-fn activation(secret: &Secret) -> ShortMessage {
+fn activation(secret: &Secret) -> Message<1> {
     const PATH: &[u8] = Action::Activate.path().as_bytes();
-    ShortMessage::new(&concat::<{ PATH.len() + Secret::LENGTH }, 2>([PATH, secret.as_bytes()]))
+    Message::new(&concat::<{ PATH.len() + Secret::LENGTH }, 2>([PATH, secret.as_bytes()]))
 }
 
-fn recovery(secret: &Secret, code: &Code) -> ShortMessage {
+fn recovery(secret: &Secret, code: &Code) -> Message<1> {
     const PATH: &[u8] = Action::Recover.path().as_bytes();
-    ShortMessage::with_code(&concat::<{ PATH.len() + Secret::LENGTH }, 2>([PATH, secret.as_bytes()]), code)
+    Message::with_code(&concat::<{ PATH.len() + Secret::LENGTH }, 2>([PATH, secret.as_bytes()]), code)
 }
 
 /// Proves that one of `keys` signed this secret for `action` and `code`.
@@ -72,7 +72,7 @@ pub(crate) fn verify<'k>(
 ) -> Result<(), VerifyError> {
     let message = message(secret, action, code)?;
     // Which key of the ring matches is no secret.
-    if keys.into_iter().any(|key| key.v1().confirms(&message, tag)) {
+    if keys.into_iter().any(|key| key.v1().confirms(message.blocks(), tag)) {
         Ok(())
     } else {
         Err(VerifyError::Signature)
@@ -80,7 +80,7 @@ pub(crate) fn verify<'k>(
 }
 
 /// What is signed. The code is part of it, so its presence and shape are judged before any key is used.
-fn message(secret: &Secret, action: Action, code: Option<&[u8]>) -> Result<ShortMessage, VerifyError> {
+fn message(secret: &Secret, action: Action, code: Option<&[u8]>) -> Result<Message<1>, VerifyError> {
     match (action, code) {
         (Action::Activate, None) => Ok(activation(secret)),
         (Action::Activate, Some(_)) => Err(VerifyError::CodeUncheckable),

@@ -1,13 +1,14 @@
 //! Tokens of version 3: signed with a private key, verified by anybody with the public one (FORMAT.md, "Version 3").
 //!
-//! Every token has 110 bytes in 147 characters. No signature covers the code, since the holder of a token could try all
-//! 100,000 codes in seconds. A recovery is completed where the code is compared in private.
+//! Every token has 110 bytes in 147 characters or, bound to a browser, 126 in 168. No signature covers the code, since the
+//! holder of a token could try all 100,000 codes in seconds. A recovery is completed where the code is compared in private.
 
 use crate::{header::Header, secret::Secret};
 
 #[cfg(feature = "public")]
 use crate::{
     action::Action,
+    binding::Binding,
     bytes::concat,
     ed25519::{PrivateKey, PublicKey},
     expiry::Expiry,
@@ -22,6 +23,9 @@ pub(crate) const BYTES: usize = SIGNED + SIGNATURE;
 
 /// The number of characters of a token.
 pub const CHARACTERS: usize = 147;
+
+/// The number of characters of a bound token.
+pub const BOUND_CHARACTERS: usize = 168;
 
 /// What precedes header and secret in the message that is signed.
 #[cfg(feature = "public")]
@@ -38,16 +42,56 @@ pub fn sign(
     secret: &Secret,
     expires_at: Expiry,
 ) -> Result<SignedToken, Unsignable> {
+    sign_for(key, action, None, secret, expires_at)
+}
+
+/// The same for the browser that asked for the link; a link without a `binding` is for every one.
+#[cfg(feature = "public")]
+pub(crate) fn sign_for(
+    key: &PrivateKey,
+    action: Action,
+    binding: Option<Binding>,
+    secret: &Secret,
+    expires_at: Expiry,
+) -> Result<SignedToken, Unsignable> {
     check_action(action)?;
-    let header = Header { action: action.number(), key_id: key.public_key().id(), expires_at };
-    let signed: [u8; SIGNED] = concat([&header.to_bytes(Version::V3), secret.as_bytes()]);
-    let signature = key.sign(&message(&signed));
-    Ok(SignedToken::encode::<CHARACTERS>(&mut concat::<BYTES, 2>([&signed, &signature])))
+    let header = Header { action: action.number(), key_id: key.public_key().id(), expires_at, binding };
+    let message = Message::new(&header, secret);
+    let signature = key.sign(message.bytes());
+    let signed = message.bytes().get(CONTEXT.len()..).unwrap_or_default();
+    Ok(match binding {
+        None => SignedToken::encode::<CHARACTERS>(&mut concat::<BYTES, 2>([signed, &signature])),
+        Some(_) => SignedToken::encode::<BOUND_CHARACTERS>(&mut concat::<{ BYTES + Binding::LENGTH }, 2>([
+            signed, &signature,
+        ])),
+    })
+}
+
+/// What is signed.
+#[cfg(feature = "public")]
+enum Message {
+    /// For every browser.
+    Unbound([u8; CONTEXT.len() + SIGNED]),
+    /// For one.
+    Bound([u8; CONTEXT.len() + SIGNED + Binding::LENGTH]),
 }
 
 #[cfg(feature = "public")]
-fn message(signed: &[u8; SIGNED]) -> [u8; CONTEXT.len() + SIGNED] {
-    concat([CONTEXT, signed])
+impl Message {
+    fn new(header: &Header, secret: &Secret) -> Self {
+        let (bytes, secret) = (&header.to_bytes(Version::V3), secret.as_bytes());
+        match &header.binding {
+            None => Self::Unbound(concat([CONTEXT, bytes, secret])),
+            Some(binding) => Self::Bound(concat([CONTEXT, bytes, binding.as_bytes(), secret])),
+        }
+    }
+
+    const fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Unbound(bytes) => bytes,
+            Self::Bound(bytes) => bytes,
+        }
+    }
 }
 
 /// Whether `key` signed header and secret.
@@ -58,6 +102,5 @@ pub(crate) fn is_signed_by(
     secret: &Secret,
     signature: &[u8; SIGNATURE],
 ) -> bool {
-    let signed = concat([&header.to_bytes(Version::V3), secret.as_bytes()]);
-    key.verifies(&message(&signed), signature)
+    key.verifies(Message::new(header, secret).bytes(), signature)
 }

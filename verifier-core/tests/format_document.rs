@@ -14,7 +14,7 @@ fn bytes(first: u8) -> [u8; 32] {
 fn sign(signer: &Signer, action: Action, code: Option<&Code>) -> SignedToken {
     let secret = Secret::from(bytes(0x20));
     let expires_at = Expiry::from_seconds(1_800_000_900).unwrap();
-    signer.sign(Grant { secret: &secret, action, code, expires_at }).unwrap()
+    signer.sign(Grant { secret: &secret, action, code, expires_at, binding: None }).unwrap()
 }
 
 fn assert_documented(line: &str) {

@@ -46,7 +46,8 @@ pub fn sign(signer: &Signer, token: &Token) -> Result<SignedToken, InvalidRow> {
         (Version::V1, None) => Expiry::MAX,
         (_, None) => return Err(InvalidRow::Expiry),
     };
-    let grant = Grant { secret: &secret, action: token.action, code: code.as_ref(), expires_at };
+    let grant =
+        Grant { secret: &secret, action: token.action, code: code.as_ref(), expires_at, binding: None };
     // Of the actions that a queue gives, nothing else can be wrong than the number of the code's digits.
     signer.sign(grant).map_err(|_| InvalidRow::Code)
 }

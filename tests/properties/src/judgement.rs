@@ -101,7 +101,8 @@ fn sign(case: &Case, action: Action, code: &[u8], expires_at: u64) -> Option<Vec
     let digits = (action.digits() > 0).then_some(&digits);
     let secret = Secret::from(case.secret);
     let expiry = Expiry::from_seconds(expires_at).expect("it was reduced");
-    let token = signer.sign(Grant { secret: &secret, action, code: digits, expires_at: expiry });
+    let token =
+        signer.sign(Grant { secret: &secret, action, code: digits, expires_at: expiry, binding: None });
     if version == 1 && matches!(action, Action::Further(_)) {
         assert_eq!(token.err(), Some(Unsignable::FurtherInV1));
         return None;

@@ -62,11 +62,14 @@ impl From<[u8; Self::LENGTH]> for Binding {
 impl PartialEq for Binding {
     fn eq(&self, other: &Self) -> bool {
         // By words, because `subtle` hides each comparison from the optimiser.
-        let words = |bytes: [u8; Self::LENGTH]| -> [u64; 2] {
-            let [a, b, c, d, e, f, g, h, rest @ ..] = bytes;
-            [u64::from_ne_bytes([a, b, c, d, e, f, g, h]), u64::from_ne_bytes(rest)]
+        let words_of = |bytes: &[u8; Self::LENGTH]| -> [u64; 2] {
+            let mut words = [0; 2];
+            for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+                *word = u64::from_ne_bytes(*bytes);
+            }
+            words
         };
-        words(self.0).ct_eq(&words(other.0)).into()
+        words_of(&self.0).ct_eq(&words_of(&other.0)).into()
     }
 }
 
@@ -88,8 +91,10 @@ pub enum Browser {
 }
 
 impl Browser {
-    /// Where a link is opened that is `bound`, by what the visitor's cookie stands for.
-    pub(crate) fn of(bound: Option<&Binding>, visitor: Option<&Binding>) -> Self {
+    /// Where a link is opened that is `bound`, by the visitor's browser.
+    // Not inlined: WebAssembly judges links and tokens.
+    #[inline(never)]
+    pub fn of(bound: Option<&Binding>, visitor: Option<&Binding>) -> Self {
         match (bound, visitor) {
             (None, _) => Self::Unbound,
             (Some(bound), Some(visitor)) if bound == visitor => Self::Same,

@@ -10,7 +10,11 @@ use crate::{
 const PROOF: usize = 64;
 const TAG: usize = 32;
 /// The bytes of the longest token.
-const LONGEST: usize = Header::LENGTH + Binding::LENGTH + Secret::LENGTH + PROOF;
+const LONGEST: usize = SECRET + Secret::LENGTH + PROOF;
+/// Where the secret begins in the longest token.
+const SECRET: usize = Header::LENGTH + Binding::LENGTH;
+/// Where a header begins that ends there.
+const UNBOUND: usize = SECRET - Header::LENGTH;
 
 /// The fields of a well-formed token of which nothing is proven.
 #[derive(Clone)]
@@ -44,46 +48,36 @@ impl Fields {
             v3::BOUND_CHARACTERS => (Version::V3, v3::BYTES + BOUND, true),
             found => return Err(Malformed::Length { found }),
         };
-        // One buffer for every format: a generic function would be compiled once per format.
+        // One buffer for every format: a generic function would be compiled once per format. Each ends its header, if it has one,
+        // where the secret of all begins, so that the compiler knows the places of most fields.
         let mut bytes = [0; LONGEST];
-        if !bytes.get_mut(..length).is_some_and(|bytes| base64::fill(bytes, token)) {
+        let start = match (version, is_bound) {
+            (Version::V1, _) => SECRET,
+            (_, false) => UNBOUND,
+            (_, true) => 0,
+        };
+        if !bytes.get_mut(start..start + length).is_some_and(|bytes| base64::fill(bytes, token)) {
             return Err(Malformed::Encoding);
         }
-        if version == Version::V1 {
-            return Ok(Self {
-                header: VersionedHeader::V1,
-                secret: Secret::from(field(&bytes, 0)),
-                proof: field(&bytes, Secret::LENGTH),
-                has_code_tag: false,
-            });
-        }
-        let binding = is_bound.then(|| Binding::from(field(&bytes, Header::LENGTH)));
-        let header = Header::parse(&field(&bytes, 0), version, binding)?;
         let has_code_tag = matches!(token.len(), v2::CHARACTERS_WITH_CODE | v2::BOUND_CHARACTERS_WITH_CODE);
-        // What every verifier knows; of a further action only its ring does.
-        let fits = match Action::from_number(header.action) {
-            Some(action) => version != Version::V2 || has_code_tag == (action.digits() > 0),
-            None => true,
-        };
-        if !fits {
-            return Err(Malformed::Action { found: header.action });
-        }
-        // Two places that the compiler knows, since every field that it has to look for is checked.
-        let (secret, proof) = if is_bound {
-            (field(&bytes, Header::LENGTH + BOUND), field(&bytes, Header::LENGTH + BOUND + Secret::LENGTH))
+        let header = if version == Version::V1 {
+            VersionedHeader::V1
         } else {
-            (field(&bytes, Header::LENGTH), field(&bytes, Header::LENGTH + Secret::LENGTH))
+            let binding = is_bound.then(|| Binding::from(field(&bytes, Header::LENGTH)));
+            let first = if is_bound { field(&bytes, 0) } else { field(&bytes, UNBOUND) };
+            let header = Header::parse(&first, version, binding)?;
+            // What every verifier knows; of a further action only its ring does.
+            let fits = match Action::from_number(header.action) {
+                Some(action) => version != Version::V2 || has_code_tag == (action.digits() > 0),
+                None => true,
+            };
+            if !fits {
+                return Err(Malformed::Action { found: header.action });
+            }
+            if version == Version::V2 { VersionedHeader::V2(header) } else { VersionedHeader::V3(header) }
         };
-        Ok(Self {
-            header: if version == Version::V2 {
-                VersionedHeader::V2(header)
-            } else {
-                VersionedHeader::V3(header)
-            },
-            secret: Secret::from(secret),
-            proof,
-            has_code_tag,
-        })
+        let secret = Secret::from(field(&bytes, SECRET));
+        Ok(Self { header, secret, proof: field(&bytes, SECRET + Secret::LENGTH), has_code_tag })
     }
 
     /// The tag of v1, or of a v2 link.

@@ -1,6 +1,6 @@
 //! The first bytes of a v2 or v3 token: version, action, key id, expiry and, of a bound one, the browser.
 
-use crate::{binding::Binding, error::Malformed, expiry::Expiry, version::Version};
+use crate::{binding::Binding, error::Malformed, expiry::Expiry, secret::Secret, version::Version};
 
 /// Names the key that signed a token; a hint, since ids may collide.
 pub type KeyId = [u8; 4];
@@ -23,11 +23,35 @@ impl Header {
     pub(crate) const LENGTH: usize = 14;
 
     /// Version, action, key id and expiry, big-endian; without the binding.
-    pub(crate) fn to_bytes(self, version: Version) -> [u8; Self::LENGTH] {
+    fn to_bytes(self, version: Version) -> [u8; Self::LENGTH] {
         let [k0, k1, k2, k3] = self.key_id;
         let [e0, e1, e2, e3, e4, e5, e6, e7] = self.expires_at.seconds().to_be_bytes();
         let action = if self.binding.is_some() { self.action | BOUND } else { self.action };
         [version.number(), action, k0, k1, k2, k3, e0, e1, e2, e3, e4, e5, e6, e7]
+    }
+
+    /// The number of bytes that are signed of a bound link.
+    pub(crate) const LONGEST_SIGNED: usize = Self::LENGTH + Binding::LENGTH + Secret::LENGTH;
+
+    /// Writes what is signed of a link: header, binding if there is one, and secret. Returns its length.
+    pub(crate) fn write(
+        self,
+        version: Version,
+        secret: &Secret,
+        bytes: &mut [u8; Self::LONGEST_SIGNED],
+    ) -> usize {
+        const BINDING: usize = Header::LENGTH;
+        const BOUND_SECRET: usize = BINDING + Binding::LENGTH;
+        bytes[..BINDING].copy_from_slice(&self.to_bytes(version));
+        // Two places that the compiler knows, so that none has to be checked.
+        if let Some(binding) = &self.binding {
+            bytes[BINDING..BOUND_SECRET].copy_from_slice(binding.as_bytes());
+            bytes[BOUND_SECRET..].copy_from_slice(secret.as_bytes());
+            bytes.len()
+        } else {
+            bytes[BINDING..BINDING + Secret::LENGTH].copy_from_slice(secret.as_bytes());
+            BINDING + Secret::LENGTH
+        }
     }
 
     /// Reads the header of a token whose length says that it is of this `version`, and bound if there is a `binding`.

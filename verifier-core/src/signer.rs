@@ -20,7 +20,7 @@ pub struct Grant<'a> {
     /// The row's expiry; v1 has no place for it.
     pub expires_at: Expiry,
     /// The browser that the link is for, if the row is bound to one.
-    pub binding: Option<Binding>,
+    pub binding: Option<&'a Binding>,
 }
 
 /// A key together with the format that it signs.

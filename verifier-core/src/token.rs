@@ -28,7 +28,7 @@ pub struct Expected<'a> {
     pub code: Option<&'a [u8]>,
     /// The visitor's browser, by the nonce in its cookie; `None` if there is none. A link that is bound to another one is
     /// refused, a link that is not bound ignores it.
-    pub binding: Option<Binding>,
+    pub binding: Option<&'a Binding>,
 }
 
 impl<'a> Expected<'a> {
@@ -42,10 +42,10 @@ impl<'a> Expected<'a> {
         Self { action: Action::Recover, code: Some(code.as_ref()), binding: None }
     }
 
-    /// The same for a visitor whose cookie has this value, as it came; what is no [nonce](Binding::of_nonce) counts as none.
+    /// The same for a visitor with this browser.
     #[must_use]
-    pub fn from_browser(self, nonce: impl AsRef<[u8]>) -> Self {
-        Self { binding: Binding::of_nonce(nonce), ..self }
+    pub const fn opened_in(self, browser: Option<&'a Binding>) -> Self {
+        Self { binding: browser, ..self }
     }
 }
 
@@ -136,8 +136,8 @@ impl UntrustedToken {
         action: Action,
         moment: Moment,
     ) -> Result<VerifiedLink<'r>, VerifyError> {
-        let (key, header) = self.signed_link(ring, action, moment)?;
-        Ok(VerifiedLink { token: self.clone(), key, action, expires_at: header.expires_at })
+        let (key, expires_at) = self.signed_link(ring, action, moment)?;
+        Ok(VerifiedLink { token: self.clone(), key, action, expires_at })
     }
 
     /// Proves that a key of `ring` signed this token for what is `expected`, and that it is still valid.
@@ -159,14 +159,14 @@ impl UntrustedToken {
         moment: Moment,
     ) -> Result<VerifiedToken, VerifyError> {
         let Fields { header: VersionedHeader::V1, secret, .. } = &self.fields else {
-            let (key, header) = self.signed_link(ring, expected.action, moment)?;
-            let browser = Browser::of(header.binding.as_ref(), expected.binding.as_ref());
+            let (key, expires_at) = self.signed_link(ring, expected.action, moment)?;
+            let browser = Browser::of(self.unauthenticated_binding(), expected.binding);
             if browser == Browser::Other {
                 return Err(VerifyError::OtherBrowser);
             }
             self.check_code(key, expected.action, expected.code)?;
             let code_is_proven = expected.code.is_some();
-            return Ok(self.verified(expected.action, header.expires_at, code_is_proven, browser));
+            return Ok(self.verified(expected.action, expires_at, code_is_proven, browser));
         };
         v1::verify(secret, &self.fields.tag(), ring.shared(), expected.action, expected.code)?;
         Ok(VerifiedToken::v1(expected.action, secret.clone()))
@@ -184,7 +184,7 @@ impl UntrustedToken {
         VerifiedToken::of_link(self.version(), action, expires_at, secret, code_is_proven, browser)
     }
 
-    /// The key that signed this link for `action`, and what it signed, if that is still valid.
+    /// The key that signed this link for `action`, and when it ends, if it is still valid.
     // Not inlined: WebAssembly verifies links and tokens.
     #[inline(never)]
     fn signed_link<'r, K: AsRef<[VerifyingKey]>>(
@@ -192,11 +192,11 @@ impl UntrustedToken {
         ring: &'r KeyRing<K>,
         action: Action,
         moment: Moment,
-    ) -> Result<(&'r VerifyingKey, Header), VerifyError> {
+    ) -> Result<(&'r VerifyingKey, Expiry), VerifyError> {
         let secret = &self.fields.secret;
         let Some(header) = self.header() else { return Err(VerifyError::LinkUncheckable) };
         let digits = self.fields.digits(header, ring.actions())?;
-        let (key, header) = match &self.fields.header {
+        let key = match &self.fields.header {
             VersionedHeader::V1 => return Err(VerifyError::LinkUncheckable),
             VersionedHeader::V2(header) => {
                 let tag = self.fields.tag();
@@ -205,7 +205,7 @@ impl UntrustedToken {
                     #[cfg(feature = "public")]
                     VerifyingKey::Public(_) => false,
                 };
-                (ring.named(header.key_id).find(signed), *header)
+                ring.named(header.key_id).find(signed)
             }
             #[cfg(feature = "public")]
             VersionedHeader::V3(header) => {
@@ -214,11 +214,11 @@ impl UntrustedToken {
                     VerifyingKey::Public(key) => v3::is_signed_by(key, header, secret, signature),
                     VerifyingKey::Shared(_) => false,
                 };
-                (ring.named(header.key_id).find(signed), *header)
+                ring.named(header.key_id).find(signed)
             }
             // Without the feature no key can verify a v3 token.
             #[cfg(not(feature = "public"))]
-            VersionedHeader::V3(header) => (None, *header),
+            VersionedHeader::V3(_) => None,
         };
         let key = key.ok_or(VerifyError::Signature)?;
         // An action of the same number with another code is not the one that the ring knows.
@@ -228,7 +228,7 @@ impl UntrustedToken {
         if !moment.is_before(header.expires_at) {
             return Err(VerifyError::Expired { now: moment.now, expires_at: header.expires_at });
         }
-        Ok((key, header))
+        Ok((key, header.expires_at))
     }
 
     /// Proves that the code beside this link, signed by `key` for `action`, is the row's.

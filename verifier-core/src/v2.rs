@@ -12,7 +12,7 @@ use crate::{
     error::VerifyError,
     expiry::Expiry,
     header::Header,
-    hmac::{MacKey, Message, confirm},
+    hmac::{MacKey, confirm},
     secret::{Secret, wipe},
     shared_key::SharedKey,
     signed::SignedToken,
@@ -62,14 +62,14 @@ pub fn sign(
 pub(crate) fn sign_for(
     key: &SharedKey,
     action: Action,
-    binding: Option<Binding>,
+    binding: Option<&Binding>,
     secret: &Secret,
     expires_at: Expiry,
     code: Option<&Code>,
 ) -> Result<SignedToken, Unsignable> {
     // The tag of the link does not cover whether that of a code follows.
     check_code(action, code)?;
-    Ok(sign_header(key, &header(key, action, binding, expires_at), secret, code))
+    Ok(sign_header(key, &header(key, action, binding.copied(), expires_at), secret, code))
 }
 
 const fn header(key: &SharedKey, action: Action, binding: Option<Binding>, expires_at: Expiry) -> Header {
@@ -80,17 +80,17 @@ fn sign_header(key: &SharedKey, header: &Header, secret: &Secret, code: Option<&
     let mut tag = tag(key.link(), header, secret, None);
     let mut whole = code.map_or([0; 32], |_| self::tag(key.code(), header, secret, code));
     let mut code_tag: [u8; CODE_TAG] = field(&whole, 0);
+    let mut signed = [0; Header::LONGEST_SIGNED];
+    header.write(Version::V2, secret, &mut signed);
     let token = match (&header.binding, code) {
-        (None, None) => encode::<CHARACTERS, BYTES, 2>([&signed(header, secret), &tag]),
-        (None, Some(_)) => {
-            encode::<CHARACTERS_WITH_CODE, BYTES_WITH_CODE, 3>([&signed(header, secret), &tag, &code_tag])
-        }
-        (Some(binding), None) => {
-            let signed = signed_for(header, binding, secret);
-            encode::<BOUND_CHARACTERS, { BYTES + BOUND }, 2>([&signed, &tag])
-        }
-        (Some(binding), Some(_)) => {
-            let signed = signed_for(header, binding, secret);
+        (None, None) => encode::<CHARACTERS, BYTES, 2>([&field::<SIGNED>(&signed, 0), &tag]),
+        (None, Some(_)) => encode::<CHARACTERS_WITH_CODE, BYTES_WITH_CODE, 3>([
+            &field::<SIGNED>(&signed, 0),
+            &tag,
+            &code_tag,
+        ]),
+        (Some(_), None) => encode::<BOUND_CHARACTERS, { BYTES + BOUND }, 2>([&signed, &tag]),
+        (Some(_), Some(_)) => {
             encode::<BOUND_CHARACTERS_WITH_CODE, { BYTES_WITH_CODE + BOUND }, 3>([&signed, &tag, &code_tag])
         }
     };
@@ -104,34 +104,11 @@ fn encode<const C: usize, const N: usize, const P: usize>(parts: [&[u8]; P]) -> 
     SignedToken::encode::<C>(&mut concat::<N, P>(parts))
 }
 
-/// What the tag of a link covers that is for every browser.
-fn signed(header: &Header, secret: &Secret) -> [u8; SIGNED] {
-    concat([&header.to_bytes(Version::V2), secret.as_bytes()])
-}
-
-/// What the tag of a bound link covers.
-fn signed_for(header: &Header, binding: &Binding, secret: &Secret) -> [u8; SIGNED + BOUND] {
-    concat([&header.to_bytes(Version::V2), binding.as_bytes(), secret.as_bytes()])
-}
-
 /// The tag of a link, or of its code.
+// Not inlined: WebAssembly makes both.
+#[inline(never)]
 fn tag(key: &MacKey, header: &Header, secret: &Secret, code: Option<&Code>) -> [u8; 32] {
-    match &header.binding {
-        None => {
-            let signed = signed(header, secret);
-            key.tag(
-                code.map_or_else(|| Message::<1>::new(&signed), |code| Message::with_code(&signed, code))
-                    .blocks(),
-            )
-        }
-        Some(binding) => {
-            let signed = signed_for(header, binding, secret);
-            key.tag(
-                code.map_or_else(|| Message::<2>::new(&signed), |code| Message::with_code(&signed, code))
-                    .blocks(),
-            )
-        }
-    }
+    key.tag_of(|start| header.write(Version::V2, secret, start), code)
 }
 
 /// Whether `key` signed header and secret.

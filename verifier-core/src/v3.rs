@@ -9,7 +9,7 @@ use crate::{header::Header, secret::Secret};
 use crate::{
     action::Action,
     binding::Binding,
-    bytes::concat,
+    bytes::{concat, field},
     ed25519::{PrivateKey, PublicKey},
     expiry::Expiry,
     signed::SignedToken,
@@ -50,48 +50,37 @@ pub fn sign(
 pub(crate) fn sign_for(
     key: &PrivateKey,
     action: Action,
-    binding: Option<Binding>,
+    binding: Option<&Binding>,
     secret: &Secret,
     expires_at: Expiry,
 ) -> Result<SignedToken, Unsignable> {
     check_action(action)?;
-    let header = Header { action: action.number(), key_id: key.public_key().id(), expires_at, binding };
-    let message = Message::new(&header, secret);
-    let signature = key.sign(message.bytes());
-    let signed = message.bytes().get(CONTEXT.len()..).unwrap_or_default();
-    Ok(match binding {
-        None => SignedToken::encode::<CHARACTERS>(&mut concat::<BYTES, 2>([signed, &signature])),
-        Some(_) => SignedToken::encode::<BOUND_CHARACTERS>(&mut concat::<{ BYTES + Binding::LENGTH }, 2>([
-            signed, &signature,
-        ])),
+    let header = Header {
+        action: action.number(),
+        key_id: key.public_key().id(),
+        expires_at,
+        binding: binding.copied(),
+    };
+    let signature = with_message(&header, secret, |message| key.sign(message));
+    let mut signed = [0; Header::LONGEST_SIGNED];
+    header.write(Version::V3, secret, &mut signed);
+    Ok(if binding.is_none() {
+        let signed: [u8; SIGNED] = field(&signed, 0);
+        SignedToken::encode::<CHARACTERS>(&mut concat::<BYTES, 2>([&signed, &signature]))
+    } else {
+        let mut bytes = concat::<{ BYTES + Binding::LENGTH }, 2>([&signed, &signature]);
+        SignedToken::encode::<BOUND_CHARACTERS>(&mut bytes)
     })
 }
 
-/// What is signed.
+/// Calls `with` with what is signed.
 #[cfg(feature = "public")]
-enum Message {
-    /// For every browser.
-    Unbound([u8; CONTEXT.len() + SIGNED]),
-    /// For one.
-    Bound([u8; CONTEXT.len() + SIGNED + Binding::LENGTH]),
-}
-
-#[cfg(feature = "public")]
-impl Message {
-    fn new(header: &Header, secret: &Secret) -> Self {
-        let (bytes, secret) = (&header.to_bytes(Version::V3), secret.as_bytes());
-        match &header.binding {
-            None => Self::Unbound(concat([CONTEXT, bytes, secret])),
-            Some(binding) => Self::Bound(concat([CONTEXT, bytes, binding.as_bytes(), secret])),
-        }
-    }
-
-    const fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Unbound(bytes) => bytes,
-            Self::Bound(bytes) => bytes,
-        }
-    }
+fn with_message<T>(header: &Header, secret: &Secret, with: impl FnOnce(&[u8]) -> T) -> T {
+    let mut message = [0; CONTEXT.len() + Header::LONGEST_SIGNED];
+    let (context, signed) = message.split_at_mut(CONTEXT.len());
+    context.copy_from_slice(CONTEXT);
+    let length = signed.first_chunk_mut().map_or(0, |signed| header.write(Version::V3, secret, signed));
+    with(message.get(..CONTEXT.len() + length).unwrap_or_default())
 }
 
 /// Whether `key` signed header and secret.
@@ -102,5 +91,5 @@ pub(crate) fn is_signed_by(
     secret: &Secret,
     signature: &[u8; SIGNATURE],
 ) -> bool {
-    key.verifies(Message::new(header, secret).bytes(), signature)
+    with_message(header, secret, |message| key.verifies(message, signature))
 }

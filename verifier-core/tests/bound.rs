@@ -27,12 +27,19 @@ fn sign(signer: &Signer, action: Action, nonce: Option<&str>) -> Result<SignedTo
     let code = (action.digits() > 0).then(|| Code::parse(CODE).unwrap());
     let expires_at = Expiry::from_seconds(NOW + 900).unwrap();
     let binding = nonce.map(|nonce| Binding::of_nonce(nonce).unwrap());
-    signer.sign(Grant { secret: &Secret::from([7; 32]), action, code: code.as_ref(), expires_at, binding })
+    signer.sign(Grant {
+        secret: &Secret::from([7; 32]),
+        action,
+        code: code.as_ref(),
+        expires_at,
+        binding: binding.as_ref(),
+    })
 }
 
 fn expected(action: Action, code: Option<&str>, visitor: Option<&str>) -> Expected<'static> {
     let code = code.map(|code| code.to_owned().leak().as_bytes());
-    Expected { action, code, binding: visitor.and_then(Binding::of_nonce) }
+    let binding = visitor.and_then(Binding::of_nonce).map(|binding| &*Box::leak(Box::new(binding)));
+    Expected { action, code, binding }
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn judge_every_case(file: &str, cases: usize) {
         for case in &group.tests {
             let visitor = case.nonce.as_ref().and_then(Binding::of_nonce);
             let code = case.code.as_ref().map(String::as_bytes);
-            let expected = Expected { action: group.action(), code, binding: visitor };
+            let expected = Expected { action: group.action(), code, binding: visitor.as_ref() };
             let verdict = UntrustedToken::parse(&case.token)
                 .and_then(|token| token.verify(&ring, expected, Moment::at(case.now)));
             let named = format!("tcId {}: {}", case.tc_id, case.comment);
@@ -170,7 +170,7 @@ fn token_of(case: &Case) -> UntrustedToken {
 
 fn sign_like(signer: &Signer, group: &Group, case: &Case) -> SignedToken {
     let token = token_of(case);
-    let (secret, binding) = (token.unauthenticated_secret(), token.unauthenticated_binding().copied());
+    let (secret, binding) = (token.unauthenticated_secret(), token.unauthenticated_binding());
     let action = group.action();
     // v3 signs no code, so its cases carry none.
     let zeros = &"00000000"[..action.digits().into()];

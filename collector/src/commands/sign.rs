@@ -81,7 +81,7 @@ pub fn run(arguments: &SignArguments) -> Outcome {
         action,
         code: arguments.code.as_ref(),
         expires_at,
-        binding: arguments.binding,
+        binding: arguments.binding.as_ref(),
     };
     print(signer.sign(grant).map_err(|error| CommandError::Usage(advice(action, error)))?)?;
     Ok(ExitCode::SUCCESS)

@@ -68,7 +68,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Verifying, &variable)?;
     let (action, actions) = arguments.action.read()?;
     let ring = source.load(&variable)?.ring().knowing(&actions);
-    let (code, binding) = (arguments.code.as_deref().map(str::as_bytes), arguments.binding);
+    let (code, binding) = (arguments.code.as_deref().map(str::as_bytes), arguments.binding.as_ref());
     let mut all_genuine = true;
     let mut tell = |verdict: Result<Genuine, VerifyError>| {
         all_genuine &= verdict.is_ok();
@@ -127,7 +127,7 @@ fn judge(
     let token = UntrustedToken::parse(token)?;
     let (code_is_proven, browser) = match code {
         Some(_) if arguments.link => return Err(VerifyError::CodeUncheckable),
-        None if arguments.link => (false, token.verify_link(ring, action, moment)?.browser(binding.as_ref())),
+        None if arguments.link => (false, token.verify_link(ring, action, moment)?.browser(binding)),
         _ => {
             let token = token.verify(ring, expected, moment)?;
             (token.code_is_proven(), token.browser())

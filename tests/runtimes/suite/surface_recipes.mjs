@@ -135,15 +135,11 @@ function fixtureOfKeys(subject, _entry, api, maker, isPublic) {
         },
         { args: toBound, places: { "expected.code": optional() } },
       ]),
-      ...both(`${type}.verifyLink`, [
-        { args: () => [recovery.token, { action: "recover" }], places: anyBrowser },
-      ]),
+      ...both(`${type}.verifyLink`, [{ args: () => [recovery.token, { action: "recover" }], places: anyBrowser }]),
       ...both("VerifiedLink.withUncountedCode", [
         { args: () => [isPublic ? undefined : code], places: isPublic ? { code: optional() } : {} },
       ]),
-      [`${maker}.bindingOf`]: [
-        { args: () => [bound.nonce], places: {}, letsThrough: (binding) => isBytes(binding) },
-      ],
+      [`${maker}.bindingOf`]: [{ args: () => [bound.nonce], places: {}, letsThrough: (binding) => isBytes(binding) }],
       [`${maker}.decodeUnverified`]: [{ args: () => [activation.token], places: {} }],
       [`${maker}.createVerifier`]: [
         { args: () => [creating()], places: ofVerifier(subject, activation), letsThrough: accepts, makes: true },
@@ -153,9 +149,7 @@ function fixtureOfKeys(subject, _entry, api, maker, isPublic) {
   if (!isPublic && api.createVerifier) {
     Object.assign(
       recipes,
-      both("Verifier.verifyWithUncountedCode", [
-        { args: () => [recovery.token, { ...recover }], places: anyBrowser },
-      ]),
+      both("Verifier.verifyWithUncountedCode", [{ args: () => [recovery.token, { ...recover }], places: anyBrowser }]),
     );
   }
   if (api.createMemoryStore) Object.assign(recipes, ofMemory(maker, clock));

@@ -58,8 +58,7 @@ export function decodeUnverified(token: string): UnverifiedToken {
  * nonce, such as a cookie that is not there yet: set it then.
  *
  * @example
- * const nonce = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("base64url");
- * const binding = bindingOf(nonce);
+ * const binding = bindingOf(cookie);
  */
 export function bindingOf(nonce: Nonce): Bytes | undefined {
   return started().engine.bind(textOf(nonce));

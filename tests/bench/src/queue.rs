@@ -68,10 +68,10 @@ impl Queue {
         let statements: &[&str] = match self.kind {
             Kind::Cursor => &["UPDATE jobs SET last_seq = 0", "VACUUM jobs"],
             Kind::Deliveries => &[
-                "TRUNCATE pending, parked, leases, dead, handovers",
+                "TRUNCATE mailroom.queue, mailroom.leases, mailroom.dead_letters, mailroom.delivery_attempts",
                 "INSERT INTO mailroom.queue (token, due_at, priority)
                     SELECT id, clock_timestamp(), delivery_priority(action) FROM tokens ORDER BY id",
-                "VACUUM ANALYZE pending, leases, handovers",
+                "VACUUM ANALYZE mailroom.queue, mailroom.leases, mailroom.delivery_attempts",
             ],
         };
         for statement in statements.iter().chain(&["CHECKPOINT"]) {

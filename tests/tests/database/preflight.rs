@@ -100,40 +100,37 @@ async fn the_documented_grants_are_enough_in_a_schema_of_its_own() -> Result<()>
 async fn what_is_missing_is_named_with_role_path_and_mend() -> Result<()> {
     let place = Place::migrated().await?;
     place.superuser.batch_execute("CREATE ROLE daemon LOGIN").await?;
-    let grants = "GRANT EXECUTE ON FUNCTION mail.mailroom_exchange, mail.mailroom_prospect, mail.mailroom_tidy TO daemon";
+    let grants = "GRANT EXECUTE ON FUNCTION mailroom.claim, mailroom.list_actions, mailroom.peek, mailroom.release, mailroom.settle,
+        mailroom.sweep TO daemon";
     for (before, url, sentences) in [
         (
-            "SELECT",
+            "REVOKE USAGE ON SCHEMA mailroom FROM PUBLIC",
             place.in_mail("daemon"),
-            ["search_path = mail", "GRANT USAGE ON SCHEMA mail TO \"daemon\""],
+            ["search_path = mail", "GRANT USAGE ON SCHEMA mailroom TO \"daemon\""],
         ),
         (
-            "GRANT USAGE ON SCHEMA mail TO daemon",
+            "GRANT USAGE ON SCHEMA mailroom TO daemon",
             place.url("daemon"),
-            ["search_path = \"$user\", public", "ALTER ROLE \"daemon\" SET search_path = mail"],
-        ),
-        (
-            "SELECT",
-            place.in_mail("daemon"),
             [
-                "role \"daemon\"",
-                "GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_prospect, mailroom_tend, mailroom_tidy TO \"daemon\"",
+                "role \"daemon\" with search_path = \"$user\", public",
+                "GRANT EXECUTE ON FUNCTION mailroom.claim, mailroom.heartbeat, mailroom.list_actions, mailroom.peek, mailroom.release, \
+                 mailroom.settle, mailroom.sweep TO \"daemon\"",
             ],
         ),
         (
             grants,
             place.in_mail("daemon"),
-            ["role \"daemon\"", "GRANT EXECUTE ON FUNCTION mailroom_tend TO \"daemon\""],
+            ["role \"daemon\"", "GRANT EXECUTE ON FUNCTION mailroom.heartbeat TO \"daemon\""],
         ),
         (
-            "DROP FUNCTION mail.mailroom_tend",
+            "DROP FUNCTION mailroom.heartbeat",
             place.in_mail("daemon"),
-            ["has of what is needed only the functions mailroom_exchange", "run `mailroom migrate up`"],
+            ["has of what is needed only the functions mailroom.claim", "run `mailroom migrate up`"],
         ),
         (
-            "DROP SCHEMA mail CASCADE; CREATE SCHEMA mail; GRANT USAGE ON SCHEMA mail TO daemon",
+            "DROP SCHEMA mailroom CASCADE",
             place.in_mail("daemon"),
-            ["no schema of the database has the functions mailroom_exchange", "run `mailroom migrate up`"],
+            ["no schema of the database has the functions mailroom.claim", "run `mailroom migrate up`"],
         ),
     ] {
         place.superuser.batch_execute(before).await?;
@@ -193,7 +190,7 @@ async fn a_collector_that_comes_before_schema_and_rights_waits_for_them() -> Res
     assert!(collector.is_running()?);
     place
         .superuser
-        .batch_execute("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA mail TO daemon; SET search_path = mail")
+        .batch_execute("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA mailroom TO daemon; SET search_path = mail")
         .await?;
     register(&place.superuser, 1..=3).await?;
     assert_eq!(collector.lines()?.next_items(3)?.len(), 3);

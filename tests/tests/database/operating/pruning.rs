@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 
 use super::{command, count, run};
 
-const OLD: &str = "handovers WHERE happened_at < now() - interval '30 days'";
+const OLD: &str = "mailroom.delivery_attempts WHERE happened_at < now() - interval '30 days'";
 
 /// A log of many steps: every other row is old.
 async fn write_log(client: &Client, rows: i32) -> Result<()> {
@@ -30,11 +30,11 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
         said,
         "pruned 30000 delivery attempts, 0 dead tokens and 0 expired tokens, all older than 30d\n"
     );
-    assert_eq!((count(&client, OLD).await?, count(&client, "handovers").await?), (0, 30_000));
+    assert_eq!((count(&client, OLD).await?, count(&client, "mailroom.delivery_attempts").await?), (0, 30_000));
     let since = "SELECT log_complete_since BETWEEN now() - interval '31 days' AND now() - interval '30 days' FROM mailroom.installation";
     assert!(client.query_one(since, &[]).await?.get::<_, bool>(0));
     // What took the place of pruned rows is found, too.
-    client.batch_execute("VACUUM handovers").await?;
+    client.batch_execute("VACUUM mailroom.delivery_attempts").await?;
     write_log(&client, 20_000).await?;
     let said = run(&database, &["prune", "--older-than", "720h"])?.success()?;
     assert_eq!(
@@ -55,10 +55,11 @@ async fn dead_tokens_go_once_nobody_could_use_them() -> Result<()> {
         .batch_execute(
             "INSERT INTO tokens (account, action, expires_at)
                 SELECT 1, 'password_recovery', extract(epoch FROM now()) + years FROM (VALUES (-1), (31536000)) AS v (years);
-            INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason)
-                SELECT token, now() - interval '40 days', 8, 8, priority, '' FROM mailroom.queue;
-            INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason)
-                VALUES (1000, now() - interval '40 days', 8, 8, 1, ''), (1001, now(), 8, 8, 1, '');
+            INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason)
+                SELECT token, now() - interval '40 days', expires_at, 8, 8, priority, secret, code, ''
+                FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token;
+            INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)
+                VALUES (1000, now() - interval '40 days', 0, 8, 8, 1, ''), (1001, now(), 0, 8, 8, 1, '');
             UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = 1;
             DELETE FROM accounts WHERE id = 2",
         )
@@ -160,14 +161,15 @@ async fn a_collector_that_may_not_prune_says_so_and_collects() -> Result<()> {
     client
         .batch_execute(&format!(
             "CREATE ROLE {role} LOGIN;
-            GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_tend, mailroom_tidy, mailroom_prospect TO {role}"
+            GRANT EXECUTE ON FUNCTION mailroom.settle, mailroom.release, mailroom.claim, mailroom.heartbeat, mailroom.sweep,
+                mailroom.peek, mailroom.list_actions TO {role}"
         ))
         .await?;
     write_log(&client, 10).await?;
     let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
     let mut collector = Collector::start(collector::command(&url)?.args(["--batch-timeout", "0"]))?;
     let lines = collector.lines()?;
-    collector.wait_for_log("permission denied for function mailroom_prune", 1)?;
+    collector.wait_for_log("permission denied for function prune_", 1)?;
     mailroom_tests::rows::register(&client, 1..=3).await?;
     assert_eq!(lines.next_items(3)?.len(), 3);
     collector.stop()?;

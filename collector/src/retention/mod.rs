@@ -32,7 +32,7 @@ const PAUSE_FACTOR: u32 = 4;
 const PRUNE_ATTEMPTS: &str = include_str!("prune_attempts.sql");
 const PRUNE_DEAD_LETTERS: &str = include_str!("prune_dead_letters.sql");
 const PRUNE_TOKENS: &str = include_str!("prune_tokens.sql");
-/// Only where Mailroom has accounts, whose tokens are rows of another table, too.
+/// Only where Mailroom has accounts, whose tokens are rows of another table, too. It deletes both, so that each is counted once.
 const PRUNE_ACCOUNT_TOKENS: &str = include_str!("prune_account_tokens.sql");
 const HAS_ACCOUNTS: &str =
     "SELECT to_regprocedure('mailroom.prune_account_tokens(timestamptz, bigint, integer)') IS NOT NULL";
@@ -96,8 +96,7 @@ pub(crate) async fn prune(
             let parameters =
                 &[(&seconds as _, Type::FLOAT8), (&after as _, Type::INT8), (&ROWS as _, Type::INT4)];
             let row = client.query_typed_one(statement, parameters).await?;
-            // A token of an account is counted once.
-            pruned.tokens += if statement == PRUNE_TOKENS { row.try_get::<_, i64>(0)? } else { 0 };
+            pruned.tokens += row.try_get::<_, i64>(0)?;
             after = row.try_get(1)?;
             report(pruned, start.elapsed()).await;
         }

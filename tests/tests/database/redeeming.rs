@@ -280,10 +280,11 @@ async fn secrets_that_no_link_carries_are_unknown() -> Result<()> {
         let answer = application.redeem_anything(secret, action, None).await?;
         assert_eq!(answer, Redemption::refused("unknown"), "{action:?}");
     }
+    for action in ["", "Activate", "activate ", "notice", "sign_in", "no_such_action"] {
+        let answer = application.redeem(&token.secret, action, None).await?;
+        assert_eq!(answer, Redemption::refused("unknown"), "{action}");
+    }
     assert!(!application.is_used(token.id).await?);
-    let error =
-        application.redeem(&token.secret, "activate", None).await.expect_err("there is no such action");
-    assert!(error.as_db_error().context("by the server")?.message().contains("invalid input value for enum"));
     Ok(())
 }
 
@@ -294,9 +295,11 @@ async fn a_redemption_writes_into_no_index() -> Result<()> {
     for login in ["a", "b", "c"] {
         application.register_and_activate(login).await?;
     }
-    let updates = "SELECT pg_stat_force_next_flush(), n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'tokens'";
-    application.client.query_one(updates, &[]).await?;
-    let row = application.client.query_one(updates, &[]).await?;
-    assert_eq!((row.get::<_, i64>(1), row.get::<_, i64>(2)), (3, 3));
+    let updates = "SELECT pg_stat_force_next_flush(), n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
+        WHERE relid IN ('tokens'::regclass, 'mailroom.issued_tokens'::regclass)";
+    application.client.query(updates, &[]).await?;
+    let rows = application.client.query(updates, &[]).await?;
+    let counts: Vec<(i64, i64)> = rows.iter().map(|row| (row.get(1), row.get(2))).collect();
+    assert_eq!(counts, [(3, 3), (3, 3)]);
     Ok(())
 }

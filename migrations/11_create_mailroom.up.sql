@@ -111,7 +111,7 @@ COMMENT ON COLUMN mailroom.issued_tokens.code_hash IS
 COMMENT ON COLUMN mailroom.issued_tokens.created_at IS 'Seconds since the Unix epoch.';
 COMMENT ON COLUMN mailroom.issued_tokens.expires_at IS 'First second at which it is no longer valid, in seconds since the Unix epoch.';
 COMMENT ON COLUMN mailroom.issued_tokens.consumed_at IS 'When it was used, in seconds since the Unix epoch; null until then.';
-COMMENT ON COLUMN mailroom.issued_tokens.cancelled_at IS 'When it ended without being used, likewise; null if it did not.';
+COMMENT ON COLUMN mailroom.issued_tokens.cancelled_at IS 'When it ended without being used, in seconds since the Unix epoch; null if it did not.';
 COMMENT ON CONSTRAINT issued_tokens_consumed_id_key ON mailroom.issued_tokens IS
     'Serves redeeming, and finding the token that a consumed id in a log or a store belongs to.';
 COMMENT ON CONSTRAINT issued_tokens_action_fkey ON mailroom.issued_tokens IS 'An action that has tokens stays.';

@@ -1,6 +1,6 @@
 //! What `mailroom.redeem` answers, and what it leaves behind.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use mailroom_tests::application::{Application, Redemption, Token};
 use mailroom_tests::postgres::Database;
 
@@ -177,7 +177,8 @@ async fn spoil(application: &Application, account: i64, how: &str) -> Result<Tok
     application.client.execute(insert, &[&account, &expiry]).await?;
     let token = application.newest_token(account, RECOVERY).await?;
     if how.contains("exhausted") {
-        let insert = "INSERT INTO mailroom.code_attempts SELECT $1, ordinal, 0 FROM generate_series(1, 5) AS ordinal";
+        let insert =
+            "INSERT INTO mailroom.code_attempts SELECT $1, ordinal, 0 FROM generate_series(1, 5) AS ordinal";
         application.client.execute(insert, &[&token.id]).await?;
     }
     if how.contains("used") {

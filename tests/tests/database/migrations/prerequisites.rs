@@ -72,9 +72,12 @@ async fn rights_that_are_missing_are_named() -> Result<()> {
     client.batch_execute("SET search_path = mail; SET ROLE owner").await?;
     refused(&mut client, &["role \"owner\"", "GRANT CREATE, USAGE ON SCHEMA mail TO \"owner\""]).await?;
     client.batch_execute("RESET ROLE; GRANT CREATE ON SCHEMA mail TO owner; SET ROLE owner").await?;
-    let (name, grant) = (database.name(), format!("GRANT CREATE ON DATABASE {} TO \"owner\"", database.name()));
+    let (name, grant) =
+        (database.name(), format!("GRANT CREATE ON DATABASE {} TO \"owner\"", database.name()));
     refused(&mut client, &["role \"owner\" may not create the schema mailroom", &grant]).await?;
-    client.batch_execute(&format!("RESET ROLE; GRANT CREATE ON DATABASE {name} TO owner; SET ROLE owner")).await?;
+    client
+        .batch_execute(&format!("RESET ROLE; GRANT CREATE ON DATABASE {name} TO owner; SET ROLE owner"))
+        .await?;
     assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len());
     Ok(())
 }
@@ -173,7 +176,9 @@ async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() ->
         up(&mut client, &MIGRATIONS[..done]).await?;
         client.batch_execute("RESET ROLE").await?;
         assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len() - done);
-        client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@b.test', 'a'), ('b@b.test', 'b')").await?;
+        client
+            .batch_execute("INSERT INTO accounts (email, login) VALUES ('a@b.test', 'a'), ('b@b.test', 'b')")
+            .await?;
         // Whoever calls them, they run with the rights of their owners.
         let claimed = client
             .query(
@@ -185,15 +190,16 @@ async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() ->
             .await?;
         let (tokens, summary) = claimed.split_at(claimed.len() - 1);
         assert_eq!((tokens.len(), summary[0].get::<_, Option<&str>>(1)), (2, None), "{done}");
-        let redeem = "SELECT verdict::text FROM tokens, mailroom.redeem(secret, 'activate') WHERE tokens.id = 1";
+        let redeem =
+            "SELECT verdict::text FROM tokens, mailroom.redeem(secret, 'activate') WHERE tokens.id = 1";
         assert_eq!(client.query_one(redeem, &[]).await?.get::<_, &str>(0), "ok", "{done}");
         client
-            .batch_execute(&format!(
+            .batch_execute(
                 "SELECT mailroom.request('a', 'recover'); SELECT * FROM mailroom.status(); SELECT mailroom.retry_all();
-                SELECT mailroom.enqueue('notice', 'c@b.test'); DELETE FROM accounts;
-                DROP OWNED BY {role} CASCADE; DROP ROLE {role}"
-            ))
+                SELECT mailroom.enqueue('notice', 'c@b.test'); DELETE FROM accounts",
+            )
             .await?;
+        client.batch_execute(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}")).await?;
     }
     Ok(())
 }

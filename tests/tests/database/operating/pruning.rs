@@ -16,7 +16,9 @@ async fn write_log(client: &Client, rows: i32) -> Result<()> {
     let insert = "INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome)
         SELECT n, now() - interval '1 day' * (n % 2 * 40 + 1), 1, 'sent' FROM generate_series(1, $1::int) AS n";
     client.execute(insert, &[&rows]).await?;
-    client.batch_execute("UPDATE mailroom.installation SET log_complete_since = now() - interval '1 year'").await?;
+    client
+        .batch_execute("UPDATE mailroom.installation SET log_complete_since = now() - interval '1 year'")
+        .await?;
     Ok(())
 }
 
@@ -30,7 +32,10 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
         said,
         "pruned 30000 delivery attempts, 0 dead tokens and 0 expired tokens, all older than 30d\n"
     );
-    assert_eq!((count(&client, OLD).await?, count(&client, "mailroom.delivery_attempts").await?), (0, 30_000));
+    assert_eq!(
+        (count(&client, OLD).await?, count(&client, "mailroom.delivery_attempts").await?),
+        (0, 30_000)
+    );
     let since = "SELECT log_complete_since BETWEEN now() - interval '31 days' AND now() - interval '30 days' FROM mailroom.installation";
     assert!(client.query_one(since, &[]).await?.get::<_, bool>(0));
     // What took the place of pruned rows is found, too.
@@ -84,7 +89,9 @@ async fn steps_are_small_and_what_is_done_is_done() -> Result<()> {
     write_log(&client, 60_000).await?;
     // Somebody has a row of the last step.
     let other = database.connect().await?;
-    other.batch_execute("BEGIN; SELECT FROM mailroom.delivery_attempts WHERE token = 59999 FOR UPDATE").await?;
+    other
+        .batch_execute("BEGIN; SELECT FROM mailroom.delivery_attempts WHERE token = 59999 FOR UPDATE")
+        .await?;
     let mut pruning =
         command(database.url(), &["prune", "--older-than", "30d"])?.stdout(Stdio::null()).spawn()?;
     let mut left = 30_000;

@@ -16,7 +16,10 @@ async fn named_tokens_go_out_again_with_all_their_attempts() -> Result<()> {
     assert_eq!(run(&database, &["retry", "2", "4", "2"])?.success()?, "2 tokens wait again\n");
     assert_eq!(run(&database, &["retry", "5"])?.success()?, "1 token waits again\n");
     assert_eq!(count(&client, "mailroom.dead_letters").await?, 2);
-    assert_eq!(count(&client, "mailroom.queue WHERE failures = 0 AND attempts = 8 AND due_at <= now()").await?, 3);
+    assert_eq!(
+        count(&client, "mailroom.queue WHERE failures = 0 AND attempts = 8 AND due_at <= now()").await?,
+        3
+    );
     let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
     let came: BTreeSet<_> = collector.lines()?.next_items(3)?.into_iter().map(|item| item.login).collect();
     assert_eq!(came, ["user2", "user4", "user5"].map(str::to_owned).into());
@@ -86,6 +89,9 @@ async fn two_operators_at_once_put_each_token_back_once() -> Result<()> {
     }
     lines.expect_none(Duration::from_secs(1))?;
     collector.stop()?;
-    assert_eq!(count(&client, "mailroom.delivery_attempts WHERE outcome = 'sent'").await?, i64::try_from(DEAD)?);
+    assert_eq!(
+        count(&client, "mailroom.delivery_attempts WHERE outcome = 'sent'").await?,
+        i64::try_from(DEAD)?
+    );
     Ok(())
 }

@@ -48,7 +48,8 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
 
     let said = run(&database, &["status", "--json"])?;
     let status: Value = serde_json::from_str(&said.output)?;
-    let alarms = ["queue.oldest_due_ms", "leases.oldest_ms", "leases.lapsed", "dead_letters", "expired.last_hour"];
+    let alarms =
+        ["queue.oldest_due_ms", "leases.oldest_ms", "leases.lapsed", "dead_letters", "expired.last_hour"];
     assert_eq!((said.code, &status["alarms"]), (Some(1), &json!(alarms)));
     assert_eq!(status["sent"], json!({ "last_minute": 1, "last_hour": 2 }));
     let queue = &status["queue"];
@@ -104,7 +105,8 @@ async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() 
             "INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES (1, now() - interval '{since}', 0, '{outcome}')"
         )
     };
-    let died = "INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)
+    let died =
+        "INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)
         VALUES (1, now(), 0, 8, 8, 1, 'no')";
     for (scene, alarm) in [
         (due("55 seconds"), None),

@@ -18,7 +18,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Arguments of `mailroom prune`.
 #[derive(clap::Args)]
 pub struct PruneArguments {
-    /// Age from which delivery attempts are deleted, dead tokens that cannot be sent any more, and expired tokens: 30d, 48h; at
+    /// Age from which delivery attempts are deleted, dead letters that cannot be sent any more, and expired tokens: 30d, 48h; at
     /// least 1d
     #[arg(long, value_name = "AGE", value_parser = Setting(retention), allow_hyphen_values = true)]
     older_than: Duration,
@@ -49,6 +49,6 @@ pub async fn run(PruneArguments { older_than }: PruneArguments) -> Outcome {
 
 fn shown(Pruned { attempts, dead_letters, tokens, .. }: Pruned) -> String {
     let attempts = Counted(attempts, "delivery attempt", "delivery attempts");
-    let dead_letters = Counted(dead_letters, "dead token", "dead tokens");
+    let dead_letters = Counted(dead_letters, "dead letter", "dead letters");
     format!("{attempts}, {dead_letters} and {}", Counted(tokens, "expired token", "expired tokens"))
 }

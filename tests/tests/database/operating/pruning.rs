@@ -30,7 +30,7 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
     assert_eq!(
         said,
-        "pruned 30000 delivery attempts, 0 dead tokens and 0 expired tokens, all older than 30d\n"
+        "pruned 30000 delivery attempts, 0 dead letters and 0 expired tokens, all older than 30d\n"
     );
     assert_eq!(
         (count(&client, OLD).await?, count(&client, "mailroom.delivery_attempts").await?),
@@ -44,10 +44,10 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
     let said = run(&database, &["prune", "--older-than", "720h"])?.success()?;
     assert_eq!(
         said,
-        "pruned 10000 delivery attempts, 0 dead tokens and 0 expired tokens, all older than 30d\n"
+        "pruned 10000 delivery attempts, 0 dead letters and 0 expired tokens, all older than 30d\n"
     );
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
-    assert_eq!(said, "pruned 0 delivery attempts, 0 dead tokens and 0 expired tokens, all older than 30d\n");
+    assert_eq!(said, "pruned 0 delivery attempts, 0 dead letters and 0 expired tokens, all older than 30d\n");
     Ok(())
 }
 
@@ -71,7 +71,7 @@ async fn dead_tokens_go_once_nobody_could_use_them() -> Result<()> {
         .await?;
     // Used, deleted with its account, expired, never there.
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
-    assert_eq!(said, "pruned 0 delivery attempts, 4 dead tokens and 0 expired tokens, all older than 30d\n");
+    assert_eq!(said, "pruned 0 delivery attempts, 4 dead letters and 0 expired tokens, all older than 30d\n");
     let left: Vec<i64> = client
         .query("SELECT token FROM mailroom.dead_letters ORDER BY token", &[])
         .await?

@@ -56,7 +56,7 @@ async fn tokens_that_are_not_dead_are_named() -> Result<()> {
     give_up(&client, 2).await?;
     let said = run(&database, &["retry", "1", "77"])?;
     assert_eq!((said.code, said.output.as_str()), (Some(1), "1 token waits again\n"));
-    assert_eq!(said.errors, "mailroom: token 77 is not dead\n");
+    assert_eq!(said.errors, "mailroom: token 77 is no dead letter\n");
     let said = run(&database, &["retry", "1"])?;
     assert_eq!((said.code, said.output.as_str()), (Some(1), "0 tokens wait again\n"));
     assert_eq!(count(&client, "mailroom.queue").await?, 1);

@@ -149,7 +149,9 @@ async fn a_claim_skips_what_another_one_has_not_finished_and_a_peek_does_not() -
     let database = Database::migrated()?;
     let (client, other) = (database.connect().await?, database.connect().await?);
     let ids_ = tokens(&client, "activation", 2).await?;
-    other.batch_execute(&format!("BEGIN; SELECT FROM mailroom.queue WHERE token = {} FOR UPDATE", ids_[0])).await?;
+    other
+        .batch_execute(&format!("BEGIN; SELECT FROM mailroom.queue WHERE token = {} FOR UPDATE", ids_[0]))
+        .await?;
     let mut queue = queue(&database).await?;
     assert_eq!(ids(&queue.settle_and_claim(Vec::new(), all(10)).await?.batches), [ids_[1]]);
     assert_eq!(queue.peek(10).await?.due, 1);

@@ -50,7 +50,10 @@ async fn three_collectors_share_the_work_and_nothing_goes_out_twice() -> Result<
     assert_eq!(tokens.len(), 2_000);
     assert_eq!(tokens.into_iter().collect::<HashSet<_>>().len(), 2_000);
     let left: i64 = client
-        .query_one("SELECT (SELECT count(*) FROM mailroom.queue) + (SELECT count(*) FROM mailroom.leases)", &[])
+        .query_one(
+            "SELECT (SELECT count(*) FROM mailroom.queue) + (SELECT count(*) FROM mailroom.leases)",
+            &[],
+        )
         .await?
         .get(0);
     assert_eq!(left, 0);

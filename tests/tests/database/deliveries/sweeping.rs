@@ -68,8 +68,7 @@ async fn renewing_leases_costs_the_same_however_many_tokens_are_parked() -> Resu
     assert!(parts >= PARKED / 5_000 - 1, "{parts} parts");
     let blocks = blocks(&client, &format!("SELECT * FROM mailroom.sweep(1, NULL, NULL, {most})")).await?;
     assert!(blocks < 30 * most, "{blocks} blocks for {most} rows");
-    let count =
-        "SELECT (SELECT count(*) FROM mailroom.deferred), (SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'expired')";
+    let count = "SELECT (SELECT count(*) FROM mailroom.deferred), (SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'expired')";
     let row = client.query_one(count, &[]).await?;
     let expired = i64::from(PARKED / 100);
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (i64::from(PARKED) - expired, expired));

@@ -177,7 +177,9 @@ async fn dead_letters_are_logged_once_also_if_the_response_to_the_settlement_is_
     collector.wait_for_log("550 unknown (after 1 attempt)", 1)?;
     let log = collector.stop()?;
     assert_eq!(log.matches("tokens are given up").count(), 1, "{log}");
-    let row = client.query_one("SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'dead'", &[]).await?;
+    let row = client
+        .query_one("SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'dead'", &[])
+        .await?;
     assert_eq!(row.get::<_, i64>(0), 1);
     Ok(())
 }

@@ -41,8 +41,13 @@ enum MigrateAction {
         /// Install the schema `mailroom` alone, for an application with accounts of its own
         ///
         /// It refers to no table outside of it. The table `mailroom.migrations` records what is applied.
-        #[arg(long, conflicts_with_all = ["baseline", "migrations_table"])]
+        #[arg(long, conflicts_with_all = ["baseline", "migrations_table", "drop_secrets"])]
         without_accounts: bool,
+        /// Also drop the columns of the tokens' secrets and codes, which does not go back
+        ///
+        /// For installations whose applications redeem by mailroom.redeem() only.
+        #[arg(long)]
+        drop_secrets: bool,
     },
     /// Take back the newest applied migration
     Down {
@@ -85,7 +90,8 @@ pub async fn run(arguments: MigrateArguments) -> Outcome {
     let table = table.unwrap_or_default();
     let plan = match arguments.action {
         MigrateAction::Up { without_accounts: true, .. } => Plan::without_accounts(),
-        MigrateAction::Up { .. } => Plan { migrations: MIGRATIONS, table },
+        MigrateAction::Up { drop_secrets: true, .. } => Plan::dropping_secrets(table),
+        MigrateAction::Up { .. } => Plan::with_accounts(&client, table).await?,
         _ => Plan::of_database(&client, table).await?,
     };
     let outcome = match arguments.action {

@@ -79,10 +79,8 @@ impl History {
     pub(super) async fn of_session(client: &Client, table: &HistoryTable) -> Result<Self, MigrateError> {
         let is_standalone = *table == HistoryTable::without_accounts();
         client.query_one(include_str!("search_path.sql"), &[]).await?;
-        let query = "SELECT home, table_home, format('%I.%I', coalesce(table_home, ''), $2::text), current_schema()::text
-            FROM coalesce($3::text, current_schema()::text) AS home, coalesce($1::text, home) AS table_home";
         let home = is_standalone.then_some("mailroom");
-        let row = client.query_one(query, &[&table.schema, &table.name, &home]).await?;
+        let row = client.query_one(include_str!("home.sql"), &[&table.schema, &table.name, &home]).await?;
         let refused = |reason: &str| Err(MigrateError::Refused(reason.to_owned()));
         let Some(schema) = row.get::<_, Option<String>>(0) else {
             return refused(
@@ -90,28 +88,21 @@ impl History {
                  public",
             );
         };
-        let has = async |table: &'static str| {
-            let tables =
-                client.query_one(include_str!("own_tables.sql"), &[&"mailroom", &&[table][..]]).await?;
-            Ok::<_, MigrateError>(tables.get::<_, Option<&str>>(0).is_some())
-        };
-        match (is_standalone, has("migrations").await?) {
-            (false, true) => {
+        let (current, has_standalone, has_schema): (Option<&str>, _, bool) =
+            (row.get(3), row.get(4), row.get(5));
+        if has_standalone && !is_standalone {
+            return refused(
+                "the database has Mailroom without accounts; run `mailroom migrate up --without-accounts`, or `mailroom migrate down` \
+                 until nothing of it is left",
+            );
+        }
+        if is_standalone && !has_standalone {
+            let misfit = client.query_opt(include_str!("base_columns.sql"), &[&current]).await?;
+            if has_schema || misfit.is_none() {
                 return refused(
-                    "the database has Mailroom without accounts; run `mailroom migrate up --without-accounts`, or `mailroom migrate \
-                     down` until nothing of it is left",
+                    "the database has Mailroom with accounts; run `mailroom migrate up` without --without-accounts",
                 );
             }
-            (true, false) => {
-                let current: Option<&str> = row.get(3);
-                let misfit = client.query_opt(include_str!("base_columns.sql"), &[&current]).await?;
-                if misfit.is_none() || has("installation").await? {
-                    return refused(
-                        "the database has Mailroom with accounts; run `mailroom migrate up` without --without-accounts",
-                    );
-                }
-            }
-            _ => {}
         }
         let table_schema = row.get(1);
         Ok(Self { schema, table_schema, table: table.name.clone(), quoted: row.get(2), is_standalone })

@@ -29,8 +29,11 @@ macro_rules! migrations {
     };
 }
 
-/// The migrations of this version of Mailroom, oldest first.
-pub const MIGRATIONS: &[Migration] = migrations![
+/// The migrations of this version of Mailroom, oldest first, but for the one that drops secrets.
+pub const MIGRATIONS: &[Migration] = WITH_DROP_SECRETS.split_at(21).0;
+
+/// All migrations, with the step that is taken only when it is asked for: applications must not redeem by themselves then.
+pub(super) const WITH_DROP_SECRETS: &[Migration] = migrations![
     0 create_base_schema,
     1 generate_unguessable_codes,
     2 repair_token_codes,
@@ -52,7 +55,12 @@ pub const MIGRATIONS: &[Migration] = migrations![
     18 drop_unused_token_index,
     19 drop_unused_account_index,
     20 record_activation_times,
+    21 drop_secrets,
 ];
+
+/// What the first of [`MIGRATIONS`] make of an empty schema, at once.
+pub(super) const BASE: Migration =
+    Migration { version: 10, name: "base", up: include_str!("../../../migrations/base.sql"), down: "" };
 
 /// Those of [`MIGRATIONS`] that need no accounts: they make the schema `mailroom`.
 pub(super) const OF_MAILROOM: std::ops::RangeInclusive<usize> = 11..=16;
@@ -91,18 +99,18 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
         let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
         let files: BTreeSet<String> =
-            files.map(|name| name.into_string().unwrap()).filter(|name| name != "README.md").collect();
-        let embedded = MIGRATIONS
+            files.map(|name| name.into_string().unwrap()).filter(|name| name.starts_with(|first: char| first.is_ascii_digit())).collect();
+        let embedded = WITH_DROP_SECRETS
             .iter()
             .flat_map(|migration| ["up", "down"].map(|direction| format!("{migration}.{direction}.sql")));
         assert_eq!(files, embedded.collect());
-        assert!(MIGRATIONS.iter().zip(0..).all(|(migration, version)| migration.version == version));
+        assert!(WITH_DROP_SECRETS.iter().zip(0..).all(|(migration, version)| migration.version == version));
     }
 
     /// `mailroom` takes the brackets away, and drops what an interrupted CREATE INDEX CONCURRENTLY has left.
     #[test]
     fn psql_and_golang_migrate_can_execute_every_file() {
-        for (migration, file) in MIGRATIONS.iter().flat_map(|step| [(step, step.up), (step, step.down)]) {
+        for (migration, file) in WITH_DROP_SECRETS.iter().flat_map(|step| [(step, step.up), (step, step.down)]) {
             let count = |line| file.lines().filter(|other| *other == line).count();
             let keeps_the_rules = if migration.is_transactional() {
                 let first = file.lines().find(|line| !line.is_empty() && !line.starts_with("--"));

@@ -27,8 +27,9 @@ pub use migration::{MIGRATIONS, Migration};
 pub use status::{MigrationStatus, status};
 
 use apply::MigrationStep;
-use history::Applied;
+use history::{Applied, History};
 use lock::with_lock;
+use migration::BASE;
 
 /// Takes lines about what happens, for people who wait.
 type Report<'a> = &'a mut (dyn FnMut(&str) + Send);
@@ -60,8 +61,27 @@ impl Plan<'static> {
     /// The database does not answer.
     pub async fn of_database(client: &Client, table: HistoryTable) -> Result<Self, MigrateError> {
         let query = "SELECT to_regclass('mailroom.migrations') IS NOT NULL";
-        let is_standalone = client.query_typed_one(query, &[]).await?.get(0);
-        Ok(if is_standalone { Self::without_accounts() } else { Self { migrations: MIGRATIONS, table } })
+        if client.query_typed_one(query, &[]).await?.get(0) {
+            return Ok(Self::without_accounts());
+        }
+        Self::with_accounts(client, table).await
+    }
+
+    /// The migrations with accounts; the one that drops secrets is among them if it is applied.
+    ///
+    /// # Errors
+    /// The database does not answer.
+    pub async fn with_accounts(client: &Client, table: HistoryTable) -> Result<Self, MigrateError> {
+        let plan = Self::dropping_secrets(table);
+        let recorded = History::of_session(client, &plan.table).await?.read(client).await?;
+        let newest = plan.migrations.last().map(|migration| migration.version);
+        let is_dropped = recorded.is_some_and(|recorded| Some(recorded.version) == newest);
+        Ok(if is_dropped { plan } else { Self { migrations: MIGRATIONS, ..plan } })
+    }
+
+    /// All migrations with accounts, with the one that drops secrets.
+    pub fn dropping_secrets(table: HistoryTable) -> Self {
+        Self { migrations: migration::WITH_DROP_SECRETS, table }
     }
 }
 
@@ -88,12 +108,17 @@ pub async fn up<'a>(
     with_lock(client, &table, report, async |client, history, report| {
         let Applied { count, is_unfinished } = history.applied(client, migrations).await?;
         let missing = &migrations[count - usize::from(is_unfinished)..];
-        if let Some(next) = missing.first() {
-            prerequisites::check(client, history, next.version).await?;
-        }
-        for migration in missing {
-            let step = MigrationStep::up(migration);
-            step.run(client, history, report).await?;
+        let Some(next) = missing.first() else { return Ok(0) };
+        prerequisites::check(client, history, next.version).await?;
+        // Nobody has to execute repairs of what he never had.
+        let base = missing.iter().position(|migration| migration.version == BASE.version);
+        let steps = match base {
+            Some(last) if next.version == 0 => &missing[last + 1..],
+            _ => missing,
+        };
+        let base = (steps.len() < missing.len()).then_some(&BASE);
+        for migration in base.into_iter().chain(steps) {
+            MigrationStep::up(migration).run(client, history, report).await?;
         }
         Ok(missing.len())
     })

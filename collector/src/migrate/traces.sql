@@ -25,11 +25,12 @@ triggers AS (
 ),
 traces (version, is_there) AS (
     VALUES
-        (1, EXISTS (SELECT FROM functions WHERE proname = 'generate_token_code')),
+        (1, EXISTS (SELECT FROM functions WHERE proname = 'generate_token_code')
+            OR EXISTS (SELECT FROM mailroom WHERE name = 'trg_after_token_changed')),
         (2, EXISTS (
             SELECT FROM pg_constraint JOIN relations ON conrelid = relations.oid
             WHERE relname = 'tokens' AND conname = 'tokens_code_five_digits' AND convalidated
-        )),
+        ) OR EXISTS (SELECT FROM mailroom WHERE name = 'trg_after_token_changed')),
         (3, EXISTS (
             SELECT FROM columns WHERE relname = 'tokens' AND attname = 'expires_at' AND type_name = 'bigint'
         )),
@@ -63,7 +64,8 @@ traces (version, is_there) AS (
             AND NOT EXISTS (SELECT FROM relations WHERE relname = 'tokens_id_expires_consumed_action_idx')),
         (19, EXISTS (SELECT FROM mailroom WHERE name = 'queue')
             AND NOT EXISTS (SELECT FROM relations WHERE relname = 'accounts_id_status_idx')),
-        (20, EXISTS (SELECT FROM mailroom WHERE name = 'trg_before_account_insert'))
+        (20, EXISTS (SELECT FROM mailroom WHERE name = 'trg_before_account_insert')),
+        (21, EXISTS (SELECT FROM mailroom WHERE name = 'trg_after_token_changed'))
 )
 SELECT
     coalesce(min(version) FILTER (WHERE NOT is_there) - 1, max(version))::bigint AS version,

@@ -88,6 +88,7 @@ pub(crate) async fn prune(
         report(pruned, start.elapsed()).await;
     }
     let has_accounts: bool = client.query_typed_one(HAS_ACCOUNTS, &[]).await?.try_get(0)?;
+    // In this order each token is counted once: with a token of an account goes its other row.
     for statement in [has_accounts.then_some(PRUNE_ACCOUNT_TOKENS), Some(PRUNE_TOKENS)].into_iter().flatten()
     {
         let mut after = Some(0_i64);
@@ -96,8 +97,7 @@ pub(crate) async fn prune(
             let parameters =
                 &[(&seconds as _, Type::FLOAT8), (&after as _, Type::INT8), (&ROWS as _, Type::INT4)];
             let row = client.query_typed_one(statement, parameters).await?;
-            // A token of an account is counted once.
-            pruned.tokens += if statement == PRUNE_TOKENS { row.try_get::<_, i64>(0)? } else { 0 };
+            pruned.tokens += row.try_get::<_, i64>(0)?;
             after = row.try_get(1)?;
             report(pruned, start.elapsed()).await;
         }

@@ -295,19 +295,19 @@ impl DeliveriesQueue {
                 tracing::info!(event, count, "{message}");
             }
         }
-        let mut warn = |event, count, reason: Option<&str>, message: &str| {
-            if let Some(others) = self.deferral_limiter.admit(Instant::now()) {
-                tracing::warn!(event, count, reason, withheld = withheld(others), "{message}");
-            }
-        };
-        if claimed.unsignable > 0 {
+        let mut admit = || self.deferral_limiter.admit(Instant::now()).map(withheld);
+        if claimed.unsignable > 0
+            && let Some(withheld) = admit()
+        {
             let message =
-                "tokens wait because the current key cannot sign their action, or it is not a sound one";
-            warn("tokens_unsignable", Some(claimed.unsignable), None, message);
+                "tokens wait because the current key cannot sign their action, or that is no sound one";
+            tracing::warn!(event = "tokens_unsignable", count = claimed.unsignable, withheld, "{message}");
         }
-        if claimed.fault.is_some() {
+        if let Some(reason) = claimed.fault
+            && let Some(withheld) = admit()
+        {
             let message = "tokens wait because a predicate of eligibility fails";
-            warn("eligibility_failed", None, claimed.fault.as_deref(), message);
+            tracing::warn!(event = "eligibility_failed", %reason, withheld, "{message}");
         }
         tokens
     }

@@ -19,8 +19,7 @@ const PING: Duration = Duration::from_secs(5);
 /// A statement goes out with a ping if the server was sent nothing for this long.
 const SILENCE: Duration = Duration::from_millis(100);
 
-const IS_CURRENT: &str = "SELECT to_regprocedure('mailroom.claim(bigint, uuid[], integer, boolean, integer, integer, timestamptz, \
-    timestamptz, bigint, bigint, smallint[])') IS NOT NULL";
+const IS_CURRENT: &str = include_str!("is_current.sql");
 
 pub(super) type SqlParameter<'a> = (&'a (dyn ToSql + Sync), Type);
 

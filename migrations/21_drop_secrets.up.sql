@@ -1,0 +1,121 @@
+-- Fault: the secrets and codes of accounts' tokens stood in their table in clear for as long as a row lived.
+--
+-- From here on they are made for the queue alone, and are gone when a mail is sent. An application redeems by mailroom.redeem(); its
+-- own UPDATE by secret finds nothing any more. So this step is the operator's to take: `mailroom migrate up --drop-secrets`. It does
+-- not go back. What the rows held leaves the files when they are rewritten, by VACUUM FULL or as they are pruned.
+--
+-- Locks: nobody reads or writes tokens for some milliseconds, however large it is, once it was read for tokens of old, 1 s with two million.
+
+BEGIN;
+
+LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE;
+
+DO $$
+DECLARE
+    fault text := CASE
+        WHEN EXISTS (
+            SELECT FROM jobs, pg_locks
+            WHERE locktype = 'advisory' AND granted AND objsubid = 1
+                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                AND (classid::bigint << 32) | objid::bigint
+                    = hashtextextended(format('mailroom queue %s in %s', job_type, 'jobs'::regclass::oid), 0)
+        ) THEN 'a collector of the queue cursor is at work; end it'
+        WHEN EXISTS (
+            SELECT FROM tokens
+            WHERE consumed_at IS NULL
+                AND expires_at > extract(epoch FROM clock_timestamp())
+                AND NOT EXISTS (SELECT FROM mailroom.issued_tokens WHERE issued_tokens.id = tokens.id)
+        ) THEN 'a token from before migration 17 can still be used; wait until it has expired'
+    END;
+BEGIN
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION 'secrets are still needed: %', fault USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+END;
+$$;
+
+DROP VIEW mailroom.adopted_tokens;
+DROP TRIGGER after_token_changed ON tokens;
+DROP FUNCTION trg_after_token_changed();
+
+ALTER TABLE tokens DROP COLUMN secret, DROP COLUMN code;
+
+DROP FUNCTION generate_token_code();
+
+CREATE VIEW mailroom.adopted_tokens AS SELECT id, action, account, expires_at, consumed_at, created_at FROM tokens;
+
+COMMENT ON VIEW mailroom.adopted_tokens IS 'The table of the accounts'' tokens, wherever it is.';
+
+COMMENT ON TABLE tokens IS 'One-time tokens. Action and expiry of a row never change: more time means a new row.';
+
+CREATE OR REPLACE FUNCTION mailroom.trg_after_tokens_insert() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+    WITH
+    fresh AS MATERIALIZED (
+        SELECT
+            made.*,
+            CASE made.action::text WHEN 'activation' THEN 1::smallint ELSE 2::smallint END AS number,
+            mailroom.generate_secret() AS secret,
+            CASE made.action::text WHEN 'activation' THEN NULL ELSE mailroom.generate_code(5) END AS code
+        FROM made
+    ),
+    known AS (
+        INSERT INTO mailroom.issued_tokens (
+            id, action, subject_id, recipient_email, recipient_name, consumed_id, code_hash, created_at, expires_at, consumed_at
+        )
+        SELECT
+            fresh.id,
+            fresh.number,
+            fresh.account::text,
+            accounts.email::text,
+            accounts.login::text,
+            mailroom.consumed_id(fresh.secret),
+            mailroom.code_hash(fresh.secret, fresh.code),
+            fresh.created_at,
+            fresh.expires_at,
+            fresh.consumed_at
+        FROM fresh
+        -- OFFSET 0 keeps this a look-up by primary key for each row.
+        LEFT JOIN LATERAL (
+            SELECT email, login FROM mailroom.adopted_accounts WHERE id = fresh.account OFFSET 0
+        ) AS accounts ON true
+    )
+    INSERT INTO mailroom.queue (token, due_at, priority, secret, code)
+    SELECT id, mailroom.clock(), 2::smallint - number, secret, code FROM fresh;
+
+    RETURN NULL;
+END;
+$$;
+
+CREATE FUNCTION mailroom.trg_after_token_changed() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION 'the row of token % cannot be changed', OLD.id
+        USING ERRCODE = 'integrity_constraint_violation',
+            SCHEMA = TG_TABLE_SCHEMA,
+            TABLE = TG_TABLE_NAME,
+            HINT = 'A token''s row stays as its mail was signed, and a use is neither taken back nor dated anew. Insert another row instead.';
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.trg_after_token_changed() FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.trg_after_token_changed() IS
+    'Refuses every change of a token but its use, which is consumed_at going from null to a time.';
+
+CREATE TRIGGER after_token_changed
+    AFTER UPDATE ON tokens
+    FOR EACH ROW
+    WHEN (
+        (NEW.id, NEW.account, NEW.expires_at, NEW.created_at) IS DISTINCT FROM (OLD.id, OLD.account, OLD.expires_at, OLD.created_at)
+        OR NEW.action::text IS DISTINCT FROM OLD.action::text
+        OR (OLD.consumed_at IS NOT NULL AND NEW.consumed_at IS DISTINCT FROM OLD.consumed_at)
+    )
+    EXECUTE FUNCTION mailroom.trg_after_token_changed();
+
+COMMIT;

@@ -2,6 +2,7 @@
 
 mod actions;
 mod cancelling;
+mod collecting;
 mod eligibility;
 mod enqueueing;
 mod idempotency;

@@ -84,7 +84,7 @@ async fn execute(client: &Client, sql: &str) -> Result<String> {
 #[tokio::test]
 async fn every_example_works_in_the_order_of_the_document() -> Result<()> {
     let examples = examples(&tools::workspace().join("docs"))?;
-    ensure!(examples.len() > 10, "the examples were not found");
+    ensure!(examples.len() >= 9, "the examples were not found");
     // A server of its own, because roles belong to the whole server.
     let cluster = Cluster::start()?;
     let mut chapters = Vec::new();
@@ -141,7 +141,9 @@ async fn the_tables_of_the_document_name_all_that_is_there() -> Result<()> {
     assert!(rows.len() > 50, "{} names", rows.len());
     for row in rows {
         let name: &str = row.get(0);
-        let quoted = [format!("`{name}`"), format!("`{name}("), format!("{name},"), format!("{name}\n")];
+        let forms =
+            ["`NAME`", "`NAME(", "NAME,", "NAME\n", "mailroom.NAME`", "mailroom.NAME(", "mailroom.NAME TO"];
+        let quoted = forms.map(|form| form.replace("NAME", name));
         assert!(quoted.iter().any(|quoted| document.contains(quoted)), "`{name}` is not described");
     }
     Ok(())

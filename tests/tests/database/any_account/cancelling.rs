@@ -11,7 +11,8 @@ async fn a_cancelled_token_is_not_sent_and_its_link_is_no_longer_good() -> Resul
     let (database, client) = product().await?;
     let mut collector = queue(&database, Version::V2).await?;
     let waiting = enqueue(&client, "'invite', 'ada@example.test'").await?;
-    let later = enqueue(&client, "'invite', 'ada@example.test', deliver_at => now() + interval '1 day'").await?;
+    let later =
+        enqueue(&client, "'invite', 'ada@example.test', deliver_at => now() + interval '1 day'").await?;
     for token in [waiting, later] {
         assert_eq!(number(&client, &format!("SELECT mailroom.cancel({token})::int")).await?, 1);
         assert_eq!(number(&client, &format!("SELECT mailroom.cancel({token})::int")).await?, 0);
@@ -35,8 +36,10 @@ async fn what_is_cancelled_while_a_collector_has_it_does_not_come_back() -> Resu
     let (database, client) = product().await?;
     clock::stop(&client).await?;
     let mut collector = queue(&database, Version::V2).await?;
-    let (refused, dead) =
-        (enqueue(&client, "'invite', 'ada@example.test'").await?, enqueue(&client, "'invite', 'eve@example.test'").await?);
+    let (refused, dead) = (
+        enqueue(&client, "'invite', 'ada@example.test'").await?,
+        enqueue(&client, "'invite', 'eve@example.test'").await?,
+    );
     let Some(batch) = claim(&mut collector).await? else { panic!("nothing is due") };
     client.batch_execute("SELECT mailroom.cancel(id) FROM mailroom.issued_tokens").await?;
     let nacks = vec![
@@ -56,7 +59,9 @@ async fn cancelling_a_subject_ends_all_its_tokens_or_those_that_prove_its_addres
     let (database, client) = product().await?;
     let mut collector = queue(&database, Version::V2).await?;
     let mut enqueue_all = Vec::new();
-    for (action, subject) in [("activate", "7"), ("recover", "7"), ("sign_in", "7"), ("invite", "7"), ("activate", "8")] {
+    for (action, subject) in
+        [("activate", "7"), ("recover", "7"), ("sign_in", "7"), ("invite", "7"), ("activate", "8")]
+    {
         let arguments = format!("'{action}', 'ada@example.test', subject_id => '{subject}'");
         enqueue_all.push(enqueue(&client, &arguments).await?);
     }

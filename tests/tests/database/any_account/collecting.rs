@@ -5,13 +5,16 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use mailroom_tests::collector::{self, Collector, KEY};
 use mailroom_tests::postgres::Database;
-use mailroom_verifier_core::{Action, Actions, Expected, Further, KeyRing, Moment, SharedKey, UntrustedToken};
+use mailroom_verifier_core::{
+    Action, Actions, Expected, Further, KeyRing, Moment, SharedKey, UntrustedToken,
+};
 use serde_json::{Value, json};
 
 use super::{enqueue, product, refused};
 
 const VOTE: Further = Further { number: 100, name: "vote", path: "/vote", digits: 6 };
-const ADD_VOTE: &str = "INSERT INTO mailroom.actions (number, name, path, code_digits) VALUES (100, 'vote', '/vote', 6)";
+const ADD_VOTE: &str =
+    "INSERT INTO mailroom.actions (number, name, path, code_digits) VALUES (100, 'vote', '/vote', 6)";
 
 fn start(database: &Database, format: &str) -> Result<Collector> {
     let mut command = collector::command(database.url())?;
@@ -27,7 +30,8 @@ fn only_item(line: &str) -> Result<Value> {
 }
 
 #[tokio::test]
-async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_link_and_code() -> Result<()> {
+async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_link_and_code() -> Result<()>
+{
     let (database, client) = product().await?;
     let mut collector = start(&database, "v2")?;
     let lines = collector.lines()?;
@@ -39,7 +43,8 @@ async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_
     )
     .await?;
     let item = only_item(&lines.next_line()?)?;
-    let (token, code) = (item["token"].as_str().unwrap_or_default(), item["code"].as_str().unwrap_or_default());
+    let (token, code) =
+        (item["token"].as_str().unwrap_or_default(), item["code"].as_str().unwrap_or_default());
     assert_eq!(
         item,
         json!({
@@ -63,7 +68,8 @@ async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_
     let item = only_item(&lines.next_line()?)?;
     assert_eq!((&item["action"], &item["path"], &item["token"]), (&json!("notice"), &json!(""), &json!("")));
     collector.stop()?;
-    let waiting: i64 = client.query_one("SELECT count(*) FROM mailroom.deliveries WHERE state <> 'sent'", &[]).await?.get(0);
+    let waiting: i64 =
+        client.query_one("SELECT count(*) FROM mailroom.deliveries WHERE state <> 'sent'", &[]).await?.get(0);
     assert_eq!(waiting, 0);
     Ok(())
 }
@@ -132,7 +138,9 @@ async fn a_role_with_the_rights_of_the_document_collects_and_reads_no_table() ->
     collector.stop()?;
     let stranger = database.connect().await?;
     stranger.batch_execute(&format!("SET ROLE {role}")).await?;
-    for statement in ["SELECT FROM mailroom.queue", "SELECT FROM mailroom.issued_tokens", "SELECT mailroom.cancel(1)"] {
+    for statement in
+        ["SELECT FROM mailroom.queue", "SELECT FROM mailroom.issued_tokens", "SELECT mailroom.cancel(1)"]
+    {
         refused(&stranger, statement).await?;
     }
     drop(stranger);

@@ -30,7 +30,8 @@ async fn pause(client: &Client) -> Result<i64> {
 }
 
 #[tokio::test]
-async fn mails_of_ineligible_subjects_wait_and_are_looked_at_again_when_the_application_says_so() -> Result<()> {
+async fn mails_of_ineligible_subjects_wait_and_are_looked_at_again_when_the_application_says_so() -> Result<()>
+{
     let (database, client) = product().await?;
     client.batch_execute(PEOPLE).await?;
     clock::stop(&client).await?;
@@ -38,7 +39,10 @@ async fn mails_of_ineligible_subjects_wait_and_are_looked_at_again_when_the_appl
     let nobody = enqueue(&client, "'sign_in', 'ada@example.test'").await?;
     let mut collector = queue(&database, Version::V2).await?;
     assert_eq!(ids(&send(&mut collector).await?), [ada]);
-    assert_eq!((state(&client, eve).await?, state(&client, nobody).await?), ("deferred".into(), "deferred".into()));
+    assert_eq!(
+        (state(&client, eve).await?, state(&client, nobody).await?),
+        ("deferred".into(), "deferred".into())
+    );
     client.batch_execute("UPDATE people SET is_blocked = false").await?;
     assert!(send(&mut collector).await?.is_empty());
     for subject in ["'nobody'", "NULL", "''", "'ada'", "repeat('e', 1000000)"] {
@@ -111,7 +115,9 @@ async fn a_predicate_that_lost_its_own_rights_is_not_called() -> Result<()> {
     client.batch_execute("ALTER FUNCTION may_sign_in SECURITY INVOKER").await?;
     assert!(send(&mut collector).await?.is_empty());
     assert_eq!(state(&client, token).await?, "deferred");
-    client.batch_execute("ALTER FUNCTION may_sign_in SECURITY DEFINER; SELECT mailroom.recheck('ada')").await?;
+    client
+        .batch_execute("ALTER FUNCTION may_sign_in SECURITY DEFINER; SELECT mailroom.recheck('ada')")
+        .await?;
     let sent = send(&mut collector).await?;
     client.batch_execute("ALTER FUNCTION may_sign_in SECURITY INVOKER").await?;
     assert!(redeem(&client, &sent[0], "sign_in", None).await.is_err());
@@ -130,11 +136,20 @@ async fn a_predicate_must_exist_return_rows_and_have_rights_of_its_own() -> Resu
             CREATE FUNCTION other(text) RETURNS SETOF text LANGUAGE sql SECURITY DEFINER AS 'SELECT $1'",
         )
         .await?;
-    for name in ["invoker(text[], boolean)", "one_row(text[], boolean)", "other(text)", "missing(text[], boolean)"] {
-        let update = format!("UPDATE mailroom.actions SET eligibility = 'public.{name}' WHERE name = 'sign_in'");
+    for name in
+        ["invoker(text[], boolean)", "one_row(text[], boolean)", "other(text)", "missing(text[], boolean)"]
+    {
+        let update =
+            format!("UPDATE mailroom.actions SET eligibility = 'public.{name}' WHERE name = 'sign_in'");
         let (_, message) = refused(&client, &update).await?;
-        assert!(message.starts_with("the eligibility of the action sign_in is not a SECURITY DEFINER"), "{message}");
+        assert!(
+            message.starts_with("the eligibility of the action sign_in is not a SECURITY DEFINER"),
+            "{message}"
+        );
     }
-    assert_eq!(count(&client, "mailroom.actions WHERE eligibility = 'public.may_sign_in(text[],boolean)'").await?, 1);
+    assert_eq!(
+        count(&client, "mailroom.actions WHERE eligibility = 'public.may_sign_in(text[],boolean)'").await?,
+        1
+    );
     Ok(())
 }

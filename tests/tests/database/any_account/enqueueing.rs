@@ -43,7 +43,10 @@ async fn the_collector_gets_what_was_given_and_its_token_can_be_used_once() -> R
     .await?;
     let sent = send(&mut queue(&database, Version::V2).await?).await?;
     let [sent] = &sent[..] else { panic!("{} tokens", sent.len()) };
-    assert_eq!((sent.id, sent.attempt, sent.action.name(), sent.action.path()), (token, 1, "invite", "/invite"));
+    assert_eq!(
+        (sent.id, sent.attempt, sent.action.name(), sent.action.path()),
+        (token, 1, "invite", "/invite")
+    );
     assert_eq!((&sent.email[..], &sent.login[..]), (&b"ada@example.test"[..], &b"Ada"[..]));
     assert_eq!((sent.language.as_deref(), &sent.code), (Some("pt-BR"), &None));
     assert_eq!(sent.payload.as_deref(), Some(&br#"{"team": "Compilers"}"#[..]));
@@ -62,13 +65,16 @@ async fn a_time_in_the_past_is_now_and_the_lifetime_begins_at_a_later_one() -> R
     let (database, client) = product().await?;
     clock::stop(&client).await?;
     let now = clock::now(&client).await?;
-    let at = |when: &str| format!("'sign_in', 'ada@example.test', deliver_at => mailroom.clock() + interval '{when}'");
+    let at = |when: &str| {
+        format!("'sign_in', 'ada@example.test', deliver_at => mailroom.clock() + interval '{when}'")
+    };
     let mut tokens = Vec::new();
     for when in ["-100 years", "0", "1 day", "1 year"] {
         tokens.push(enqueue(&client, &at(when)).await?);
     }
     tokens.push(enqueue(&client, "'sign_in', 'ada@example.test', deliver_at => '-infinity'").await?);
-    let lifetimes = "SELECT array_agg(expires_at ORDER BY id) FROM mailroom.issued_tokens WHERE id <> ALL ($1)";
+    let lifetimes =
+        "SELECT array_agg(expires_at ORDER BY id) FROM mailroom.issued_tokens WHERE id <> ALL ($1)";
     let expiries: Vec<i64> = client.query_one(lifetimes, &[&vec![tokens[3]]]).await?.get(0);
     assert_eq!(expiries, [now + 900, now + 900, now + 86_400 + 900, now + 900]);
 
@@ -93,7 +99,8 @@ async fn a_time_in_the_past_is_now_and_the_lifetime_begins_at_a_later_one() -> R
 async fn a_payload_has_8_kilobytes_at_most_and_is_gone_when_the_mail_is() -> Result<()> {
     let (database, client) = product().await?;
     // In its text form, with two quotes.
-    let payload = |length: usize| format!("'notice', 'ada@example.test', payload => to_jsonb(repeat('x', {length}))");
+    let payload =
+        |length: usize| format!("'notice', 'ada@example.test', payload => to_jsonb(repeat('x', {length}))");
     assert!(enqueue(&client, &payload(8_191)).await.is_err());
     assert!(enqueue(&client, &payload(1 << 20)).await.is_err());
     assert_eq!(count(&client, "mailroom.issued_tokens").await?, 0);

@@ -8,7 +8,8 @@ use tokio_postgres::error::SqlState;
 
 use super::{clock, count, enqueue, ids, product, queue, refused, send};
 
-const MAIL: &str = "'notice', 'ada@example.test', 'Ada', '7', '{\"a\": [1, 2]}', 'de', '2026-01-01 12:00+00', 'key'";
+const MAIL: &str =
+    "'notice', 'ada@example.test', 'Ada', '7', '{\"a\": [1, 2]}', 'de', '2026-01-01 12:00+00', 'key'";
 
 #[tokio::test]
 async fn a_second_call_answers_the_first_token_and_sends_nothing() -> Result<()> {
@@ -19,7 +20,9 @@ async fn a_second_call_answers_the_first_token_and_sends_nothing() -> Result<()>
     assert_eq!(ids(&send(&mut collector).await?), [first]);
     // Whatever the session's settings say of how times and numbers are written.
     client
-        .batch_execute("SET timezone = 'Asia/Kathmandu'; SET datestyle = 'German'; SET extra_float_digits = -5")
+        .batch_execute(
+            "SET timezone = 'Asia/Kathmandu'; SET datestyle = 'German'; SET extra_float_digits = -5",
+        )
         .await?;
     let same = MAIL.replace("12:00+00", "17:45+05:45").replace("{\"a\": [1, 2]}", "{ \"a\":[1,2] }");
     assert_eq!(enqueue(&client, &same).await?, first);
@@ -43,11 +46,14 @@ async fn other_arguments_are_an_error_that_names_the_first_token() -> Result<()>
         ("12:00+00", "12:01+00"),
         ("'2026-01-01 12:00+00'", "NULL"),
     ] {
-        let (code, message) = refused(&client, &format!("SELECT mailroom.enqueue({})", MAIL.replace(old, new))).await?;
+        let (code, message) =
+            refused(&client, &format!("SELECT mailroom.enqueue({})", MAIL.replace(old, new))).await?;
         assert_eq!(code, SqlState::UNIQUE_VIOLATION, "{old}: {message}");
         assert_eq!(
             message,
-            format!("mailroom.enqueue(): this idempotency_key was used with other arguments, for token {first}")
+            format!(
+                "mailroom.enqueue(): this idempotency_key was used with other arguments, for token {first}"
+            )
         );
     }
     assert_eq!(count(&client, "mailroom.issued_tokens").await?, 1);
@@ -97,7 +103,8 @@ async fn a_key_outlives_sending_cancelling_and_pruning_by_thirty_days() -> Resul
     const DAY: Duration = Duration::from_secs(86_400);
     let (database, client) = product().await?;
     clock::stop(&client).await?;
-    let mail = |key: &str| format!("'notice', 'ada@example.test', payload => '1', idempotency_key => '{key}'");
+    let mail =
+        |key: &str| format!("'notice', 'ada@example.test', payload => '1', idempotency_key => '{key}'");
     let sent = enqueue(&client, &mail("sent")).await?;
     send(&mut queue(&database, Version::V2).await?).await?;
     let cancelled = enqueue(&client, &mail("cancelled")).await?;
@@ -110,7 +117,10 @@ async fn a_key_outlives_sending_cancelling_and_pruning_by_thirty_days() -> Resul
     for (key, token) in [("sent", sent), ("cancelled", cancelled)] {
         assert_eq!(enqueue(&client, &mail(key)).await?, token, "{key}");
         let other = mail(key).replace("'1'", "'2'");
-        assert_eq!(refused(&client, &format!("SELECT mailroom.enqueue({other})")).await?.0, SqlState::UNIQUE_VIOLATION);
+        assert_eq!(
+            refused(&client, &format!("SELECT mailroom.enqueue({other})")).await?.0,
+            SqlState::UNIQUE_VIOLATION
+        );
     }
     clock::forward(&client, Duration::from_secs(1)).await?;
     client.batch_execute(prune).await?;

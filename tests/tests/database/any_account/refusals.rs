@@ -32,15 +32,27 @@ async fn bad_arguments_are_refused_with_one_error_and_leave_nothing() -> Result<
         ("'invite', 'ada@example.test', E'geheim\\r\\nBcc: x'", "recipient_name has"),
         (&format!("'invite', 'ada@example.test', {megabyte}"), "recipient_name has"),
         ("'invite', 'ada@example.test', subject_id => ''", "subject_id is empty"),
-        (&format!("'invite', 'ada@example.test', subject_id => {megabyte}"), "subject_id is empty or has more"),
-        (&format!("'invite', 'ada@example.test', payload => to_jsonb({megabyte})"), "payload has more than 8192"),
+        (
+            &format!("'invite', 'ada@example.test', subject_id => {megabyte}"),
+            "subject_id is empty or has more",
+        ),
+        (
+            &format!("'invite', 'ada@example.test', payload => to_jsonb({megabyte})"),
+            "payload has more than 8192",
+        ),
         ("'invite', 'ada@example.test', language => 'geheim, sehr'", "language is not a tag"),
         ("'invite', 'ada@example.test', language => ''", "language is not a tag"),
         (&format!("'invite', 'ada@example.test', language => {megabyte}"), "language is not a tag"),
-        ("'invite', 'ada@example.test', deliver_at => now() + interval '367 days'", "deliver_at is more than a year"),
+        (
+            "'invite', 'ada@example.test', deliver_at => now() + interval '367 days'",
+            "deliver_at is more than a year",
+        ),
         ("'invite', 'ada@example.test', deliver_at => 'infinity'", "deliver_at is more than a year"),
         ("'invite', 'ada@example.test', idempotency_key => ''", "idempotency_key is empty"),
-        (&format!("'invite', 'ada@example.test', idempotency_key => {megabyte}"), "idempotency_key is empty or has"),
+        (
+            &format!("'invite', 'ada@example.test', idempotency_key => {megabyte}"),
+            "idempotency_key is empty or has",
+        ),
     ] {
         let (code, message) = refused(&client, &format!("SELECT mailroom.enqueue({arguments})")).await?;
         assert_eq!(code, SqlState::INVALID_PARAMETER_VALUE, "{arguments}: {message}");
@@ -95,7 +107,9 @@ async fn a_role_that_may_not_is_refused_and_one_that_may_needs_no_table() -> Res
     for call in &calls[..5] {
         application.batch_execute(&format!("SELECT mailroom.{call}")).await?;
     }
-    for table in ["queue", "leases", "dead_letters", "issued_tokens", "payloads", "idempotency_keys", "actions"] {
+    for table in
+        ["queue", "leases", "dead_letters", "issued_tokens", "payloads", "idempotency_keys", "actions"]
+    {
         let (code, _) = refused(&application, &format!("SELECT FROM mailroom.{table}")).await?;
         assert_eq!(code, SqlState::INSUFFICIENT_PRIVILEGE, "{table}");
     }

@@ -49,7 +49,11 @@ async fn a_dump_holds_exactly_the_secrets_that_wait() -> Result<()> {
     let mut sent = Vec::new();
     for _ in 0..5 {
         for action in ALL {
-            enqueue(&client, &format!("'{action}', 'ada@example.test', subject_id => '7', payload => '\"{action}\"'")).await?;
+            enqueue(
+                &client,
+                &format!("'{action}', 'ada@example.test', subject_id => '7', payload => '\"{action}\"'"),
+            )
+            .await?;
         }
     }
     sent.extend(send(&mut collector).await?);
@@ -90,7 +94,10 @@ async fn what_is_cancelled_used_or_expired_leaves_no_secret() -> Result<()> {
 
     let code = String::from_utf8(gone[0].code.clone().context("it has one")?)?;
     assert_eq!(super::redeem(&client, &gone[0], "sign_in", Some(&code)).await?, "ok");
-    assert_eq!(count(&client, "mailroom.dead_letters WHERE secret IS NOT NULL OR code IS NOT NULL").await?, 0);
+    assert_eq!(
+        count(&client, "mailroom.dead_letters WHERE secret IS NOT NULL OR code IS NOT NULL").await?,
+        0
+    );
 
     enqueue(&client, "'sign_in', 'ada@example.test', subject_id => '7', payload => '\"hidden\"'").await?;
     enqueue(&client, "'sign_in', 'ada@example.test', subject_id => '8', payload => '\"hidden\"'").await?;

@@ -21,7 +21,7 @@ const LONGEST_NAME: usize = 24;
 /// Ends with 0 after success, 1 after a failure, 2 if a setting or an argument is wrong.
 #[derive(Parser)]
 #[command(version)]
-pub enum Command {
+pub(crate) enum Command {
     /// Sign the tokens of new accounts and recoveries and write them to standard output, batch by batch
     ///
     /// Standard output carries lines `action,email,username,token,code`, repeated for every token of a batch; log lines
@@ -63,11 +63,8 @@ pub enum Command {
     Keygen(keygen::KeygenArguments),
 }
 
-/// Reads the arguments of this process, and its environment where an argument has a variable.
-///
-/// # Errors
-/// Arguments that are not understood, settings that cannot be used, and help that was asked for.
-pub fn parse() -> Result<Command, Error> {
+/// Reads the arguments and the environment of this process. Help that was asked for is an error, too.
+pub(crate) fn parse() -> Result<Command, Error> {
     let command =
         Command::command().mut_subcommands(|command| command.mut_args(|arg| arg.hide_env_values(true)));
     let without_unset = command.clone().mut_subcommands(|command| command.mut_args(unset_variable));
@@ -90,7 +87,7 @@ fn unset_variable(arg: Arg) -> Arg {
 }
 
 /// Prints the help that was asked for, or what is wrong; returns the status to end with.
-pub fn report(error: &Error) -> ExitCode {
+pub(crate) fn report(error: &Error) -> ExitCode {
     // A closed standard error does not change the status.
     match error.kind() {
         ErrorKind::DisplayHelp
@@ -111,7 +108,6 @@ pub fn report(error: &Error) -> ExitCode {
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// What is wrong.
 pub(crate) fn sentence(error: &Error) -> String {
     let named = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -120,7 +116,9 @@ pub(crate) fn sentence(error: &Error) -> String {
     };
     // For these kinds of errors it is the name from our own definition, otherwise what was written.
     let argument = || named(ContextKind::InvalidArg).unwrap_or_else(|| "an argument".to_owned());
-    let written = |kind| named(kind).filter(|text| is_name(text));
+    let is_of_name = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+    let written =
+        |kind| named(kind).filter(|text| text.len() <= LONGEST_NAME && text.bytes().all(is_of_name));
     let sentence = match error.kind() {
         ErrorKind::MissingRequiredArgument => format!("the command needs {}", argument()),
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
@@ -150,8 +148,4 @@ pub(crate) fn sentence(error: &Error) -> String {
         Some(name) => format!("{sentence}; did you mean `{name}`?"),
         None => sentence,
     }
-}
-
-fn is_name(text: &str) -> bool {
-    text.len() <= LONGEST_NAME && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
 }

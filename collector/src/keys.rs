@@ -12,6 +12,8 @@ use mailroom_verifier_core::VerifyingKey::{self, Public, Shared};
 use mailroom_verifier_core::{KeyRing, PrivateKey, PublicKey, SharedKey, Signer, Version};
 use zeroize::Zeroizing;
 
+use crate::config::variable;
+
 // Keys have no flags: every user of the machine can read arguments.
 const SECRET_KEY: &str = "MAILROOM_SECRET_KEY";
 const SIGNING_KEY: &str = "MAILROOM_SIGNING_KEY";
@@ -21,20 +23,13 @@ const KEY_FILE: &str = "MAILROOM_KEY_FILE";
 /// Longer files are refused: a thousand keys fit.
 const LONGEST_FILE: u64 = 65_536;
 
-/// Why there are no keys, in a sentence that shows none.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct KeyError(String);
+pub(crate) struct KeyError(String);
 
-/// Looks up an environment variable that is not empty; tests give their own, because a process has only one environment.
-pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
-
-/// What keys are needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyUse {
-    /// Signing a format.
+pub(crate) enum KeyUse {
     Signing(Version),
-    /// Verifying whatever the keys can verify.
     Verifying,
 }
 
@@ -61,9 +56,7 @@ impl KeyUse {
     }
 }
 
-/// Where the keys come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeySource {
+pub(crate) enum KeySource {
     /// Variables with a key each, at least one.
     Environment(Vec<&'static str>),
     /// A file: one key a line, the first one signs; blank lines and lines that begin with `#` do not count.
@@ -72,13 +65,13 @@ pub enum KeySource {
 
 impl KeySource {
     /// Finds the keys for this use. A flag beats all variables; a key and a key file are an error.
-    pub fn find(flag: Option<&Path>, needed: KeyUse, variables: Variables<'_>) -> Result<Self, KeyError> {
+    pub(crate) fn find(flag: Option<&Path>, needed: KeyUse) -> Result<Self, KeyError> {
         if let Some(path) = flag {
             return Ok(Self::File(path.into()));
         }
         let (names, advice) = needed.variables();
-        let set: Vec<_> = names.iter().copied().filter(|name| variables(name).is_some()).collect();
-        match (set.first(), variables(KEY_FILE)) {
+        let set: Vec<_> = names.iter().copied().filter(|name| variable(name).is_some()).collect();
+        match (set.first(), variable(KEY_FILE)) {
             (Some(name), Some(_)) => Err(KeyError(format!(
                 "{name} and {KEY_FILE} are both set; unset one, so that it is clear which keys are meant"
             ))),
@@ -89,10 +82,10 @@ impl KeySource {
     }
 
     /// Reads the keys, at least one. What was read of a file is overwritten in memory afterwards.
-    pub fn load(&self, variables: Variables<'_>) -> Result<Keys, KeyError> {
+    pub(crate) fn load(&self) -> Result<Keys, KeyError> {
         match self {
             Self::Environment(names) => Ok(Keys {
-                keys: names.iter().map(|name| load_variable(name, variables)).collect::<Result<_, _>>()?,
+                keys: names.iter().map(|name| load_variable(name)).collect::<Result<_, _>>()?,
                 origin: names[0].to_owned(),
             }),
             Self::File(path) => load_file(path),
@@ -101,8 +94,7 @@ impl KeySource {
 }
 
 /// The keys of a process: the first one signs, all of them verify.
-#[derive(Clone, Debug)]
-pub struct Keys {
+pub(crate) struct Keys {
     /// At least one.
     keys: Vec<Key>,
     /// Where the first key is written, for those who have to change it.
@@ -110,13 +102,12 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// How many there are.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.keys.len()
     }
 
     /// The first key, as the signer of a format, if it is of the kind that signs that.
-    pub fn signer(&self, format: Version) -> Result<Signer, KeyError> {
+    pub(crate) fn signer(&self, format: Version) -> Result<Signer, KeyError> {
         let kind = match (format, &self.keys[0]) {
             (Version::V1, Key::Verifying(Shared(key))) => return Ok(Signer::V1(key.clone())),
             (Version::V2, Key::Verifying(Shared(key))) => return Ok(Signer::V2(key.clone())),
@@ -133,8 +124,7 @@ impl Keys {
     }
 
     /// The keys of which one must have signed what is to be verified.
-    #[allow(clippy::missing_panics_doc, reason = "there is at least one key")]
-    pub fn ring(&self) -> KeyRing<Vec<VerifyingKey>> {
+    pub(crate) fn ring(&self) -> KeyRing<Vec<VerifyingKey>> {
         let verifying = self.keys.iter().map(|key| match key {
             Key::Verifying(key) => key.clone(),
             Key::Private(key) => key.public_key().clone().into(),
@@ -151,7 +141,6 @@ pub(crate) fn looks_like_a_key(text: &str) -> bool {
 }
 
 /// A key of any kind (FORMAT.md, "Keys").
-#[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a process has a handful of keys")]
 enum Key {
     /// Signs v3; its public key verifies that.
@@ -160,9 +149,8 @@ enum Key {
     Verifying(VerifyingKey),
 }
 
-/// The key of a variable, which is of the kind that the variable is for.
-fn load_variable(name: &'static str, variables: Variables<'_>) -> Result<Key, KeyError> {
-    let text = Zeroizing::new(variables(name).map(OsString::into_encoded_bytes).unwrap_or_default());
+fn load_variable(name: &'static str) -> Result<Key, KeyError> {
+    let text = Zeroizing::new(variable(name).map(OsString::into_encoded_bytes).unwrap_or_default());
     let (kind, key) = match name {
         SIGNING_KEY => ("private", PrivateKey::parse(text.as_slice()).map(Key::Private)),
         PUBLIC_KEY => ("public", PublicKey::parse(text.as_slice()).map(|key| Key::Verifying(key.into()))),
@@ -227,42 +215,11 @@ fn read_file(path: &Path) -> io::Result<(Zeroizing<Vec<u8>>, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Version::{V1, V2, V3};
-    use std::fs;
 
     const FIRST: &str = "f0862c4759ca9b15561201f52e295c592b2a985d6459589ae61d3e68eb137814";
     const SECOND: &str = "00112233445566778899AABBCCDDEEFF00112233445566778899aabbccddeeff";
     const PRIVATE: &str = "mrsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
     const PUBLIC: &str = "mrpk_A6EHv_POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg";
-
-    #[test]
-    fn a_bad_file_is_refused_and_not_shown() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let path = file.path().display().to_string();
-        for (content, error) in [
-            ("# nothing\n\n", "the key file FILE has no key; write one with `mailroom keygen`"),
-            (
-                &format!("{FIRST}\n\n{FIRST}0"),
-                "line 3 of the key file FILE is no key: a shared key is 64 hexadecimal characters, not 65",
-            ),
-            (
-                &"#".repeat(65_537),
-                "the key file FILE is longer than 65536 bytes; it must hold one key a line and nothing else",
-            ),
-        ] {
-            fs::write(&file, content).unwrap();
-            let source = KeySource::File(file.path().into());
-            assert_eq!(source.load(&|_| None).unwrap_err().to_string(), error.replace("FILE", &path));
-        }
-    }
-
-    #[test]
-    fn a_key_that_does_not_sign_the_format_leaves_the_choice_to_the_file() {
-        let shared_and_file = |name: &str| [SECRET_KEY, KEY_FILE].contains(&name).then(|| "x".into());
-        let find = |format| KeySource::find(None, KeyUse::Signing(format), &shared_and_file);
-        assert_eq!(find(V3), Ok(KeySource::File("x".into())));
-        assert!(find(V1).is_err() && find(V2).is_err());
-    }
 
     #[test]
     fn what_may_be_a_secret_key_is_recognised() {

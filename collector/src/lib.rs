@@ -1,21 +1,23 @@
-//! The parts of the program `mailroom`.
+//! The parts of the program `mailroom`. Public are the program itself and what the tests of the workspace use.
 //!
 //! Data flows one way: `wake` → `queue` → `collect::batcher` → `line` → `sink`, and the acks of the sink go back to the
 //! `queue`. `collect` is the loop that moves it.
 
-pub mod backoff;
-pub mod cli;
-pub mod collect;
-pub mod commands;
+mod backoff;
+mod cli;
+mod collect;
+mod commands;
 pub mod config;
-pub mod keys;
-pub mod line;
-pub mod log;
+mod keys;
+mod line;
+mod log;
 pub mod migrate;
-pub mod preflight;
+mod preflight;
 pub mod queue;
-pub mod retention;
-pub mod signals;
+mod retention;
+mod signals;
 pub mod sink;
-pub mod timer;
+mod timer;
 pub mod wake;
+
+pub use commands::run;

@@ -20,7 +20,7 @@ const EMPTY_POLLS: u32 = 3;
 const DEFERRED_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_DEFERRED_PAUSE: Duration = Duration::from_secs(8);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Batcher {
     limit: usize,
     timeout: Duration,
@@ -37,11 +37,9 @@ pub(super) struct Batcher {
     poll_again: Option<Instant>,
     /// When the next token falls due, as the last peek has found.
     next_due: Option<Instant>,
-    /// How often in a row the database was found to be busy.
+    /// How often in a row the database was found to be busy, a poll claimed nothing, or it only deferred tokens.
     busy: u32,
-    /// How often in a row a poll claimed nothing.
     empty: u32,
-    /// How often in a row a poll only deferred tokens.
     deferred: u32,
 }
 
@@ -162,10 +160,6 @@ mod tests {
         Duration::from_millis(count)
     }
 
-    fn batcher(limit: usize) -> (Batcher, Instant) {
-        (Batcher::new(limit, TIMEOUT, true), Instant::now())
-    }
-
     fn peek(due: usize, next: Option<u64>) -> Peek {
         Peek { due, next: next.map(ms) }
     }
@@ -207,7 +201,7 @@ mod tests {
             (claimed_by_another, [0, 0, 20, 40, 80, 160]),
         ];
         for (poll, pauses) in polls {
-            let (mut batcher, mut now) = batcher(1);
+            let (mut batcher, mut now) = (Batcher::new(1, TIMEOUT, true), Instant::now());
             for pause in pauses {
                 poll(&mut batcher, now);
                 assert!(!batcher.is_idle());

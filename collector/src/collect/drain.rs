@@ -5,13 +5,12 @@ use std::time::Instant;
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::in_flight::SETTLE_PAUSE;
-use super::{Collector, Ended};
+use super::{CollectError, Collector};
 use crate::queue::{Queue, QueueError};
 use crate::sink::Sink;
 use crate::timer::sleep_until_opt;
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
-    /// Lets the reader take what is in flight, records it, and releases the rest.
     pub(super) async fn finish(&mut self, sink_works: bool) {
         self.in_flight.is_ending = true;
         self.cancel_unsent();
@@ -25,7 +24,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         }
         let left = self.in_flight.abandon();
         self.cancel_unsent();
-        if self.connection.was_open() {
+        if self.connection.opened_at.is_some() {
             let limit = self.in_flight.sink.time_to_record();
             if !matches!(timeout(limit, self.settle_finally()).await, Ok(Ok(()))) {
                 tracing::warn!(
@@ -44,7 +43,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     /// Waits for the reader, and renews leases and settles meanwhile: what is recorded now cannot go out twice.
-    async fn drain(&mut self) -> Result<(), Ended> {
+    async fn drain(&mut self) -> Result<(), CollectError> {
         while !self.in_flight.sink.is_closed() {
             let next = self.next_action(Instant::now());
             tokio::select! {

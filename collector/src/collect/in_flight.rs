@@ -6,12 +6,13 @@ use std::mem;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use super::Ended;
+use tokio_util::sync::CancellationToken;
+
+use super::CollectError;
 use super::prefetch::Prefetch;
 use crate::line::Line;
 use crate::queue::{BatchId, ClaimRequest, Nack, QueueError, Settlement};
-use crate::signals::{Stop, stopped};
-use crate::sink::{Ack, OutgoingBatch, Readiness, Sink, SinkError};
+use crate::sink::{Ack, Readiness, Sink, SinkError};
 use crate::timer::sleep_until_opt;
 
 /// The shortest time between two settlements, each of which is a commit.
@@ -21,10 +22,11 @@ pub(super) const SETTLE_PAUSE: Duration = Duration::from_millis(20);
 pub(super) const STALE: Duration = Duration::from_secs(1);
 
 /// The sink, which holds the lines, and what it does not know of their batches.
-#[derive(Debug)]
 pub(super) struct InFlight<S> {
     pub(super) sink: S,
     prefetch: Prefetch,
+    /// The most tokens of a batch.
+    limit: usize,
     /// The tokens of batches in flight that their lines do not contain.
     rejected: HashMap<BatchId, Vec<(i64, Nack)>>,
     /// Of acknowledged batches, in the order of the acks.
@@ -39,10 +41,11 @@ pub(super) struct InFlight<S> {
 }
 
 impl<S: Sink> InFlight<S> {
-    pub(super) fn new(sink: S, prefetch: Prefetch) -> Self {
+    pub(super) fn new(sink: S, prefetch: Prefetch, limit: usize) -> Self {
         Self {
             sink,
             prefetch,
+            limit,
             rejected: HashMap::new(),
             unsettled: Vec::new(),
             settled_at: None,
@@ -52,33 +55,33 @@ impl<S: Sink> InFlight<S> {
         }
     }
 
-    /// What can be claimed now, in batches of at most `limit` tokens.
-    pub(super) fn capacity(&self, limit: usize) -> Option<ClaimRequest> {
+    /// What can be claimed now.
+    pub(super) fn capacity(&self) -> Option<ClaimRequest> {
         let in_flight = self.sink.in_flight();
         let one = usize::from(in_flight == 0);
         // What is to show that the reader works does not wait until a batch is full.
         let (batches, limit, partial) = match self.sink.readiness() {
             Readiness::Down => return None,
             Readiness::OneToken => (one, 1, true),
-            Readiness::OneBatch => (one, limit, true),
-            Readiness::Ready => (self.prefetch.wanted(in_flight), limit, false),
+            Readiness::OneBatch => (one, self.limit, true),
+            Readiness::Ready => (self.prefetch.wanted(in_flight), self.limit, false),
         };
         let request = ClaimRequest { batches, limit, partial, rescan: false };
         (batches > 0 && !self.is_ending).then_some(request)
     }
 
     /// Sends the line of a batch. One without tokens is settled without an ack.
-    pub(super) fn send(&mut self, batch: BatchId, line: Line) {
+    pub(super) fn send(&mut self, line: Line) {
         let rejected = line.rejected.iter().map(|(id, row)| (*id, Nack::Dead { reason: row.to_string() }));
         let rejected: Vec<_> = rejected.collect();
         if line.ids.is_empty() {
-            self.unsettled.push(Settlement { batch, nacks: rejected });
+            self.unsettled.push(Settlement { batch: line.batch, nacks: rejected });
             return;
         }
         if !rejected.is_empty() {
-            self.rejected.insert(batch, rejected);
+            self.rejected.insert(line.batch, rejected);
         }
-        self.sink.send(OutgoingBatch { batch, ids: line.ids, line: line.bytes });
+        self.sink.send(line);
     }
 
     /// Waits until the state of lines changes. Returns whether there are new acks. Can be dropped at any point.
@@ -89,16 +92,14 @@ impl<S: Sink> InFlight<S> {
         changed.map(|()| is_acked)
     }
 
-    /// Serves the sink until a call of the queue is done; `grace` is how long that may go on after a stop.
-    ///
-    /// # Errors
-    /// That of the call. The collector is to stop and was not ending, or the sink will take nothing more: the call is cancelled.
+    /// Serves the sink until a call of the queue is done; `grace` is how long that may go on after a stop. The call is cancelled
+    /// if the collector is to stop and was not ending, or the sink will take nothing more.
     pub(super) async fn attend<T>(
         &mut self,
-        stop: &mut Stop,
+        stop: &CancellationToken,
         grace: Duration,
         call: impl Future<Output = Result<T, QueueError>>,
-    ) -> Result<T, Ended> {
+    ) -> Result<T, CollectError> {
         let mut call = pin!(call);
         let mut end = None;
         loop {
@@ -106,11 +107,11 @@ impl<S: Sink> InFlight<S> {
                 biased;
                 // Before the stop: the queue gets the settlements passed to it only when the call is polled.
                 done = &mut call => return Ok(done?),
-                () = stopped(stop), if end.is_none() && !self.is_ending => {
+                () = stop.cancelled(), if end.is_none() && !self.is_ending => {
                     let now = *self.stop_noticed.get_or_insert_with(Instant::now);
                     end = Some(now + grace);
                 }
-                () = sleep_until_opt(end) => return Err(Ended::Stopped),
+                () = sleep_until_opt(end) => return Err(CollectError::Stopped),
                 changed = self.changed() => changed.map(drop)?,
             }
         }
@@ -132,22 +133,16 @@ impl<S: Sink> InFlight<S> {
 
     /// Cancels unsent lines because the reader is slow: less is sent until it goes on.
     pub(super) fn cancel_stale(&mut self) {
-        self.cancel_unsent();
+        self.sink.cancel_unsent();
         self.prefetch.cancelled(self.sink.in_flight());
     }
 
-    pub(super) fn cancel_unsent(&mut self) {
-        self.unsent.extend(self.sink.cancel_unsent());
-    }
-
-    /// Batches that are to be released: the reader will never read their lines.
     pub(super) fn take_unsent(&mut self) -> Vec<BatchId> {
         self.unsent.extend(self.sink.unsent());
         self.rejected.retain(|batch, _| !self.unsent.contains(batch));
         mem::take(&mut self.unsent)
     }
 
-    /// Another collector sends these batches now.
     pub(super) fn drop_lost(&mut self, batches: &[BatchId]) {
         self.sink.drop_lost(batches);
         self.rejected.retain(|batch, _| !batches.contains(batch));

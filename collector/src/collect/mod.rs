@@ -23,6 +23,7 @@ use std::time::Instant;
 
 use mailroom_verifier_core::Signer;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use self::batcher::Batcher;
 use self::in_flight::InFlight;
@@ -30,50 +31,32 @@ use self::prefetch::Prefetch;
 use self::reconnect::ConnectionState;
 use crate::config::CollectSettings;
 use crate::queue::{Queue, QueueError};
-use crate::signals::Stop;
 use crate::sink::{Sink, SinkError};
 use crate::wake::idle_lock::IdleLock;
 
-/// Why the collector ended without a request to stop.
+/// Why the collector ended.
 #[derive(Debug, thiserror::Error)]
-pub enum CollectError {
-    /// The reader has closed the output, or the output cannot be written.
+pub(crate) enum CollectError {
+    /// For [`Collector::run`] this is no error.
+    #[error("a stop was requested")]
+    Stopped,
     #[error(transparent)]
     Sink(#[from] SinkError),
-    /// The queue cannot be used until the operator intervenes.
     #[error(transparent)]
     Queue(#[from] QueueError),
 }
 
-/// Why the loop ended.
-#[derive(Debug)]
-enum Ended {
-    Stopped,
-    Failed(CollectError),
-}
-
-impl<E: Into<CollectError>> From<E> for Ended {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
 /// What a collector follows while it runs.
-#[derive(Debug)]
-pub struct Inputs {
+pub(crate) struct Inputs {
     /// The key that signs, replaced when the keys are read again.
-    pub signer: watch::Receiver<Arc<Signer>>,
+    pub(crate) signer: watch::Receiver<Arc<Signer>>,
     /// Counts reasons to poll.
-    pub wakeups: watch::Receiver<u64>,
-    /// Requests notifications while the collector is idle.
-    pub idle_lock: IdleLock,
-    /// Requests the collector to stop.
-    pub stop: Stop,
+    pub(crate) wakeups: watch::Receiver<u64>,
+    pub(crate) idle_lock: IdleLock,
+    pub(crate) stop: CancellationToken,
 }
 
-/// A collector of one queue to one sink.
-#[derive(Debug)]
-pub struct Collector<Q, S> {
+pub(crate) struct Collector<Q, S> {
     queue: Q,
     in_flight: InFlight<S>,
     inputs: Inputs,
@@ -91,14 +74,13 @@ pub struct Collector<Q, S> {
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
-    /// A collector that is not connected yet.
-    pub fn new(queue: Q, sink: S, settings: &CollectSettings, inputs: Inputs) -> Self {
+    pub(crate) fn new(queue: Q, sink: S, settings: &CollectSettings, inputs: Inputs) -> Self {
         let now = Instant::now();
         let (limit, timeout) = (settings.batch_limit, settings.timeouts.batch_timeout);
         Self {
             queue,
-            in_flight: InFlight::new(sink, Prefetch::new(settings.prefetch, limit)),
-            batcher: Batcher::new(limit, timeout, inputs.idle_lock.is_enabled()),
+            in_flight: InFlight::new(sink, Prefetch::new(settings.prefetch, limit), limit),
+            batcher: Batcher::new(limit, timeout, inputs.idle_lock.is_enabled),
             inputs,
             settings: settings.clone(),
             connection: ConnectionState::new(now),
@@ -111,15 +93,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     /// Collects until a stop is requested. A database that is down is waited for.
-    ///
-    /// # Errors
-    /// The reader has closed the output, another queue has taken the place of this one or, if the settings say so, the
-    /// database lacks what it needs when it is opened for the first time.
-    pub async fn run(mut self) -> Result<(), CollectError> {
+    pub(crate) async fn run(mut self) -> Result<(), CollectError> {
         let Err(ended) = self.collect().await;
         let outcome = match ended {
-            Ended::Stopped => Ok(()),
-            Ended::Failed(error) => Err(error),
+            CollectError::Stopped => Ok(()),
+            error => Err(error),
         };
         self.finish(outcome.is_ok()).await;
         outcome

@@ -22,10 +22,8 @@ const MOST_TOKENS_SET: usize = 100_000;
 
 const FIRST: usize = 4;
 
-#[derive(Debug)]
 pub(super) struct Prefetch {
     batches: usize,
-    /// The bounds of `batches`.
     least: usize,
     most: usize,
     /// How many there may be until the reader goes on: what is sent beyond that would be cancelled again.
@@ -38,8 +36,8 @@ pub(super) struct Prefetch {
 impl Prefetch {
     pub(super) fn new(setting: PrefetchLimit, limit: usize) -> Self {
         let (first, least, most) = match setting {
-            PrefetchLimit::Auto => (FIRST, 1, (MOST_TOKENS / limit).max(2)),
-            PrefetchLimit::Batches(count) => {
+            None => (FIRST, 1, (MOST_TOKENS / limit).max(2)),
+            Some(count) => {
                 let count = count.min(MOST_TOKENS_SET / limit).max(1);
                 (count, count, count)
             }
@@ -85,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_fast_reader_gets_thousands_of_tokens_a_round_trip_and_a_slow_one_single_batches() {
-        let mut prefetch = Prefetch::new(PrefetchLimit::Auto, 10);
+        let mut prefetch = Prefetch::new(None, 10);
         // Claims wait until half of the batches are acknowledged.
         assert_eq!([0, 2, 3, 9].map(|in_flight| prefetch.wanted(in_flight)), [4, 2, 0, 0]);
         let mut acked = 0;
@@ -98,7 +96,7 @@ mod tests {
         assert_eq!(most, MOST_TOKENS / 10);
         assert!(acked < 2_000, "it took {acked} batches");
         let long = |setting| Prefetch::new(setting, 10_000).wanted(0);
-        assert_eq!((long(PrefetchLimit::Auto), long(PrefetchLimit::Batches(20))), (2, 10));
+        assert_eq!((long(None), long(Some(20))), (2, 10));
         // One stall shrinks the number once.
         (0..most).for_each(|_| prefetch.acked(AFTER_SLOW));
         assert_eq!(prefetch.wanted(0), most / 2);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, LONGEST_CONNECT_PAUSE};
 use crate::log::outage::OutageLog;
 use crate::queue::QueueError;
 
@@ -12,14 +12,10 @@ const LOCKED_PAUSE: Duration = Duration::from_secs(1);
 /// A connection that lasted this long was a success. One through a pooler may work for a few statements each time.
 const LASTED: Duration = Duration::from_secs(5);
 
-/// The state of the queue's connection, and the attempts to open it.
-#[derive(Debug)]
 pub(super) struct ConnectionState {
-    /// Whether the queue can be claimed from.
     pub(super) is_open: bool,
     pub(super) next_attempt: Instant,
-    /// When the queue was opened the last time.
-    opened: Option<Instant>,
+    pub(super) opened_at: Option<Instant>,
     /// Whether the connection before this one did not last.
     is_failing: bool,
     backoff: Backoff,
@@ -31,20 +27,16 @@ impl ConnectionState {
         Self {
             is_open: false,
             next_attempt: now,
-            opened: None,
+            opened_at: None,
             is_failing: false,
-            backoff: Backoff::default(),
+            backoff: Backoff::up_to(LONGEST_CONNECT_PAUSE),
             outage: OutageLog::of("collecting"),
         }
     }
 
-    pub(super) fn was_open(&self) -> bool {
-        self.opened.is_some()
-    }
-
     /// The queue was opened. That alone does not end an outage; a successful claim does.
     pub(super) fn opened(&mut self, now: Instant) {
-        (self.is_open, self.opened) = (true, Some(now));
+        (self.is_open, self.opened_at) = (true, Some(now));
     }
 
     /// A claim succeeded. That ends an outage at once, unless the connection before this one did not last.
@@ -68,6 +60,6 @@ impl ConnectionState {
     }
 
     fn has_lasted(&self, now: Instant) -> bool {
-        self.opened.is_some_and(|opened| now - opened >= LASTED)
+        self.opened_at.is_some_and(|opened| now - opened >= LASTED)
     }
 }

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::in_flight::STALE;
-use super::{CollectError, Collector, Ended};
+use super::{CollectError, Collector};
 use crate::config::MissingSchema;
 use crate::line::Line;
 use crate::line::sign::InvalidRow;
 use crate::log::display::{ids, listed};
-use crate::queue::{ClaimRequest, Queue, QueueError};
-use crate::signals::stopped;
+use crate::queue::{Queue, QueueError};
 use crate::sink::{Readiness, Sink};
 use crate::timer::sleep_until_opt;
 use crate::wake::idle_lock::IdleReply;
@@ -21,7 +20,7 @@ use crate::wake::idle_lock::IdleReply;
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
-    pub(super) async fn collect(&mut self) -> Result<Infallible, Ended> {
+    pub(super) async fn collect(&mut self) -> Result<Infallible, CollectError> {
         loop {
             self.release_unsent();
             // What has come due while the reader was down was not polled for.
@@ -34,7 +33,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             self.inputs.idle_lock.set_idle(is_idle);
             tokio::select! {
                 biased;
-                () = stopped(&mut self.inputs.stop) => return Err(Ended::Stopped),
+                () = self.inputs.stop.cancelled() => return Err(CollectError::Stopped),
                 // Before the sink, which a fast reader keeps changing: acks must be settled meanwhile.
                 () = sleep_until_opt(Some(next)) => self.act(None).await?,
                 acked = self.in_flight.changed() => if acked? { self.paused_until = None },
@@ -58,12 +57,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         next.into_iter().flatten().min().unwrap_or(now + self.settings.poll_interval)
     }
 
-    fn capacity(&self) -> Option<ClaimRequest> {
-        self.in_flight.capacity(self.settings.batch_limit)
-    }
-
     fn poll_at(&self, now: Instant) -> Option<Instant> {
-        self.capacity()?;
+        self.in_flight.capacity()?;
         let rescan = self.rescanned + self.settings.poll_interval;
         let poll =
             if self.more { now } else { self.batcher.next_poll().map_or(rescan, |poll| poll.min(rescan)) };
@@ -74,7 +69,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Whether only a notification, or time, gives a reason to poll.
     fn is_idle(&self, now: Instant) -> bool {
         self.connection.is_open
-            && self.capacity().is_some()
+            && self.in_flight.capacity().is_some()
             && !self.more
             && self.batcher.is_idle()
             && self.paused_until.is_none_or(|until| until <= now)
@@ -82,16 +77,16 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     /// Answers a reply of the idle lock, or does what is due. If a call of the queue fails, it is opened again, unless that
     /// would be of no use.
-    pub(super) async fn act(&mut self, reply: Option<IdleReply>) -> Result<(), Ended> {
+    pub(super) async fn act(&mut self, reply: Option<IdleReply>) -> Result<(), CollectError> {
         let done = match reply {
             Some(reply) => self.answer_idle_reply(reply).await,
             None => self.do_what_is_due(Instant::now()).await,
         };
-        let Err(Ended::Failed(CollectError::Queue(error))) = &done else { return done };
+        let Err(CollectError::Queue(error)) = &done else { return done };
         let is_final = match error {
             QueueError::Unavailable(_) | QueueError::Locked(_) => false,
             QueueError::Unusable(_) => {
-                self.settings.missing_schema == MissingSchema::Exit && !self.connection.was_open()
+                self.settings.missing_schema == MissingSchema::Exit && self.connection.opened_at.is_none()
             }
             // At the end the reader keeps the time that it has.
             QueueError::Superseded(_) => !self.in_flight.is_ending,
@@ -104,21 +99,20 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         Ok(())
     }
 
-    /// Peeks at the queue once notifications are granted.
-    async fn answer_idle_reply(&mut self, reply: IdleReply) -> Result<(), Ended> {
+    async fn answer_idle_reply(&mut self, reply: IdleReply) -> Result<(), CollectError> {
         if reply == IdleReply::Refused {
             self.batcher.refused(Instant::now());
             return Ok(());
         }
         let peek = self.queue.peek(self.settings.batch_limit);
-        let peek = self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, peek).await?;
+        let peek = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, peek).await?;
         self.batcher.peeked(peek, Instant::now());
         Ok(())
     }
 
-    async fn do_what_is_due(&mut self, now: Instant) -> Result<(), Ended> {
+    async fn do_what_is_due(&mut self, now: Instant) -> Result<(), CollectError> {
         if !self.connection.is_open {
-            self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
+            self.in_flight.attend(&self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
             self.connection.opened(Instant::now());
             (self.more, self.paused_until) = (true, None);
             return Ok(());
@@ -140,17 +134,17 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if settles || cancels { self.settle().await } else { Ok(()) }
     }
 
-    async fn settle(&mut self) -> Result<(), Ended> {
+    async fn settle(&mut self) -> Result<(), CollectError> {
         let settlements = self.in_flight.take_settlements(Instant::now());
         // Not cancelled by a stop unless it takes long: what it records need not go out again. If it fails, the queue keeps
         // the settlements.
         let settle = self.queue.settle_and_claim(settlements, None);
-        self.in_flight.attend(&mut self.inputs.stop, STOP_GRACE, settle).await.map(drop)
+        self.in_flight.attend(&self.inputs.stop, STOP_GRACE, settle).await.map(drop)
     }
 
-    async fn heartbeat(&mut self) -> Result<(), Ended> {
+    async fn heartbeat(&mut self) -> Result<(), CollectError> {
         let heartbeat = self.queue.heartbeat();
-        let lost = self.in_flight.attend(&mut self.inputs.stop, STOP_GRACE, heartbeat).await?;
+        let lost = self.in_flight.attend(&self.inputs.stop, STOP_GRACE, heartbeat).await?;
         if !lost.is_empty() {
             tracing::warn!(
                 event = "batches_lost",
@@ -166,9 +160,9 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     /// Claims what there is capacity for, and sends it. Settles in the same round trip if that is due as well.
-    async fn poll(&mut self, settles: bool) -> Result<(), Ended> {
+    async fn poll(&mut self, settles: bool) -> Result<(), CollectError> {
         let now = Instant::now();
-        let Some(mut request) = self.capacity() else { return Ok(()) };
+        let Some(mut request) = self.in_flight.capacity() else { return Ok(()) };
         request.partial |= self.batcher.is_due(now);
         request.rescan = now >= self.rescanned + self.settings.poll_interval;
         // What this poll leaves gives writers no reason to notify.
@@ -177,7 +171,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.wakeups_seen = *self.inputs.wakeups.borrow_and_update();
         let settlements = if settles { self.in_flight.take_settlements(now) } else { Vec::new() };
         let claim = self.queue.settle_and_claim(settlements, Some(request));
-        let claim = self.in_flight.attend(&mut self.inputs.stop, Duration::ZERO, claim).await?;
+        let claim = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, claim).await?;
         self.connection.worked(Instant::now());
         self.more = claim.batches.len() == request.batches;
         self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, Instant::now());
@@ -188,7 +182,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         for batch in claim.batches {
             let line = Line::of(&batch, &signer, self.settings.line_format);
             self.log_rejected(&line.rejected);
-            self.in_flight.send(batch.id, line);
+            self.in_flight.send(line);
         }
         Ok(())
     }
@@ -211,7 +205,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     /// Cancels unsent lines, so that their tokens are checked again or left to another collector.
     pub(super) fn cancel_unsent(&mut self) {
-        self.in_flight.cancel_unsent();
+        self.in_flight.sink.cancel_unsent();
         self.release_unsent();
     }
 

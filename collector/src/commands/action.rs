@@ -47,30 +47,3 @@ fn further_action(text: &str) -> Result<Further, String> {
     };
     read().ok_or_else(|| must_be(text, "NAME=NUMBER:PATH:DIGITS, such as invite=4:/invite:0"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_action_has_one_spelling() {
-        let invite = Further { number: 4, name: "invite", path: "/team/join", digits: 6 };
-        assert_eq!(further_action("invite=4:/team/join:6").ok(), Some(invite));
-        for text in [
-            "",
-            "invite",
-            "invite=4",
-            "invite=4:/invite",
-            "invite=4:/invite:0:0",
-            "invite=:/invite:0",
-            "invite=4:/invite:",
-            "invite=+4:/invite:0",
-            "invite=4:/invite:-0",
-            "invite=256:/invite:0",
-            "invite=4 :/invite:0",
-            "4=/invite:0",
-        ] {
-            assert!(further_action(text).is_err(), "{text}");
-        }
-    }
-}

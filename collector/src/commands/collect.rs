@@ -1,35 +1,35 @@
 //! `mailroom collect`: signs the tokens of a queue and hands them to the reader of standard output.
 
-use std::future::{Future, pending};
+use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use futures_util::future::OptionFuture;
 use mailroom_connect::ConnectionSettings;
 use mailroom_verifier_core::{Signer, Version};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::session::connection_settings;
 use super::{CommandError, Outcome};
 use crate::collect::{CollectError, Collector, Inputs};
-use crate::config::{CollectSettings, QueueKind, SenderCommand, Wake, name_of, unknown_variables, variable};
+use crate::config::{CollectSettings, QueueKind, Wake, name_of, unknown_variables};
 use crate::keys::{KeySource, KeyUse};
 use crate::log::display::HumanDuration;
 use crate::migrate::MIGRATIONS;
 use crate::queue::{CursorQueue, DeliveriesQueue};
 use crate::signals;
-use crate::sink::{Sender, Sink, Stdout, kill_running_sender};
+use crate::sink::{Sender, SenderCommand, Sink, Stdout};
 use crate::wake::idle_lock;
 use crate::wake::listener::Listener;
 use crate::{log, retention};
 
-/// What fails if the operating system does not give what a collector needs.
 const NOT_STARTED: &str = "cannot start";
 
-/// Arguments of `mailroom collect`.
 #[derive(clap::Args)]
-pub struct CollectArguments {
+pub(crate) struct CollectArguments {
     /// File of keys: the first line signs, the others only verify; that of `MAILROOM_KEY_FILE` unless given
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub struct CollectArguments {
 }
 
 /// Collects until SIGTERM or SIGINT. What concerns the settings is returned, any other failure is logged.
-pub async fn run(arguments: CollectArguments) -> Outcome {
+pub(crate) async fn run(arguments: CollectArguments) -> Outcome {
     log::start(arguments.settings.log_format, arguments.settings.log_level);
     match collect(arguments).await {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -53,7 +53,7 @@ pub async fn run(arguments: CollectArguments) -> Outcome {
 
 async fn collect(CollectArguments { key_file, settings }: CollectArguments) -> Result<(), CommandError> {
     let connection = connection_settings()?;
-    let keys = KeySource::find(key_file.as_deref(), KeyUse::Signing(settings.token_format), &variable)?;
+    let keys = KeySource::find(key_file.as_deref(), KeyUse::Signing(settings.token_format))?;
     match &settings.sender {
         Some(command) => {
             let sender = Sender::new(command.clone(), settings.timeouts.sender_timeout);
@@ -63,8 +63,8 @@ async fn collect(CollectArguments { key_file, settings }: CollectArguments) -> R
     }
 }
 
-/// Runs the collector. When a task that it relies on ends before it, it is stopped in order, and that is an error: without that
-/// task it would miss signals or notifications.
+/// Runs the collector. When the task that listens ends before it, it is stopped in order, and that is an error: it would miss
+/// notifications.
 async fn collect_into(
     sink: impl Sink + 'static,
     settings: CollectSettings,
@@ -72,31 +72,29 @@ async fn collect_into(
     source: KeySource,
 ) -> Result<(), CommandError> {
     let format = settings.token_format;
-    let keys = source.load(&variable)?;
+    let keys = source.load()?;
     let (signer_sender, signer) = watch::channel(Arc::new(keys.signer(format)?));
-    let stop = watch::Sender::new(false);
-    let mut terminations = signals::on_termination(stop.clone(), kill_running_sender)
-        .map_err(CommandError::because(NOT_STARTED))?;
+    let stop = CancellationToken::new();
+    let terminations = signals::on_termination(stop.clone()).map_err(CommandError::because(NOT_STARTED))?;
     let key_file = match &source {
         KeySource::File(path) => Some(path.display().to_string()),
         KeySource::Environment(_) => None,
     };
-    let mut hangups = signals::on_hangup(move || reload(&source, format, &signer_sender))
+    let hangups = signals::on_hangup(move || reload(&source, format, &signer_sender))
         .map_err(CommandError::because(NOT_STARTED))?;
     log_start(&settings, &connection, key_file.as_deref(), keys.count());
     let listens = settings.wake == Wake::Listen;
     // On the base schema writers always notify.
     let (idle_lock, holder) = idle_lock::pair(settings.queue_kind == QueueKind::Deliveries && listens);
-    let _pruner = match (settings.queue_kind, settings.retention) {
-        (QueueKind::Deliveries, Some(age)) => Some(retention::start(connection.clone(), age)),
-        _ => None,
-    };
+    if let (QueueKind::Deliveries, Some(age)) = (settings.queue_kind, settings.retention) {
+        tokio::spawn(retention::prune_hourly(connection.clone(), age));
+    }
     let mut listener = listens.then(|| {
         Listener::start(connection.clone(), &settings.channel_name, settings.healthcheck_interval, holder)
     });
     // Without a listener the channel's sender is dropped at once.
     let wakeups = listener.as_ref().map_or_else(|| watch::channel(0).1, Listener::wakeups);
-    let inputs = Inputs { signer, wakeups, idle_lock, stop: stop.subscribe() };
+    let inputs = Inputs { signer, wakeups, idle_lock, stop: stop.clone() };
     let mut collecting: Pin<Box<dyn Future<Output = Result<(), CollectError>>>> = match settings.queue_kind {
         QueueKind::Cursor => {
             let queue = CursorQueue::new(connection, &settings);
@@ -108,27 +106,21 @@ async fn collect_into(
             Box::pin(Collector::new(queue, sink, &settings, inputs).run())
         }
     };
-    let listening = async {
-        match listener.as_mut() {
-            Some(listener) => listener.ended().await,
-            None => pending().await,
-        }
-    };
-    let task = tokio::select! {
+    tokio::select! {
         outcome = &mut collecting => {
             outcome?;
             tracing::info!(event = "ended", "ended");
             return Ok(());
         }
-        () = listening => "the task that listens to the database",
-        _ = &mut terminations => "the task that receives SIGTERM and SIGINT",
-        _ = &mut hangups => "the task that receives SIGHUP",
-    };
-    stop.send_replace(true);
+        Some(_) = OptionFuture::from(listener.as_mut().map(|listener| listener.task.join_next())) => {}
+        never = terminations => match never {},
+        never = hangups => match never {},
+    }
+    stop.cancel();
     collecting.await?;
-    Err(CommandError::Failure(format!(
-        "{task} ended by a fault of this program; start it again and report what the log says before"
-    )))
+    let fault = "the task that listens to the database ended by a fault of this program; start it again and report what the \
+                 log says before";
+    Err(CommandError::Failure(fault.to_owned()))
 }
 
 /// Logs the versions, and every setting that is no secret, by the name of its variable.
@@ -164,7 +156,7 @@ fn log_start(
         wake = name_of(&settings.wake),
         missing_schema = name_of(&settings.missing_schema),
         healthcheck_interval = %HumanDuration(settings.healthcheck_interval),
-        prefetch = %settings.prefetch,
+        prefetch = %settings.prefetch.map_or_else(|| "auto".to_owned(), |batches| batches.to_string()),
         line_format = name_of(&settings.line_format),
         sender = settings.sender.as_ref().map(SenderCommand::name),
         sender_timeout = %HumanDuration(settings.timeouts.sender_timeout),
@@ -187,7 +179,7 @@ fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer
         tracing::warn!(event = "keys_kept", "{message}");
         return;
     };
-    match source.load(&variable).and_then(|keys| Ok((keys.signer(format)?, keys.count()))) {
+    match source.load().and_then(|keys| Ok((keys.signer(format)?, keys.count()))) {
         Ok((new, count)) => {
             signer.send_replace(Arc::new(new));
             let key_file = path.display();

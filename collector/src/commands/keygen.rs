@@ -11,12 +11,11 @@ use mailroom_verifier_core::{PrivateKey, PrivateKeyText, SharedKey, Signer, Vers
 use zeroize::Zeroizing;
 
 use super::{CommandError, Outcome, UNWRITABLE, random_bytes};
-use crate::config::{Setting, setting_of_variable, token_format, variable};
+use crate::config::{Setting, setting_of_variable, token_format};
 use crate::keys::{KeySource, KeyUse};
 
-/// Arguments of `mailroom keygen`.
 #[derive(clap::Args)]
-pub struct KeygenArguments {
+pub(crate) struct KeygenArguments {
     /// Write the key to a new file that only its owner can read, instead of to standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -35,8 +34,7 @@ pub struct KeygenArguments {
     key_file: Option<PathBuf>,
 }
 
-/// Makes a key from the operating system's randomness, or finds the public one of a private one, and writes its text.
-pub fn run(arguments: &KeygenArguments) -> Outcome {
+pub(crate) fn run(arguments: &KeygenArguments) -> Outcome {
     let text = match (arguments.public, arguments.token_format) {
         (true, None | Some(Version::V3)) => public_key(arguments.key_file.as_deref())?,
         (true, Some(format)) => {
@@ -80,8 +78,8 @@ fn new_key(format: Version) -> Result<Zeroizing<String>, CommandError> {
 }
 
 fn public_key(key_file: Option<&Path>) -> Result<Zeroizing<String>, CommandError> {
-    let source = KeySource::find(key_file, KeyUse::Signing(Version::V3), &variable)?;
-    let Signer::V3(key) = source.load(&variable)?.signer(Version::V3)? else {
+    let source = KeySource::find(key_file, KeyUse::Signing(Version::V3))?;
+    let Signer::V3(key) = source.load()?.signer(Version::V3)? else {
         unreachable!("the signer of v3 has a private key")
     };
     Ok(Zeroizing::new(format!("{}\n", key.public_key())))

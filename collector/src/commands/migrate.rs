@@ -1,7 +1,5 @@
 //! `mailroom migrate`: brings the database to the schema that this version works with, or back.
 
-use std::process::ExitCode;
-
 use clap::{Args, Subcommand};
 use tokio_postgres::Client;
 use tokio_postgres::error::{DbError, SqlState};
@@ -12,12 +10,8 @@ use crate::config::{Setting, digits, must_be, setting_of_variable};
 use crate::migrate::{self, DataLoss, HistoryTable, MIGRATIONS, MigrateError, Plan};
 use crate::preflight;
 
-/// Arguments of `mailroom migrate`.
-///
-/// The database is that of `MAILROOM_DATABASE_URL`. The role has to own Mailroom's tables, and becomes the owner of
-/// those that are made.
 #[derive(Args)]
-pub struct MigrateArguments {
+pub(crate) struct MigrateArguments {
     /// Table, or schema.table, that records which migrations are applied, if another program has the default,
     /// `schema_migrations`; that of `MAILROOM_MIGRATIONS_TABLE` unless given
     // clap would read the variable of a global flag also where the flag stands before the action, and fail if it is invalid.
@@ -76,7 +70,7 @@ fn history_table(text: &str) -> Result<HistoryTable, String> {
 }
 
 /// The progress goes to standard error, the outcome to standard output.
-pub async fn run(arguments: MigrateArguments) -> Outcome {
+pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
     let table = match arguments.migrations_table {
         None => {
             setting_of_variable("MAILROOM_MIGRATIONS_TABLE", history_table).map_err(CommandError::Usage)?
@@ -115,8 +109,7 @@ pub async fn run(arguments: MigrateArguments) -> Outcome {
             "the queue is sent from this cluster".to_owned()
         }
     };
-    print(outcome)?;
-    Ok(ExitCode::SUCCESS)
+    print(outcome)
 }
 
 async fn up(client: &mut Client, plan: Plan<'_>, baseline: Option<i64>) -> Result<String, MigrateError> {

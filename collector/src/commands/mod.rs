@@ -1,34 +1,117 @@
 //! What the program does, one command a module, and what the commands have in common.
 
 mod action;
-mod error;
 mod session;
 
-pub mod collect;
-pub mod keygen;
-pub mod migrate;
-pub mod prune;
-pub mod retry;
-pub mod sign;
-pub mod status;
-pub mod verify;
+pub(crate) mod collect;
+pub(crate) mod keygen;
+pub(crate) mod migrate;
+pub(crate) mod prune;
+pub(crate) mod retry;
+pub(crate) mod sign;
+pub(crate) mod status;
+pub(crate) mod verify;
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-pub use error::CommandError;
+use mailroom_connect::{ConnectError, explain};
+use tracing::level_filters::LevelFilter;
 use zeroize::Zeroizing;
 
-/// The status to end with.
-pub type Outcome = Result<ExitCode, CommandError>;
+use crate::cli::{self, Command};
+use crate::collect::CollectError;
+use crate::keys::KeyError;
+use crate::log::{self, LogFormat};
+use crate::migrate::MigrateError;
+use crate::sink::StartError;
 
-/// What fails if a standard stream is broken.
+pub(crate) type Outcome = Result<ExitCode, CommandError>;
+
 const UNREADABLE: &str = "standard input cannot be read";
 const UNWRITABLE: &str = "standard output cannot be written";
 
-fn print(line: impl Display) -> Result<(), CommandError> {
-    writeln!(io::stdout(), "{line}").map_err(CommandError::because(UNWRITABLE))
+/// Runs the command that the arguments of this process name; returns the status to end with.
+///
+/// # Errors
+/// The operating system refuses what the program needs to run.
+pub fn run() -> io::Result<ExitCode> {
+    let command = match cli::parse() {
+        Ok(command) => command,
+        Err(error) => return Ok(cli::report(&error)),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(execute(command));
+    // Without waiting for a name that is still being looked up.
+    runtime.shutdown_background();
+    Ok(outcome.unwrap_or_else(|error| {
+        report(format_args!("mailroom: {error}"));
+        error.exit_code()
+    }))
+}
+
+async fn execute(command: Command) -> Outcome {
+    if !matches!(command, Command::Collect(_)) {
+        log::start(LogFormat::Text, LevelFilter::WARN);
+    }
+    match command {
+        Command::Collect(arguments) => Box::pin(collect::run(*arguments)).await,
+        Command::Migrate(arguments) => migrate::run(arguments).await,
+        Command::Status(arguments) => status::run(arguments).await,
+        Command::Retry(arguments) => retry::run(&arguments).await,
+        Command::Prune(arguments) => prune::run(arguments).await,
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Sign(arguments) => sign::run(&arguments),
+        Command::Keygen(arguments) => keygen::run(&arguments),
+    }
+}
+
+/// Why a command fails.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    /// It was called in the wrong way, or a setting cannot be used.
+    #[error("{0}")]
+    Usage(String),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Collect(#[from] CollectError),
+    #[error(transparent)]
+    Migrate(#[from] MigrateError),
+    #[error("{0}")]
+    Failure(String),
+}
+
+impl CommandError {
+    /// Whether the caller has to change how the command is called, a setting or a key.
+    fn is_usage(&self) -> bool {
+        matches!(self, Self::Usage(_) | Self::Key(_) | Self::Start(StartError::Discards))
+    }
+
+    fn because<E: Display>(what: impl Display) -> impl FnOnce(E) -> Self {
+        move |error| Self::Failure(format!("{what}: {error}"))
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        if self.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    }
+}
+
+/// Only the message of an error is shown: its detail can quote rows.
+impl From<tokio_postgres::Error> for CommandError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Failure(explain(&error))
+    }
+}
+
+fn print(line: impl Display) -> Outcome {
+    writeln!(io::stdout(), "{line}").map_err(CommandError::because(UNWRITABLE))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes a line to standard error. If that is closed, what is done goes on, and its outcome stays.
@@ -36,7 +119,6 @@ fn report(line: impl Display) {
     writeln!(io::stderr(), "{line}").ok();
 }
 
-/// As many bytes as a key or a secret has.
 fn random_bytes() -> Result<Zeroizing<[u8; 32]>, CommandError> {
     let mut bytes = Zeroizing::new([0; 32]);
     getrandom::fill(bytes.as_mut())

@@ -1,6 +1,5 @@
 //! `mailroom prune`: deletes old delivery attempts from the log.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -15,9 +14,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Arguments of `mailroom prune`.
 #[derive(clap::Args)]
-pub struct PruneArguments {
+pub(crate) struct PruneArguments {
     /// Age from which delivery attempts are deleted, dead tokens that cannot be sent any more, and expired tokens: 30d, 48h; at
     /// least 1d
     #[arg(long, value_name = "AGE", value_parser = Setting(retention), allow_hyphen_values = true)]
@@ -25,7 +23,7 @@ pub struct PruneArguments {
 }
 
 /// The progress goes to standard error, the outcome to standard output.
-pub async fn run(PruneArguments { older_than }: PruneArguments) -> Outcome {
+pub(crate) async fn run(PruneArguments { older_than }: PruneArguments) -> Outcome {
     let functions = ["mailroom.prune_attempts", "mailroom.prune_dead_letters", "mailroom.prune_tokens"];
     let (client, keeps_state) = connect_to_queue("mailroom prune", &functions).await?;
     if keeps_state && !try_lock(&client).await? {
@@ -43,8 +41,7 @@ pub async fn run(PruneArguments { older_than }: PruneArguments) -> Outcome {
         }
     })
     .await?;
-    print(format_args!("pruned {}, all older than {}", shown(progress), HumanDuration(older_than)))?;
-    Ok(ExitCode::SUCCESS)
+    print(format_args!("pruned {}, all older than {}", shown(progress), HumanDuration(older_than)))
 }
 
 fn shown(Pruned { attempts, dead_letters, tokens, .. }: Pruned) -> String {

@@ -10,9 +10,8 @@ use super::{CommandError, Outcome, print, report};
 use crate::config::digits;
 use crate::log::display::Counted;
 
-/// Arguments of `mailroom retry`.
 #[derive(clap::Args)]
-pub struct RetryArguments {
+pub(crate) struct RetryArguments {
     /// Ids of dead tokens
     #[arg(
         value_name = "ID",
@@ -28,7 +27,7 @@ pub struct RetryArguments {
 }
 
 /// Ends with 0 if all tokens that were named are back.
-pub async fn run(arguments: &RetryArguments) -> Outcome {
+pub(crate) async fn run(arguments: &RetryArguments) -> Outcome {
     if arguments.all_dead && !arguments.ids.is_empty() {
         return Err(CommandError::Usage("name ids or --all-dead, not both".to_owned()));
     }

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mailroom_verifier_core::{Action, Code, Expiry, Grant, InvalidExpiry, Secret, Unsignable, Version};
@@ -11,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::action::ActionArguments;
 use super::{CommandError, Outcome, UNREADABLE, print, random_bytes};
-use crate::config::{Setting, token_format, variable};
+use crate::config::{Setting, token_format};
 use crate::keys::{KeySource, KeyUse};
 
 /// How long a link lives unless something else is given: as long as the schema lets it.
@@ -19,7 +18,7 @@ const LIFETIME: u64 = 15 * 60;
 
 /// Arguments of `mailroom sign`. Not `Debug`: there is a code among them, and what should be no secret.
 #[derive(clap::Args)]
-pub struct SignArguments {
+pub(crate) struct SignArguments {
     #[command(flatten)]
     action: ActionArguments,
 
@@ -45,12 +44,11 @@ pub struct SignArguments {
     key_file: Option<PathBuf>,
 }
 
-/// Prints a token.
-pub fn run(arguments: &SignArguments) -> Outcome {
+pub(crate) fn run(arguments: &SignArguments) -> Outcome {
     let format = arguments.token_format;
     let (action, _) = arguments.action.read()?;
-    let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Signing(format), &variable)?;
-    let signer = source.load(&variable)?.signer(format)?;
+    let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Signing(format))?;
+    let signer = source.load()?.signer(format)?;
     let usage = |reason: &str| CommandError::Usage(reason.to_owned());
     let secret = match arguments.secret.as_deref() {
         None => Secret::from(*random_bytes()?),
@@ -71,11 +69,9 @@ pub fn run(arguments: &SignArguments) -> Outcome {
         (_, None) => Expiry::from_seconds(now() + LIFETIME).unwrap_or(Expiry::MAX),
     };
     let grant = Grant { secret: &secret, action, code: arguments.code.as_ref(), expires_at };
-    print(signer.sign(grant).map_err(|error| CommandError::Usage(advice(action, error)))?)?;
-    Ok(ExitCode::SUCCESS)
+    print(signer.sign(grant).map_err(|error| CommandError::Usage(advice(action, error)))?)
 }
 
-/// What is wrong with the arguments.
 fn advice(action: Action, error: Unsignable) -> String {
     match error {
         Unsignable::SurplusCode => format!("`{action}` is signed without a code; leave --code out"),

@@ -23,9 +23,8 @@ const LATE: Duration = Duration::from_secs(60);
 /// A batch that was claimed so many timeouts of the sender ago is an alarm.
 const STUCK: u32 = 10;
 
-/// Arguments of `mailroom status`.
 #[derive(clap::Args)]
-pub struct StatusArguments {
+pub(crate) struct StatusArguments {
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -35,7 +34,7 @@ pub struct StatusArguments {
 }
 
 /// Ends with 0 if nothing is an alarm.
-pub async fn run(StatusArguments { json, timeouts }: StatusArguments) -> Outcome {
+pub(crate) async fn run(StatusArguments { json, timeouts }: StatusArguments) -> Outcome {
     let (client, _) = connect_to_queue("mailroom status", &["mailroom.status"]).await?;
     let sent = match query(&client, SENT).await {
         // Only this needs a right on a table.

@@ -12,7 +12,6 @@ use serde_json::json;
 use super::action::ActionArguments;
 use super::sign::now;
 use super::{CommandError, Outcome, UNREADABLE, print};
-use crate::config::variable;
 use crate::keys::{KeySource, KeyUse};
 
 /// No token and code are longer.
@@ -22,7 +21,7 @@ const LONGEST_LINE: usize = 1024;
 // A token can begin with `-h`: no short flag may take it away.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
-pub struct VerifyArguments {
+pub(crate) struct VerifyArguments {
     /// The token; `-` reads tokens from standard input, one a line, each with its code after a space if it has one
     #[arg(value_name = "TOKEN", allow_hyphen_values = true)]
     token: String,
@@ -60,10 +59,10 @@ pub struct VerifyArguments {
 }
 
 /// Prints a verdict a token, in their order; ends with 0 if all are genuine.
-pub fn run(arguments: &VerifyArguments) -> Outcome {
-    let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Verifying, &variable)?;
+pub(crate) fn run(arguments: &VerifyArguments) -> Outcome {
+    let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Verifying)?;
     let (action, actions) = arguments.action.read()?;
-    let ring = source.load(&variable)?.ring().knowing(&actions);
+    let ring = source.load()?.ring().knowing(&actions);
     let code = arguments.code.as_deref().map(str::as_bytes);
     let mut all_genuine = true;
     let mut tell = |verdict: Result<bool, VerifyError>| {

@@ -1,11 +1,9 @@
 //! Settings that are one of a few words, or a word or a number.
 
-use std::fmt;
 use std::time::Duration;
 
 use clap::ValueEnum;
 
-/// Which queue to collect from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum QueueKind {
     /// Rows that are queued, leased and logged.
@@ -19,11 +17,9 @@ pub enum QueueKind {
 pub enum MissingSchema {
     /// Wait for it, as for a database that is down.
     Wait,
-    /// End with the reason.
     Exit,
 }
 
-/// What wakes the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Wake {
     /// Notifications; the poll covers those that are lost.
@@ -32,33 +28,17 @@ pub enum Wake {
     Poll,
 }
 
-/// How a batch is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LineFormat {
     /// Five fields a token, for readers of the existing collector.
     Csv,
-    /// A JSON object a batch.
     Ndjson,
 }
 
-/// How many batches may be on their way to the reader at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PrefetchLimit {
-    /// As many as the reader takes within about a second.
-    Auto,
-    /// This many, however slow the reader is.
-    Batches(usize),
-}
+// The parser of the derive takes a bare `Option` for a flag without a default.
 
-impl fmt::Display for PrefetchLimit {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => formatter.write_str("auto"),
-            Self::Batches(count) => count.fmt(formatter),
-        }
-    }
-}
+/// How many batches may be on their way to the reader at once; `None` for as many as it takes within about a second.
+pub(crate) type PrefetchLimit = Option<usize>;
 
 /// The age from which delivery attempts are pruned; `None` if they never are.
-// The parser of the derive takes `Option` itself for a flag without a default.
-pub type Retention = Option<Duration>;
+pub(crate) type Retention = Option<Duration>;

@@ -5,19 +5,49 @@
 
 mod choice;
 mod collect;
-mod sender_command;
 mod setting;
-mod unknown;
 
+use std::env;
 use std::ffi::OsString;
 
-pub use choice::{LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, Wake};
-pub use collect::{CollectSettings, DeliverySettings, TimeoutSettings};
-pub use sender_command::SenderCommand;
+pub(crate) use choice::{LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, Wake};
+pub use collect::DeliverySettings;
+pub(crate) use collect::{CollectSettings, TimeoutSettings};
 pub(crate) use setting::{Setting, digits, must_be, name_of, retention, setting_of_variable, token_format};
-pub use unknown::unknown_variables;
+
+const PREFIX: &str = "MAILROOM_";
+
+/// Settings without a flag of clap's, or of another command.
+const OTHERS: [&str; 7] = [
+    "DATABASE_URL",
+    "SECRET_KEY",
+    "SIGNING_KEY",
+    "PUBLIC_KEY",
+    "KEY_FILE",
+    "MIGRATIONS_TABLE",
+    "FURTHER_ACTIONS",
+];
+
+/// The least similarity of a name that is proposed, as for flags.
+const SIMILARITY: f64 = 0.7;
 
 /// The value of an environment variable, unless it is empty.
-pub fn variable(name: &str) -> Option<OsString> {
-    std::env::var_os(name).filter(|value| !value.is_empty())
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The names in the environment that begin as settings do and are none, each with the most similar setting.
+pub(crate) fn unknown_variables() -> Vec<(String, Option<String>)> {
+    let command = <CollectSettings as clap::Args>::augment_args(clap::Command::new("collect"));
+    let flags = command.get_arguments().filter_map(|arg| arg.get_env()?.to_str()?.strip_prefix(PREFIX));
+    let known: Vec<_> = flags.chain(OTHERS).collect();
+    let unknown = env::vars_os().filter_map(|(name, _)| {
+        let name = name.to_string_lossy();
+        let rest = name.strip_prefix(PREFIX)?;
+        let similarity = |other: &str| strsim::jaro(&rest.to_ascii_uppercase(), other);
+        let nearest = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)))?;
+        let is_near = similarity(nearest) > SIMILARITY;
+        (*nearest != rest).then(|| (name.to_string(), is_near.then(|| format!("{PREFIX}{nearest}"))))
+    });
+    unknown.collect()
 }

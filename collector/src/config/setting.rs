@@ -13,10 +13,10 @@ use clap::{Arg, Command, ValueEnum};
 use mailroom_verifier_core::Version;
 use tracing::level_filters::LevelFilter;
 
-use super::{PrefetchLimit, Retention, SenderCommand, variable};
+use super::{PrefetchLimit, Retention, variable};
 use crate::keys::looks_like_a_key;
 use crate::log::display::HumanDuration;
-use crate::sink::looks_like_a_token;
+use crate::sink::{SenderCommand, looks_like_a_token};
 
 const DAY: u64 = 86_400;
 
@@ -147,21 +147,18 @@ pub(super) fn duration(
 
 /// An age from which rows may be deleted: hours or days, from one day to a hundred years.
 pub(crate) fn retention(text: &str) -> Result<Duration, String> {
-    age(text).ok_or_else(|| must_be(text, AGES))
+    let age = with_unit(text, &[("h", 3_600), ("d", DAY)], &(DAY..=36_500 * DAY));
+    age.map(Duration::from_secs).ok_or_else(|| must_be(text, AGES))
 }
 
 pub(super) fn retention_or_off(text: &str) -> Result<Retention, String> {
-    let age = if text == "off" { Some(None) } else { age(text).map(Some) };
-    age.ok_or_else(|| must_be(text, format!("`off` or {AGES}")))
+    let age = if text == "off" { Ok(None) } else { retention(text).map(Some) };
+    age.map_err(|_| must_be(text, format!("`off` or {AGES}")))
 }
 
 pub(super) fn prefetch(text: &str) -> Result<PrefetchLimit, String> {
-    if text == "auto" {
-        return Ok(PrefetchLimit::Auto);
-    }
-    let batches = digits(text).filter(|batches| (1..=1_000).contains(batches));
-    let limit = batches.map(PrefetchLimit::Batches);
-    limit.ok_or_else(|| must_be(text, "`auto` or a whole number from 1 to 1000"))
+    let limit = if text == "auto" { Ok(None) } else { whole_number(1..=1_000)(text).map(Some) };
+    limit.map_err(|_| must_be(text, "`auto` or a whole number from 1 to 1000"))
 }
 
 /// A name that PostgreSQL neither refuses nor cuts.
@@ -177,10 +174,6 @@ pub(super) fn sender(text: &str) -> Result<SenderCommand, String> {
     SenderCommand::parse(text).ok_or_else(|| fault.to_owned())
 }
 
-fn age(text: &str) -> Option<Duration> {
-    with_unit(text, &[("h", 3_600), ("d", DAY)], &(DAY..=36_500 * DAY)).map(Duration::from_secs)
-}
-
 fn with_unit(text: &str, units: &[(&str, u64)], range: &RangeInclusive<u64>) -> Option<u64> {
     let start = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(start);
@@ -191,15 +184,4 @@ fn with_unit(text: &str, units: &[(&str, u64)], range: &RangeInclusive<u64>) -> 
 /// A whole number without a sign: `str::parse` alone would accept a leading `+`.
 pub(crate) fn digits<N: FromStr>(text: &str) -> Option<N> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shown_value_is_escaped_and_cut() {
-        assert_eq!(Shown("a\nb\u{1b}[1m").to_string(), "`a\\nb\\u{1b}[1m`");
-        assert_eq!(Shown(&"9".repeat(41)).to_string(), format!("`{}…`", "9".repeat(40)));
-    }
 }

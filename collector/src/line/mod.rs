@@ -2,27 +2,26 @@
 
 mod csv;
 mod ndjson;
-pub mod sign;
+pub(crate) mod sign;
 
 use mailroom_verifier_core::Signer;
 
 use crate::config::LineFormat;
 use crate::line::sign::{InvalidRow, sign};
-use crate::queue::Batch;
+use crate::queue::{Batch, BatchId};
 
 /// A signed batch, written out. Not `Debug`: the bytes hold addresses and tokens.
-pub struct Line {
+pub(crate) struct Line {
+    pub(crate) batch: BatchId,
     /// The bytes with the line feed at the end; empty if no token of the batch can be sent.
-    pub bytes: Vec<u8>,
-    /// The ids of the tokens in the line, in their order.
-    pub ids: Vec<i64>,
-    /// The rows that were left out, by id.
-    pub rejected: Vec<(i64, InvalidRow)>,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) ids: Vec<i64>,
+    pub(crate) rejected: Vec<(i64, InvalidRow)>,
 }
 
 impl Line {
     /// Signs the tokens of `batch` and writes the valid ones, in their order, as one line.
-    pub fn of(batch: &Batch, signer: &Signer, format: LineFormat) -> Self {
+    pub(crate) fn of(batch: &Batch, signer: &Signer, format: LineFormat) -> Self {
         let mut bytes = Vec::with_capacity(64 + 320 * batch.tokens.len());
         let (mut ids, mut rejected) = (Vec::with_capacity(batch.tokens.len()), Vec::new());
         if format == LineFormat::Ndjson {
@@ -45,15 +44,15 @@ impl Line {
         }
         // Lines of thousands of tokens are in memory at a time.
         bytes.shrink_to_fit();
-        Self { bytes, ids, rejected }
+        Self { batch: batch.id, bytes, ids, rejected }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::{BatchId, Token};
-    use mailroom_verifier_core::{Action, Further};
+    use crate::queue::Token;
+    use mailroom_verifier_core::{Action, Further, SharedKey};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
@@ -162,6 +161,16 @@ mod tests {
                 assert_eq!(line.bytes, written(&[recovery(2)], LineFormat::Csv).bytes);
                 assert_eq!(written(&[bad], LineFormat::Csv).bytes, b"", "no line");
             }
+        }
+    }
+
+    #[test]
+    fn an_expiry_that_v2_cannot_carry_is_rejected_and_v1_carries_none() {
+        let key = SharedKey::from(&[7; 32]);
+        for expires_at in [-1, i64::MIN, 253_402_300_800, i64::MAX] {
+            let row = Token { expires_at, ..token(1, b"x") };
+            assert_eq!(sign(&Signer::V2(key.clone()), &row).err(), Some(InvalidRow::Expiry));
+            assert_eq!(sign(&Signer::V1(key.clone()), &row).err(), None);
         }
     }
 

@@ -6,37 +6,21 @@ use crate::queue::Token;
 
 /// Why a row cannot become a mail. It is rejected, and the other rows of its batch go out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidRow {
-    /// The secret does not have the length that is signed.
+pub(crate) enum InvalidRow {
     #[error("its secret has {found} bytes instead of {}", Secret::LENGTH)]
-    Secret {
-        /// Its length in bytes.
-        found: usize,
-    },
-    /// Its action has a code, which this one cannot be.
+    Secret { found: usize },
     #[error("its code is not of {digits} digits")]
-    Code {
-        /// The number of digits that it has to have.
-        digits: u8,
-    },
-    /// An action that is not signed.
+    Code { digits: u8 },
     #[error("its action cannot be signed: {0}")]
     Action(Unsignable),
-    /// An expiry that v2 and v3 cannot carry.
     #[error("its expiry is before 1970 or after the year 9999")]
     Expiry,
-    /// A field that a reader of the line could not tell from the line's own structure.
     #[error("its {name} contains {contains}")]
-    Field {
-        /// The column.
-        name: &'static str,
-        /// What it contains.
-        contains: &'static str,
-    },
+    Field { name: &'static str, contains: &'static str },
 }
 
 /// Signs a token, unless its mail has no link, or says why its row cannot become a mail.
-pub fn sign(signer: &Signer, token: &Token) -> Result<Option<SignedToken>, InvalidRow> {
+pub(crate) fn sign(signer: &Signer, token: &Token) -> Result<Option<SignedToken>, InvalidRow> {
     if token.action.path().is_empty() {
         return Ok(None);
     }
@@ -68,16 +52,6 @@ mod tests {
     use super::*;
     use crate::line::tests::token;
     use mailroom_verifier_core::{Action, Further, InvalidAction, SharedKey};
-
-    #[test]
-    fn an_expiry_that_v2_cannot_carry_is_rejected_and_v1_carries_none() {
-        let key = SharedKey::from(&[7; 32]);
-        for expires_at in [-1, i64::MIN, 253_402_300_800, i64::MAX] {
-            let row = Token { expires_at, ..token(1, b"x") };
-            assert_eq!(sign(&Signer::V2(key.clone()), &row).err(), Some(InvalidRow::Expiry));
-            assert_eq!(sign(&Signer::V1(key.clone()), &row).err(), None);
-        }
-    }
 
     #[test]
     fn what_cannot_be_signed_is_rejected_for_its_own_reason() {

@@ -4,10 +4,10 @@ use std::fmt::{self, Display};
 use std::time::Duration;
 
 /// How many tokens a line names that the database records as well.
-pub const NAMED: usize = 10;
+pub(crate) const NAMED: usize = 10;
 
 /// How many of what: `1 token`, `2 tokens`.
-pub struct Counted<N>(pub N, pub &'static str, pub &'static str);
+pub(crate) struct Counted<N>(pub N, pub &'static str, pub &'static str);
 
 impl<N: Display + PartialEq + From<u8>> Display for Counted<N> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,17 +17,16 @@ impl<N: Display + PartialEq + From<u8>> Display for Counted<N> {
 }
 
 /// The field that counts the lines that were not written; left out if there are none.
-pub fn withheld(lines: usize) -> Option<usize> {
+pub(crate) fn withheld(lines: usize) -> Option<usize> {
     (lines > 0).then_some(lines)
 }
 
-/// The ids of at most `most` tokens.
-pub fn ids<R>(tokens: &[(i64, R)], most: usize) -> Vec<i64> {
+pub(crate) fn ids<R>(tokens: &[(i64, R)], most: usize) -> Vec<i64> {
     tokens.iter().take(most).map(|(id, _)| *id).collect()
 }
 
 /// At most `most` tokens, each with its reason, and how many others there are.
-pub fn listed<R: Display>(tokens: &[(i64, R)], most: usize) -> String {
+pub(crate) fn listed<R: Display>(tokens: &[(i64, R)], most: usize) -> String {
     let mut list: Vec<_> =
         tokens.iter().take(most).map(|(id, reason)| format!("token {id}: {reason}")).collect();
     if let others @ 1.. = tokens.len().saturating_sub(most) {
@@ -38,7 +37,7 @@ pub fn listed<R: Display>(tokens: &[(i64, R)], most: usize) -> String {
 
 /// Shown in the largest unit in which it is whole: `270s`, `1500ms`, `24h`, `30d`.
 #[derive(Clone, Copy, Debug)]
-pub struct HumanDuration(pub Duration);
+pub(crate) struct HumanDuration(pub Duration);
 
 impl Display for HumanDuration {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,9 +5,9 @@
 //!
 //! Each call has a fixed `event` and message; what varies is in fields: `count`, `ids`, `reason`, `lasted_ms` and the like.
 
-pub mod display;
-pub mod outage;
-pub mod rate_limit;
+pub(crate) mod display;
+pub(crate) mod outage;
+pub(crate) mod rate_limit;
 
 use std::fmt::{self, Debug, Write as _};
 use std::io;
@@ -20,17 +20,13 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The form of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// One line of text: time, level, message, reason, the other fields.
     Text,
-    /// One JSON object a line: `timestamp`, `level`, `message`, `event` and the other fields.
     Json,
 }
 
-/// Starts writing log lines. A second call changes nothing.
-pub fn start(format: LogFormat, level: LevelFilter) {
+pub(crate) fn start(format: LogFormat, level: LevelFilter) {
     // Only a second call fails, and then lines are being written already.
     tracing::subscriber::set_global_default(subscriber(format, level, io::stderr)).ok();
 }
@@ -70,7 +66,6 @@ fn write_text(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt:
     Ok(())
 }
 
-/// A JSON object a line, without levels in between.
 struct JsonLines;
 
 impl<S, N> FormatEvent<S, N> for JsonLines

@@ -8,9 +8,8 @@ const QUIET: Duration = Duration::from_secs(10);
 /// How often an outage that lasts is logged again.
 const REMINDER: Duration = Duration::from_secs(60);
 
-/// The outages of one activity.
 #[derive(Debug)]
-pub struct OutageLog {
+pub(crate) struct OutageLog {
     activity: &'static str,
     outage: Option<Outage>,
 }
@@ -24,12 +23,11 @@ struct Outage {
 
 impl OutageLog {
     /// For an activity such as "listening".
-    pub fn of(activity: &'static str) -> Self {
+    pub(crate) fn of(activity: &'static str) -> Self {
         Self { activity, outage: None }
     }
 
-    /// An attempt failed.
-    pub fn failed(&mut self, cause: &str, now: Instant) {
+    pub(crate) fn failed(&mut self, cause: &str, now: Instant) {
         let activity = self.activity;
         let Some(lasted) = self.failure(cause, now) else { return };
         let still = if lasted.is_zero() { "" } else { "still " };
@@ -38,7 +36,7 @@ impl OutageLog {
     }
 
     /// An attempt succeeded. Returns whether that ends an outage.
-    pub fn over(&mut self, now: Instant) -> bool {
+    pub(crate) fn over(&mut self, now: Instant) -> bool {
         let Some(outage) = self.outage.take() else { return false };
         let activity = self.activity;
         let lasted_ms = milliseconds(now.duration_since(outage.since));

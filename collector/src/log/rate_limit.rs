@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 const MOST: usize = 10;
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// The lines of the present window.
 #[derive(Debug, Default)]
-pub struct RateLimiter {
+pub(crate) struct RateLimiter {
     since: Option<Instant>,
     written: usize,
     withheld: usize,
@@ -16,7 +15,7 @@ pub struct RateLimiter {
 
 impl RateLimiter {
     /// Whether a line is written now; if so, how many were not since the last one.
-    pub fn admit(&mut self, now: Instant) -> Option<usize> {
+    pub(crate) fn admit(&mut self, now: Instant) -> Option<usize> {
         if self.since.is_none_or(|since| now.duration_since(since) >= WINDOW) {
             (self.since, self.written) = (Some(now), 0);
         }

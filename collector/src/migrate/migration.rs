@@ -98,8 +98,10 @@ mod tests {
     fn all_files_of_the_folder_are_embedded() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
         let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-        let files: BTreeSet<String> =
-            files.map(|name| name.into_string().unwrap()).filter(|name| name.starts_with(|first: char| first.is_ascii_digit())).collect();
+        let files: BTreeSet<String> = files
+            .map(|name| name.into_string().unwrap())
+            .filter(|name| name.starts_with(|first: char| first.is_ascii_digit()))
+            .collect();
         let embedded = WITH_DROP_SECRETS
             .iter()
             .flat_map(|migration| ["up", "down"].map(|direction| format!("{migration}.{direction}.sql")));
@@ -110,7 +112,9 @@ mod tests {
     /// `mailroom` takes the brackets away, and drops what an interrupted CREATE INDEX CONCURRENTLY has left.
     #[test]
     fn psql_and_golang_migrate_can_execute_every_file() {
-        for (migration, file) in WITH_DROP_SECRETS.iter().flat_map(|step| [(step, step.up), (step, step.down)]) {
+        for (migration, file) in
+            WITH_DROP_SECRETS.iter().flat_map(|step| [(step, step.up), (step, step.down)])
+        {
             let count = |line| file.lines().filter(|other| *other == line).count();
             let keeps_the_rules = if migration.is_transactional() {
                 let first = file.lines().find(|line| !line.is_empty() && !line.starts_with("--"));

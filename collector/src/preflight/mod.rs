@@ -7,8 +7,7 @@ use tokio_postgres::{Client, Error, Row};
 const MISSING: &str = include_str!("missing.sql");
 const WARNINGS: &str = include_str!("warnings.sql");
 
-/// Functions that a collector calls.
-pub const OF_COLLECTORS: Requirements<'_> = Requirements {
+pub(crate) const OF_COLLECTORS: Requirements<'_> = Requirements {
     functions: &[
         "mailroom.settle",
         "mailroom.release",
@@ -22,23 +21,24 @@ pub const OF_COLLECTORS: Requirements<'_> = Requirements {
     alternative: ", or set MAILROOM_QUEUE_KIND to `cursor` for a schema from before migration 17",
 };
 
-/// Tables that a collector of the queue `cursor` reads.
-pub const OF_CURSORS: Requirements<'_> =
+pub(crate) const OF_CURSORS: Requirements<'_> =
     Requirements { functions: &[], tables: &["accounts", "jobs", "tokens"], alternative: "" };
 
 /// What a command needs of the database: functions or tables.
 #[derive(Clone, Copy, Debug)]
-pub struct Requirements<'a> {
+pub(crate) struct Requirements<'a> {
     /// Functions to execute, with their schema.
-    pub functions: &'a [&'a str],
-    /// Tables to read, on the search path.
-    pub tables: &'a [&'a str],
+    pub(crate) functions: &'a [&'a str],
+    pub(crate) tables: &'a [&'a str],
     /// What else helps if they are in no schema.
-    pub alternative: &'a str,
+    pub(crate) alternative: &'a str,
 }
 
 /// What a session does not find or may not use, and what helps, in a sentence; `None` if nothing is missing.
-pub async fn missing(client: &Client, requirements: Requirements<'_>) -> Result<Option<String>, Error> {
+pub(crate) async fn missing(
+    client: &Client,
+    requirements: Requirements<'_>,
+) -> Result<Option<String>, Error> {
     let parameters =
         [(&requirements.functions as _, Type::TEXT_ARRAY), (&requirements.tables as _, Type::TEXT_ARRAY)];
     let rows = client.query_typed(MISSING, &parameters).await?;
@@ -49,7 +49,7 @@ pub async fn missing(client: &Client, requirements: Requirements<'_>) -> Result<
 }
 
 /// Conditions under which tokens are silently not made or not sent, each with what helps, in a sentence.
-pub async fn warnings(client: &Client) -> Result<Vec<String>, Error> {
+pub(crate) async fn warnings(client: &Client) -> Result<Vec<String>, Error> {
     client.query_typed(WARNINGS, &[]).await?.iter().map(|row| row.try_get(0)).collect()
 }
 

@@ -3,11 +3,9 @@
 //! A step reads some blocks of the log and deletes what is too old in them, in a transaction of its own. So no lock lasts
 //! longer than a step, vacuum can follow, and an interrupted run keeps what it did.
 
-use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use mailroom_connect::{ConnectionSettings, SessionOptions, explain};
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error};
@@ -23,7 +21,6 @@ const ROWS: i32 = 10_000;
 const FIRST: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_secs(3_600);
 
-/// The statement timeout of a collector's run.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A collector pauses after each step for so many times as long.
@@ -38,8 +35,7 @@ const HAS_ACCOUNTS: &str =
     "SELECT to_regprocedure('mailroom.prune_account_tokens(timestamptz, bigint, integer)') IS NOT NULL";
 const TRY_LOCK: &str = include_str!("try_lock.sql");
 
-/// What a run has deleted so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Pruned {
     pub(crate) attempts: i64,
     pub(crate) dead_letters: i64,
@@ -51,7 +47,7 @@ pub(crate) struct Pruned {
 
 /// Tries the advisory lock of the one process that prunes, held as long as the session lasts. Where a pooler shares
 /// sessions no process can hold it, and at worst several processes do the same work.
-pub async fn try_lock(client: &Client) -> Result<bool, Error> {
+pub(crate) async fn try_lock(client: &Client) -> Result<bool, Error> {
     client.query_typed_one(TRY_LOCK, &[]).await?.try_get(0)
 }
 
@@ -105,35 +101,32 @@ pub(crate) async fn prune(
     Ok(pruned)
 }
 
-/// Starts the task that prunes beside the collecting: once an hour, one collector at a time, on a connection of its own. It
-/// ends when the set is dropped.
-pub fn start(connection: ConnectionSettings, age: Duration) -> JoinSet<Infallible> {
-    JoinSet::from_iter([async move {
-        sleep(jittered(FIRST)).await;
-        loop {
-            let older_than = HumanDuration(age);
-            match run(&connection, age).await {
-                Ok(Pruned { attempts, dead_letters, tokens, .. }) if attempts + dead_letters + tokens > 0 => {
-                    tracing::info!(
-                        event = "pruned",
-                        attempts,
-                        dead_letters,
-                        tokens,
-                        %older_than,
-                        "delivery attempts and tokens are pruned"
-                    );
-                }
-                Ok(_) => {}
-                Err(cause) => tracing::warn!(
-                    event = "prune_failed",
-                    reason = %cause,
+/// Prunes beside the collecting: once an hour, one collector at a time, on a connection of its own.
+pub(crate) async fn prune_hourly(connection: ConnectionSettings, age: Duration) {
+    sleep(jittered(FIRST)).await;
+    loop {
+        let older_than = HumanDuration(age);
+        match run(&connection, age).await {
+            Ok(Pruned { attempts, dead_letters, tokens, .. }) if attempts + dead_letters + tokens > 0 => {
+                tracing::info!(
+                    event = "pruned",
+                    attempts,
+                    dead_letters,
+                    tokens,
                     %older_than,
-                    "the log of delivery attempts is not pruned, trying again in an hour"
-                ),
+                    "delivery attempts and tokens are pruned"
+                );
             }
-            sleep(jittered(INTERVAL)).await;
+            Ok(_) => {}
+            Err(cause) => tracing::warn!(
+                event = "prune_failed",
+                reason = %cause,
+                %older_than,
+                "the log of delivery attempts is not pruned, trying again in an hour"
+            ),
         }
-    }])
+        sleep(jittered(INTERVAL)).await;
+    }
 }
 
 async fn run(connection: &ConnectionSettings, age: Duration) -> Result<Pruned, String> {

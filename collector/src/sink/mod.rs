@@ -8,35 +8,29 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-pub(crate) use sender::looks_like_a_token;
-pub use sender::{
-    Answer, DeadToken, RefusedToken, Sender, SentTokens, Unavailable, kill_running_sender, parse_answer,
-};
-pub use stdout::{StartError, Stdout};
+pub(crate) use sender::{Sender, SenderCommand, kill_running_sender, looks_like_a_token};
+pub use sender::{SentTokens, parse_answer};
+pub(crate) use stdout::{StartError, Stdout};
 
+use crate::line::Line;
 use crate::queue::{BatchId, Nack};
 
 /// A destination of lines: standard output or a sender.
-pub trait Sink {
-    /// Sends the line of a batch. Never waits: what cannot be written at once is kept.
-    fn send(&mut self, batch: OutgoingBatch);
+pub(crate) trait Sink {
+    /// Sends a line with at least one token. Never waits: what cannot be written at once is kept.
+    fn send(&mut self, line: Line);
 
     /// Waits until another method may have something new to return; not at all while [`acks`](Self::acks) or
-    /// [`unsent`](Self::unsent) have. Cancellation-safe.
-    ///
-    /// # Errors
-    /// Nothing more will be taken. What was taken before is still returned by [`acks`](Self::acks).
+    /// [`unsent`](Self::unsent) have. Cancellation-safe. After an error nothing more will be taken; what was taken before is
+    /// still returned by [`acks`](Self::acks).
     fn changed(&mut self) -> impl Future<Output = Result<(), SinkError>>;
 
     /// The batches whose lines were taken, or given up after they may have been read, since the last call.
     fn acks(&mut self) -> Vec<Ack>;
 
     /// The batches whose lines were not read and never will be, since the last call.
-    fn unsent(&mut self) -> Vec<BatchId> {
-        Vec::new()
-    }
+    fn unsent(&mut self) -> Vec<BatchId>;
 
-    /// How much can be sent now.
     fn readiness(&self) -> Readiness {
         Readiness::Ready
     }
@@ -47,13 +41,11 @@ pub trait Sink {
     /// When the oldest line was sent that is not begun.
     fn waiting_since(&self) -> Option<Instant>;
 
-    /// Cancels all lines that are not begun.
-    fn cancel_unsent(&mut self) -> Vec<BatchId>;
+    /// Cancels all lines that are not begun; [`unsent`](Self::unsent) returns their batches.
+    fn cancel_unsent(&mut self);
 
     /// Other collectors send these batches now: answers for them are ignored from here on.
-    fn drop_lost(&mut self, batches: &[BatchId]) {
-        let _ = batches;
-    }
+    fn drop_lost(&mut self, _batches: &[BatchId]) {}
 
     /// How long the lines in flight may take at the end.
     fn grace(&self) -> Duration;
@@ -65,9 +57,7 @@ pub trait Sink {
 
     /// Nothing more is sent; what is in flight is to be finished until `by`.
     /// [`changed`](Self::changed) is called until [`is_closed`](Self::is_closed).
-    fn close(&mut self, by: Instant) {
-        let _ = by;
-    }
+    fn close(&mut self, _by: Instant) {}
 
     /// Gives up everything in flight; [`acks`](Self::acks) and [`unsent`](Self::unsent) return it.
     fn abandon(&mut self);
@@ -78,9 +68,8 @@ pub trait Sink {
     }
 }
 
-/// How much can be sent to a sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Readiness {
+pub(crate) enum Readiness {
     /// Nothing: what is claimed could not be sent.
     Down,
     /// A single token: the sender has not answered since it was started.
@@ -91,34 +80,19 @@ pub enum Readiness {
     Ready,
 }
 
-/// A batch with its line. Not `Debug`: the line holds addresses and tokens.
-pub struct OutgoingBatch {
-    /// The batch that the line was made of.
-    pub batch: BatchId,
-    /// The tokens of the line, by id.
-    pub ids: Vec<i64>,
-    /// The line with its line feed.
-    pub line: Vec<u8>,
-}
-
 /// A batch whose line was taken, answered or given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ack {
-    /// The batch that the line was made of.
-    pub batch: BatchId,
+pub(crate) struct Ack {
+    pub(crate) batch: BatchId,
     /// The tokens of the line that were not sent, by id.
-    pub nacks: Vec<(i64, Nack)>,
-    /// How long that took since it was sent.
-    pub after: Duration,
+    pub(crate) nacks: Vec<(i64, Nack)>,
+    pub(crate) after: Duration,
 }
 
-/// Why nothing more can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SinkError {
-    /// The reader has closed the output.
+pub(crate) enum SinkError {
     #[error("the reader of standard output is gone; start it again together with the collector")]
     Closed,
-    /// The operating system refuses.
     #[error("standard output cannot be written: {0}")]
     Failed(Errno),
 }

@@ -8,7 +8,7 @@
 //! # Why no session waits for the lock
 //! A statement that waits keeps its snapshot, which holds vacuum back, and only an error ends it early, which the server
 //! logs. So the lock is tried within [`PATIENCE`]; then the request is refused. Where writers overlap all the time, the
-//! database is busy, and polls after pauses ([`crate::collect`]) cost the writers nothing.
+//! database is busy, and polls after pauses (`crate::collect`) cost the writers nothing.
 //!
 //! The session that listens holds the lock: no statement of it delays a notification, and both are lost together.
 //!
@@ -50,18 +50,19 @@ const RECHECK: Duration = Duration::from_millis(200);
 const PEEK_RECHECKS: u32 = 20;
 
 /// The collector's side: requests to be notified while it is idle.
-#[derive(Debug)]
 pub struct IdleLock {
-    is_enabled: bool,
-    requests: watch::Sender<IdleRequest>,
-    replies: watch::Receiver<(IdleRequest, IdleReply)>,
+    /// Whether writers notify only while a request is granted.
+    pub(crate) is_enabled: bool,
+    /// How many requests there were. The last one is present until the collector is no longer idle.
+    count: u64,
+    requests: watch::Sender<Option<u64>>,
+    replies: watch::Receiver<(u64, IdleReply)>,
 }
 
 /// The side of the session that listens, which holds the lock.
-#[derive(Debug)]
 pub struct IdleLockHolder {
-    requests: watch::Receiver<IdleRequest>,
-    replies: watch::Sender<(IdleRequest, IdleReply)>,
+    requests: watch::Receiver<Option<u64>>,
+    replies: watch::Sender<(u64, IdleReply)>,
 }
 
 /// What became of a request.
@@ -74,32 +75,21 @@ pub enum IdleReply {
     Refused,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct IdleRequest {
-    number: u64,
-    is_idle: bool,
-}
-
 /// Both sides. Without `is_enabled` nothing is ever requested: writers notify always, or never.
 pub fn pair(is_enabled: bool) -> (IdleLock, IdleLockHolder) {
-    let request = IdleRequest::default();
-    let (requests, requested) = watch::channel(request);
-    let (sender, replies) = watch::channel((request, IdleReply::Refused));
-    let lock = IdleLock { is_enabled, requests, replies };
+    let (requests, requested) = watch::channel(None);
+    let (sender, replies) = watch::channel((0, IdleReply::Refused));
+    let lock = IdleLock { is_enabled, count: 0, requests, replies };
     (lock, IdleLockHolder { requests: requested, replies: sender })
 }
 
 impl IdleLock {
-    /// Whether writers notify only while a request is granted.
-    pub fn is_enabled(&self) -> bool {
-        self.is_enabled
-    }
-
     /// Begins a request when the collector becomes idle, and ends it when it no longer is.
     pub fn set_idle(&mut self, is_idle: bool) {
-        let IdleRequest { number, is_idle: was_idle } = *self.requests.borrow();
+        let was_idle = self.requests.borrow().is_some();
         if self.is_enabled && was_idle != is_idle {
-            self.requests.send_replace(IdleRequest { number: number + u64::from(is_idle), is_idle });
+            self.count += u64::from(is_idle);
+            self.requests.send_replace(is_idle.then_some(self.count));
         }
     }
 
@@ -108,7 +98,7 @@ impl IdleLock {
         // It fails when no session listens any more, which is reported elsewhere.
         while self.replies.changed().await.is_ok() {
             let (request, reply) = *self.replies.borrow_and_update();
-            if request == *self.requests.borrow() {
+            if *self.requests.borrow() == Some(request) {
                 return reply;
             }
         }
@@ -121,8 +111,7 @@ impl IdleLockHolder {
     pub(super) async fn refuse_during<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
-            let request = *self.requests.borrow_and_update();
-            if request.is_idle {
+            if let Some(request) = *self.requests.borrow_and_update() {
                 self.replies.send_replace((request, IdleReply::Refused));
             }
             tokio::select! {
@@ -136,14 +125,14 @@ impl IdleLockHolder {
     /// lock with it, is lost.
     pub(super) async fn serve(&mut self, client: &Client, mut wakeups: watch::Receiver<u64>) -> String {
         // A request that the last session could not serve any more was refused.
-        let mut served = self.replies.borrow().0.number;
+        let mut served = self.replies.borrow().0;
         loop {
             let request = *self.requests.borrow_and_update();
-            if !request.is_idle || request.number <= served {
+            let Some(request) = request.filter(|request| *request > served) else {
                 self.next_request().await;
                 continue;
-            }
-            served = request.number;
+            };
+            served = request;
             if let Err(cause) = self.grant(request, client, &mut wakeups).await {
                 return cause;
             }
@@ -153,7 +142,7 @@ impl IdleLockHolder {
     /// Holds the lock, or follows its holder, until the request or the need ends, or writers no longer notify.
     async fn grant(
         &mut self,
-        request: IdleRequest,
+        request: u64,
         client: &Client,
         wakeups: &mut watch::Receiver<u64>,
     ) -> Result<(), String> {
@@ -180,7 +169,7 @@ impl IdleLockHolder {
         Ok(())
     }
 
-    async fn acquire(&mut self, request: IdleRequest, client: &Client) -> Result<Role, String> {
+    async fn acquire(&mut self, request: u64, client: &Client) -> Result<Role, String> {
         let mut pause = FIRST_PAUSE;
         loop {
             let role = Role::try_acquire(client).await?;
@@ -201,8 +190,8 @@ impl IdleLockHolder {
         }
     }
 
-    async fn ended(&mut self, request: IdleRequest) {
-        while *self.requests.borrow_and_update() == request {
+    async fn ended(&mut self, request: u64) {
+        while *self.requests.borrow_and_update() == Some(request) {
             self.next_request().await;
         }
     }
@@ -211,11 +200,8 @@ impl IdleLockHolder {
 /// What a session is to the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// It holds the lock.
     Holder,
-    /// Another collector holds it.
     Follower,
-    /// Writers have it.
     Refused,
 }
 

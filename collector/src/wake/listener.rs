@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::Error;
 
 use super::idle_lock::IdleLockHolder;
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, LONGEST_CONNECT_PAUSE};
 use crate::log::outage::OutageLog;
 
 const SETTINGS: &str = include_str!("../session_settings.sql");
@@ -32,10 +32,10 @@ const PING_INTERVAL: Duration = Duration::from_secs(4);
 const LASTED: Duration = Duration::from_secs(1);
 
 /// The task that listens, ended when this is dropped.
-#[derive(Debug)]
 pub struct Listener {
     wakeups: watch::Receiver<u64>,
-    task: JoinSet<Infallible>,
+    /// An outage does not end it.
+    pub(crate) task: JoinSet<Infallible>,
 }
 
 impl Listener {
@@ -62,11 +62,6 @@ impl Listener {
     pub fn wakeups(&self) -> watch::Receiver<u64> {
         self.wakeups.clone()
     }
-
-    /// Waits until the task ends. That is a fault of this program: an outage does not end it.
-    pub async fn ended(&mut self) {
-        self.task.join_next().await;
-    }
 }
 
 struct Listening {
@@ -85,7 +80,7 @@ impl Listening {
             statement_timeout: Some(RESPONSE_TIMEOUT),
             needs_session: true,
         };
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::up_to(LONGEST_CONNECT_PAUSE);
         loop {
             let connecting = Box::pin(mailroom_connect::connect(&self.connection, &OPTIONS));
             let cause = match self.idle_lock.refuse_during(connecting).await {

@@ -48,6 +48,8 @@ async fn a_disk_that_is_full_for_a_while_loses_nothing() -> Result<()> {
         collector.collector().signal(Signal::CONT)?;
         collector.collector().wait_for_log("No space left on device", 1)?;
     }
+    // What was claimed into the last room on the disk, and cannot be settled any more.
+    trial.history.note_at_risk("full disks", &trial.client).await?;
     // Longer than a lease, which nobody can take over now.
     sleep(Duration::from_secs(20)).await;
     disk::free(&administrator, &cluster.disk()).await?;

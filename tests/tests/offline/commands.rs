@@ -185,6 +185,15 @@ fn a_further_action_that_breaks_a_rule_stops_the_command() -> Result<()> {
         assert_eq!((status, output.as_str()), (Some(2), ""), "{arguments:?}: {errors}");
         assert!(errors.contains(said), "{arguments:?}: {errors}");
     }
+    let parts_missing = ["invite", "invite=4", "invite=:/invite:0", "invite=4:/invite:", "4=/invite:0"];
+    let other_spellings = ["invite=4:/invite:0:0", "invite=+4:/invite:0", "invite=4:/invite:-0"];
+    let no_numbers = ["invite=256:/invite:0", "invite=4 :/invite:0"];
+    for text in parts_missing.iter().chain(&other_spellings).chain(&no_numbers) {
+        let arguments = ["sign", "--token-format", "v2", "--action", "invite", "--further-action", text];
+        let (status, _, errors) = run(&mut mailroom(&arguments)?)?;
+        assert_eq!(status, Some(2), "{text}");
+        assert!(errors.contains("but must be NAME=NUMBER:PATH:DIGITS"), "{text}: {errors}");
+    }
     Ok(())
 }
 

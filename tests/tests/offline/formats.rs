@@ -297,6 +297,31 @@ fn a_key_of_the_wrong_kind_is_one_sentence_and_not_shown() -> Result<()> {
 }
 
 #[test]
+fn a_bad_key_file_is_refused_and_not_shown() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("keys");
+    let file = path.to_string_lossy();
+    for (content, fault) in [
+        ("# nothing\n\n".to_owned(), "the key file FILE has no key; write one with `mailroom keygen`"),
+        (
+            format!("{KEY}\n\n{KEY}0"),
+            "line 3 of the key file FILE is no key: a shared key is 64 hexadecimal characters, not 65",
+        ),
+        (
+            "#".repeat(65_537),
+            "the key file FILE is longer than 65536 bytes; it must hold one key a line and nothing else",
+        ),
+    ] {
+        write_keys(&path, &content)?;
+        let sign = ["sign", "--action", "activate", "--key-file", &file];
+        let (status, output, errors) = run(&mut mailroom(&sign, &[])?, "")?;
+        assert_eq!((status, output.as_str()), (Some(2), ""));
+        assert_eq!(errors, format!("mailroom: {}\n", fault.replace("FILE", &file)));
+    }
+    Ok(())
+}
+
+#[test]
 fn keygen_makes_the_keys_of_every_format_and_tells_public_ones() -> Result<()> {
     for (format, length) in [("v1", 64), ("v2", 64), ("v3", 48)] {
         let (status, key, errors) = run(&mut mailroom(&["keygen", "--token-format", format], &[])?, "")?;
@@ -313,7 +338,8 @@ fn keygen_makes_the_keys_of_every_format_and_tells_public_ones() -> Result<()> {
     write_keys(&file, &format!("{PRIVATE}\n{KEY}\n"))?;
     let (file, shown) = (file.to_string_lossy(), output.to_string_lossy());
     assert_eq!(public(&["--key-file", &file, "--token-format", "v3"], &[])?, told);
-    assert_eq!(public(&[], &[("MAILROOM_KEY_FILE", &file)])?, told);
+    // A key that does not sign the format leaves the choice to the file.
+    assert_eq!(public(&[], &[("MAILROOM_SECRET_KEY", KEY), ("MAILROOM_KEY_FILE", &file)])?, told);
     assert_eq!(public(&["--key-file", &file, "--output", &shown], &[])?.0, Some(0));
     assert_eq!(fs::read_to_string(&output)?, format!("{PUBLIC}\n"));
 

@@ -60,6 +60,8 @@ pub struct DeliveriesQueue {
     collector_name: String,
     link: Link,
     batches: Batches,
+    /// Whether to claim beside settling: not after an error, when more would be handed over than can be recorded.
+    pipelines: bool,
     /// Taken over by other collectors, and not reported yet.
     lost: Vec<BatchId>,
     actions: SignableActions,
@@ -104,6 +106,7 @@ impl DeliveriesQueue {
             collector_name: format!("{host} process {}", std::process::id()),
             link: Link::new(),
             batches: Batches::default(),
+            pipelines: false,
             lost: Vec::new(),
             actions: SignableActions::of(format),
             turn: usize::from(turn) % PLACES,
@@ -214,14 +217,18 @@ impl DeliveriesQueue {
             (&signable, Type::INT2_ARRAY),
         ];
         let (batches, activity, actions) = (&mut self.batches, &mut self.activity, &self.actions);
-        let (limiter, since) = (&mut self.dead_letter_limiter, self.since);
+        let (limiter, since, pipelines) = (&mut self.dead_letter_limiter, self.since, self.pipelines);
         let send = async |session: &QueueSession| {
-            let (settled, released, claimed) = tokio::join!(
-                biased;
-                rows_if(!settled.is_empty(), session, SETTLE, &settle),
-                rows_if(!released.is_empty(), session, RELEASE, &release),
-                rows_if(!wanted.is_empty(), session, CLAIM, &claim),
-            );
+            let settled = rows_if(!settled.is_empty(), session, SETTLE, &settle);
+            let released = rows_if(!released.is_empty(), session, RELEASE, &release);
+            let claimed = rows_if(!wanted.is_empty(), session, CLAIM, &claim);
+            let (settled, released, claimed) = if pipelines {
+                tokio::join!(biased; settled, released, claimed)
+            } else {
+                let (settled, released) = tokio::join!(biased; settled, released);
+                let is_recorded = settled.is_ok() && released.is_ok();
+                (settled, released, if is_recorded { claimed.await } else { Ok(Vec::new()) })
+            };
             let settled = settled.and_then(|rows| DeadLetter::read(&rows)).map(|dead| {
                 let is_refused = |dead: &&DeadLetter| {
                     !matches!(batches.nack(dead.batch, dead.token), Some(Nack::Dead { .. }))
@@ -235,7 +242,9 @@ impl DeliveriesQueue {
             let claimed = claimed.inspect(|claimed| batches.claimed(&claimed.batches));
             settled.and(released).and(claimed)
         };
-        self.link.run(send).await
+        let outcome = self.link.run(send).await;
+        self.pipelines = outcome.is_ok();
+        outcome
     }
 
     async fn claim(&mut self, want: ClaimRequest, claim: &mut Claim) -> Result<(), QueueError> {

@@ -24,7 +24,6 @@ const LONGEST_GUESS: Duration = Duration::from_secs(5);
 /// The longest pause that the sender itself can ask for; a longer one is this long.
 const LONGEST_REQUESTED: Duration = Duration::from_secs(60);
 
-/// How many tokens must be refused for the guess.
 const REFUSALS: usize = 3;
 
 /// How long a token waits that was refused while the guess stands: longer than the pause before the next trial, which is
@@ -63,10 +62,7 @@ impl Circuit {
     }
 
     pub(super) fn due_at(&self) -> Option<Instant> {
-        match self.state {
-            CircuitState::Open(until) => Some(until),
-            CircuitState::Closed | CircuitState::HalfOpen => None,
-        }
+        if let CircuitState::Open(until) = self.state { Some(until) } else { None }
     }
 
     pub(super) fn half_open(&mut self, now: Instant) {
@@ -176,56 +172,46 @@ mod tests {
     }
 
     #[test]
-    fn the_circuit_opens_by_unavailable_or_three_refusals_and_closes_by_a_success_on_trial() {
-        let two = r#","retry":[{"id":10},{"id":40}]"#;
+    fn the_circuit_opens_for_growing_pauses_by_unavailable_or_three_refusals_and_closes_by_a_success() {
+        let (failed, two) = ((1, UNAVAILABLE), r#","retry":[{"id":10},{"id":40}]"#);
         let after_guess = |steps: &[(u128, &'static str)]| [&GUESS[..], steps].concat();
-        for (steps, is_open, is_guess) in [
-            (vec![(1, UNAVAILABLE)], true, false),
-            (vec![(1, UNAVAILABLE), WAIT, (2, OK)], false, false),
-            (vec![(1, UNAVAILABLE), WAIT, (2, UNAVAILABLE)], true, false),
-            // A refusal after `unavailable` is that of the token.
-            (vec![(1, UNAVAILABLE), WAIT, (2, FIRST)], false, false),
-            // Answers for what was in flight do not end an outage.
-            (vec![(1, UNAVAILABLE), (2, OK), (3, FIRST), (4, SECOND), (5, THIRD)], true, false),
-            (vec![(1, PARTLY_SENT)], true, false),
-            (GUESS.to_vec(), true, true),
-            // More of the same batch, and the same token in another batch, are no further proof.
-            (vec![(1, two), (1, SECOND), (2, FIRST), (3, THIRD)], false, false),
-            (vec![(1, two), (1, SECOND), (2, FIRST), (3, THIRD), (4, two)], true, true),
-            (vec![(1, FIRST), (2, SECOND), (3, OK), (4, THIRD), (5, FIRST)], false, false),
-            (vec![(1, FIRST), (2, FIRST), (3, FIRST), (4, FIRST)], false, false),
-            (after_guess(&[(4, UNAVAILABLE)]), true, false),
-            (after_guess(&[WAIT, (4, FIRST)]), true, true),
-            // A single verdict disproves the guess at once, also before the next trial.
-            (after_guess(&[(4, OK)]), false, false),
-            (after_guess(&[WAIT, (4, OK)]), false, false),
-        ] {
-            let (circuit, _) = circuit(&steps);
-            assert_eq!((circuit.due_at().is_some(), circuit.is_guess), (is_open, is_guess), "{steps:?}");
-            assert_eq!(circuit.state == CircuitState::Closed, !is_open, "{steps:?}");
-        }
-    }
-
-    #[test]
-    fn pauses_grow_to_a_bound_and_start_again_when_a_part_is_sent() {
         let trials = |step, rest: &[_]| [&[step, WAIT].repeat(8), rest].concat();
-        let failed = (1, UNAVAILABLE);
-        for (steps, least, most) in [
-            (vec![failed], 100, 200),
-            // Another batch that was in flight prolongs nothing.
-            (vec![failed, (2, UNAVAILABLE)], 100, 200),
-            (trials(failed, &[failed]), 5_000, 10_000),
-            (trials(failed, &[(1, PARTLY_SENT)]), 100, 200),
-            (trials(failed, &[(1, OK), failed]), 100, 200),
+        for (steps, is_guess, pause) in [
+            (vec![failed], false, Some(100..=200)),
+            (vec![failed, WAIT, (2, OK)], false, None),
+            (vec![failed, WAIT, (2, UNAVAILABLE)], false, Some(200..=400)),
+            // A refusal after `unavailable` is that of the token.
+            (vec![failed, WAIT, (2, FIRST)], false, None),
+            // Answers for what was in flight do not end an outage, and prolong nothing.
+            (vec![failed, (2, OK), (3, FIRST), (4, SECOND), (5, THIRD)], false, Some(100..=200)),
+            (vec![failed, (2, UNAVAILABLE)], false, Some(100..=200)),
+            (vec![(1, PARTLY_SENT)], false, Some(100..=200)),
+            (trials(failed, &[failed]), false, Some(5_000..=10_000)),
+            // They start again when a part is sent.
+            (trials(failed, &[(1, PARTLY_SENT)]), false, Some(100..=200)),
+            (trials(failed, &[(1, OK), failed]), false, Some(100..=200)),
             // The sender can ask for a longer pause, but not for one of hours.
-            (vec![(1, r#","unavailable":{"after_ms":8000}"#)], 8_000, 10_000),
-            (vec![(1, r#","unavailable":{"after_ms":86400000}"#)], 60_000, 75_000),
-            (GUESS.to_vec(), 100, 200),
-            ([&GUESS[..], &[WAIT, (4, FIRST)].repeat(8)].concat(), 2_500, 5_000),
+            (vec![(1, r#","unavailable":{"after_ms":8000}"#)], false, Some(8_000..=10_000)),
+            (vec![(1, r#","unavailable":{"after_ms":86400000}"#)], false, Some(60_000..=75_000)),
+            (GUESS.to_vec(), true, Some(100..=200)),
+            // More of the same batch, and the same token in another batch, are no further proof.
+            (vec![(1, two), (1, SECOND), (2, FIRST), (3, THIRD)], false, None),
+            (vec![(1, two), (1, SECOND), (2, FIRST), (3, THIRD), (4, two)], true, Some(100..=200)),
+            (vec![(1, FIRST), (2, SECOND), (3, OK), (4, THIRD), (5, FIRST)], false, None),
+            (vec![(1, FIRST), (2, FIRST), (3, FIRST), (4, FIRST)], false, None),
+            (after_guess(&[(4, UNAVAILABLE)]), false, Some(100..=200)),
+            (after_guess(&[WAIT, (4, FIRST)].repeat(8)), true, Some(2_500..=5_000)),
+            // A single verdict disproves the guess at once, also before the next trial.
+            (after_guess(&[(4, OK)]), false, None),
+            (after_guess(&[WAIT, (4, OK)]), false, None),
         ] {
             let (circuit, now) = circuit(&steps);
-            let pause = (circuit.due_at().expect("it is open") - now).as_millis();
-            assert!((least..=most).contains(&pause), "{pause} ms after {steps:?}");
+            assert_eq!(circuit.is_guess, is_guess, "{steps:?}");
+            match (circuit.due_at().map(|until| (until - now).as_millis()), pause) {
+                (None, None) => assert_eq!(circuit.state, CircuitState::Closed, "{steps:?}"),
+                (Some(found), Some(pause)) => assert!(pause.contains(&found), "{found} ms after {steps:?}"),
+                (found, _) => panic!("{found:?} after {steps:?}"),
+            }
         }
         assert!(LONGEST_GUESS < ROTATION);
     }

@@ -1,6 +1,7 @@
-//! Starting a sender's program.
+//! The command that is a sender, and how it is started.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -8,12 +9,31 @@ use std::process::Stdio;
 
 use tokio::process::{Child, Command};
 
-use crate::config::SenderCommand;
-
 /// The longest part of a path, and of the first line of a script, that is shown.
 const LONGEST_PATH: usize = 256;
 
+/// A program with its arguments. Not `Debug`: arguments may be secret.
+#[derive(Clone)]
+pub struct SenderCommand {
+    program: String,
+    arguments: Vec<String>,
+}
+
 impl SenderCommand {
+    /// Splits a text into words as a shell does: at blanks, with quotes, backslashes and comments. Nothing else of a
+    /// shell happens: no variables, no patterns, no pipes. `None` if it is empty or a quote does not end.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut words = shlex::split(text)?.into_iter();
+        let program = words.next().filter(|program| !program.is_empty())?;
+        Some(Self { program, arguments: words.collect() })
+    }
+
+    /// The program's name without folders, for the log.
+    pub(crate) fn name(&self) -> String {
+        let name = Path::new(&self.program).file_name().unwrap_or(OsStr::new(&self.program));
+        name.to_string_lossy().chars().filter(|character| !character.is_control()).take(64).collect()
+    }
+
     /// Why the program could not be started: its path, and what a script names as its interpreter.
     pub(super) fn why_not_started(&self, error: &io::Error) -> String {
         let path = Path::new(&self.program);

@@ -25,13 +25,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-pub use process::kill_running_sender;
-pub use protocol::{Answer, DeadToken, RefusedToken, SentTokens, Unavailable, parse_answer};
+pub(crate) use command::SenderCommand;
+pub(crate) use process::kill_running_sender;
+pub use protocol::{SentTokens, parse_answer};
 pub(crate) use redact::looks_like_a_token;
 
-use super::{Ack, OutgoingBatch, Readiness, Sink, SinkError};
+use super::{Ack, Readiness, Sink, SinkError};
 use crate::backoff::Backoff;
-use crate::config::SenderCommand;
+use crate::line::Line;
 use crate::log::outage::OutageLog;
 use crate::log::rate_limit::RateLimiter;
 use crate::queue::{BatchId, Nack};
@@ -44,7 +45,7 @@ use supervisor::{RunningSender, TERMINATION};
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A program that sends mails. Not `Debug`: lines hold addresses and tokens.
-pub struct Sender {
+pub(crate) struct Sender {
     command: SenderCommand,
     timeout: Duration,
     /// `None` until `start_at`.
@@ -52,7 +53,7 @@ pub struct Sender {
     start_at: Instant,
     start_pauses: Backoff,
     /// Lines that are not begun, the oldest first, with the time when they were sent.
-    waiting: VecDeque<(OutgoingBatch, Instant)>,
+    waiting: VecDeque<(Line, Instant)>,
     pending: PendingAcks,
     acks: Vec<Ack>,
     unsent: Vec<BatchId>,
@@ -66,7 +67,7 @@ pub struct Sender {
 
 impl Sender {
     /// A sender that is started when [`Sink::changed`] is called first. It is hung when it answers nothing for `timeout`.
-    pub fn new(command: SenderCommand, timeout: Duration) -> Self {
+    pub(crate) fn new(command: SenderCommand, timeout: Duration) -> Self {
         Self {
             command,
             timeout,
@@ -85,20 +86,14 @@ impl Sender {
         }
     }
 
-    fn return_waiting(&mut self) {
-        let waiting = self.cancel_unsent();
-        self.unsent.extend(waiting);
-    }
-
     /// Gives up what the sender may have read, with `nack` for tokens without a verdict; the rest, behind the byte `read`,
     /// comes back unsent. Returns how many batches were given up.
     fn give_up(&mut self, read: u64, nack: &Nack, now: Instant) -> usize {
         self.unsent.extend(self.pending.take_unread(|bytes| bytes.start >= read));
-        self.return_waiting();
-        let acks = self.pending.give_up_all(now, nack);
-        let count = acks.len();
-        self.acks.extend(acks);
-        count
+        self.cancel_unsent();
+        let before = self.acks.len();
+        self.acks.extend(self.pending.give_up_all(now, nack));
+        self.acks.len() - before
     }
 
     /// Begins the next line, or closes the sender's input if nothing more is sent.
@@ -114,27 +109,27 @@ impl Sender {
             }
         } else if running.takes_lines()
             && running.process.is_idle()
-            && let Some((OutgoingBatch { batch, ids, line }, sent_at)) = self.waiting.pop_front()
+            && let Some((Line { batch, ids, bytes, .. }, sent_at)) = self.waiting.pop_front()
         {
-            let bytes = running.process.begin(line);
+            let bytes = running.process.begin(bytes);
             self.pending.begin(batch, ids, (sent_at, now), bytes);
         }
     }
 }
 
 impl Sink for Sender {
-    fn send(&mut self, outgoing: OutgoingBatch) {
+    fn send(&mut self, line: Line) {
         let is_wanted = match self.readiness() {
             Readiness::Down => false,
             // Another one may have been started since the batch was claimed.
-            Readiness::OneToken => self.in_flight() == 0 && outgoing.ids.len() == 1,
+            Readiness::OneToken => self.in_flight() == 0 && line.ids.len() == 1,
             Readiness::OneBatch => self.in_flight() == 0,
             Readiness::Ready => true,
         };
         if is_wanted {
-            self.waiting.push_back((outgoing, Instant::now()));
+            self.waiting.push_back((line, Instant::now()));
         } else {
-            self.unsent.push(outgoing.batch);
+            self.unsent.push(line.batch);
         }
     }
 
@@ -188,12 +183,12 @@ impl Sink for Sender {
         self.waiting.front().map(|(_, sent_at)| *sent_at)
     }
 
-    fn cancel_unsent(&mut self) -> Vec<BatchId> {
-        self.waiting.drain(..).map(|(outgoing, _)| outgoing.batch).collect()
+    fn cancel_unsent(&mut self) {
+        self.unsent.extend(self.waiting.drain(..).map(|(line, _)| line.batch));
     }
 
     fn drop_lost(&mut self, batches: &[BatchId]) {
-        self.waiting.retain(|(outgoing, _)| !batches.contains(&outgoing.batch));
+        self.waiting.retain(|(line, _)| !batches.contains(&line.batch));
         self.pending.drop_lost(batches);
     }
 

@@ -7,8 +7,7 @@
 //! later one was settled a timeout ago. A sender is silent, and so taken for hung, when batches are pending and no answer
 //! has brought a verdict for the timeout.
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -25,7 +24,6 @@ const GIVEN_UP: &str = "its batch was not waited for any longer";
 const LOST: &str = "another collector has its batch by now";
 const UNKNOWN: &str = "the sender never got its batch";
 
-/// Pending batches, at most as many as are in flight.
 pub(super) struct PendingAcks {
     timeout: Duration,
     /// In the order in which their lines were begun.
@@ -34,12 +32,13 @@ pub(super) struct PendingAcks {
     removed: VecDeque<(BatchId, &'static str)>,
 }
 
+/// `None` for a token that was sent.
+type Verdict = Option<Nack>;
+
 struct PendingBatch {
     batch: BatchId,
-    /// The tokens of its line, sorted.
-    ids: Vec<i64>,
-    /// The verdicts so far; `None` for a token that was sent.
-    verdicts: HashMap<i64, Option<Nack>>,
+    /// The tokens of its line, with the verdicts so far.
+    verdicts: BTreeMap<i64, Option<Verdict>>,
     /// When it was passed to the sink, and when its line was begun.
     sent_at: Instant,
     begun_at: Instant,
@@ -49,13 +48,11 @@ struct PendingBatch {
     bytes: Range<u64>,
 }
 
-/// What an answer for a pending batch changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AppliedAnswer {
     pub(super) verdicts: usize,
     /// How many of its ids are not in the batch.
     pub(super) foreign: usize,
-    /// How many of its ids had a verdict already.
     pub(super) repeated: usize,
     pub(super) ack: Option<Ack>,
 }
@@ -69,21 +66,18 @@ impl PendingAcks {
         self.batches.len()
     }
 
-    /// The line of a batch was begun.
     pub(super) fn begin(
         &mut self,
         batch: BatchId,
-        mut ids: Vec<i64>,
+        ids: Vec<i64>,
         (sent_at, begun_at): (Instant, Instant),
         bytes: Range<u64>,
     ) {
-        ids.sort_unstable();
-        let (verdicts, overtaken_at) = (HashMap::new(), None);
-        self.batches.push(PendingBatch { batch, ids, verdicts, sent_at, begun_at, overtaken_at, bytes });
+        let (verdicts, overtaken_at) = (ids.into_iter().map(|id| (id, None)).collect(), None);
+        self.batches.push(PendingBatch { batch, verdicts, sent_at, begun_at, overtaken_at, bytes });
     }
 
-    /// # Errors
-    /// Why it is for no pending batch.
+    /// The error says why it is for no pending batch.
     pub(super) fn apply(&mut self, answer: &Answer, now: Instant) -> Result<AppliedAnswer, &'static str> {
         let Some(index) = self.batches.iter().position(|pending| pending.batch == answer.batch) else {
             let removed = self.removed.iter().rev().find(|(batch, _)| *batch == answer.batch);
@@ -91,7 +85,7 @@ impl PendingAcks {
         };
         let pending = &mut self.batches[index];
         let mut applied = pending.apply(answer);
-        let is_settled = pending.verdicts.len() == pending.ids.len();
+        let is_settled = pending.verdicts.values().all(Option::is_some);
         if applied.verdicts > 0 {
             self.last_verdict = Some(now);
         }
@@ -134,18 +128,17 @@ impl PendingAcks {
 
     /// Removes the batches whose line the sender has not read and never will, by where that is among all bytes written.
     pub(super) fn take_unread(&mut self, is_unread: impl Fn(&Range<u64>) -> bool) -> Vec<BatchId> {
-        let unread =
-            self.remove(GIVEN_UP, |pending| is_unread(&pending.bytes) && pending.verdicts.is_empty());
+        let is_unanswered = |pending: &PendingBatch| pending.verdicts.values().all(Option::is_none);
+        let unread = self.remove(GIVEN_UP, |pending| is_unread(&pending.bytes) && is_unanswered(pending));
         unread.into_iter().map(|pending| pending.batch).collect()
     }
 
-    /// Other collectors send these batches now.
     pub(super) fn drop_lost(&mut self, batches: &[BatchId]) {
         self.remove(LOST, |pending| batches.contains(&pending.batch));
     }
 
     pub(super) fn is_single_token(&self) -> bool {
-        matches!(&self.batches[..], [PendingBatch { ids, .. }] if ids.len() == 1)
+        matches!(&self.batches[..], [PendingBatch { verdicts, .. }] if verdicts.len() == 1)
     }
 
     fn remove(&mut self, why: &'static str, condition: impl Fn(&PendingBatch) -> bool) -> Vec<PendingBatch> {
@@ -171,37 +164,32 @@ impl PendingBatch {
             .chain(sent.iter().map(|id| (*id, None)));
         let mut applied = AppliedAnswer::default();
         for (id, verdict) in verdicts {
-            if self.ids.binary_search(&id).is_err() {
-                applied.foreign += 1;
-            } else if let Entry::Vacant(vacant) = self.verdicts.entry(id) {
-                vacant.insert(verdict);
-                applied.verdicts += 1;
-            } else {
-                applied.repeated += 1;
+            match self.verdicts.get_mut(&id) {
+                None => applied.foreign += 1,
+                Some(Some(_)) => applied.repeated += 1,
+                Some(missing) => {
+                    *missing = Some(verdict);
+                    applied.verdicts += 1;
+                }
             }
         }
         let unavailable = answer.unavailable.as_ref();
         if is_all || unavailable.is_some() {
             let nack = unavailable
                 .map(|unavailable| Nack::Unavailable { after: None, reason: unavailable.reason.clone() });
-            let before = self.verdicts.len();
-            for id in &self.ids {
-                self.verdicts.entry(*id).or_insert_with(|| nack.clone());
+            for missing in self.verdicts.values_mut().filter(|verdict| verdict.is_none()) {
+                *missing = Some(nack.clone());
+                applied.verdicts += 1;
+                applied.repeated += usize::from(is_all && nack.is_some());
             }
-            let others = self.verdicts.len() - before;
-            applied.verdicts += others;
-            applied.repeated += if is_all && nack.is_some() { others } else { 0 };
         }
         applied
     }
 
     /// Its verdicts, with `missing` for every token without one.
-    fn ack(mut self, now: Instant, missing: &Nack) -> Ack {
-        let nack = |id| {
-            let verdict = self.verdicts.remove(&id).unwrap_or_else(|| Some(missing.clone()));
-            verdict.map(|nack| (id, nack))
-        };
-        let nacks = self.ids.into_iter().filter_map(nack).collect();
+    fn ack(self, now: Instant, missing: &Nack) -> Ack {
+        let nack = |(id, verdict): (_, Option<_>)| Some((id, verdict.unwrap_or(Some(missing.clone()))?));
+        let nacks = self.verdicts.into_iter().filter_map(nack).collect();
         Ack { batch: self.batch, nacks, after: now.duration_since(self.sent_at) }
     }
 }
@@ -212,10 +200,6 @@ mod tests {
     use crate::sink::sender::protocol::parse_answer;
 
     const TIMEOUT: Duration = Duration::from_secs(30);
-
-    fn seconds(count: u64) -> Duration {
-        Duration::from_secs(count)
-    }
 
     fn id(batch: u32) -> BatchId {
         BatchId::from(u128::from(batch))
@@ -235,7 +219,6 @@ mod tests {
         parse_answer(format!("{{\"batch\":\"{}\"{rest}}}", id(batch)).as_bytes()).unwrap()
     }
 
-    /// An answer that settles the whole batch.
     fn all(batch: u32) -> Answer {
         answer(batch, r#","ok":"all""#)
     }
@@ -254,9 +237,9 @@ mod tests {
             let now = Instant::now();
             let mut pending = pending_acks(1, now);
             pending.apply(&answer(1, r#","ok":[10]"#), now).unwrap();
-            let applied = pending.apply(&answer(1, rest), now + seconds(2)).unwrap();
+            let applied = pending.apply(&answer(1, rest), now + Duration::from_secs(2)).unwrap();
             assert_eq!([applied.verdicts, applied.foreign, applied.repeated], counts, "{rest}");
-            assert_eq!(applied.ack, Some(Ack { batch: id(1), nacks, after: seconds(2) }));
+            assert_eq!(applied.ack, Some(Ack { batch: id(1), nacks, after: Duration::from_secs(2) }));
             assert_eq!((pending.len(), pending.silent_at()), (0, None));
         }
     }
@@ -264,7 +247,7 @@ mod tests {
     #[test]
     fn a_sender_is_silent_when_no_answer_brought_a_verdict_for_the_timeout() {
         let start = Instant::now();
-        let mut pending = pending_acks(3, start);
+        let (mut pending, seconds) = (pending_acks(3, start), Duration::from_secs);
         assert_eq!(pending.silent_at(), Some(start + TIMEOUT));
         // The second one has no new verdict, the third one no batch.
         for (batch, time) in [(2, 20), (2, 40), (9, 40)] {

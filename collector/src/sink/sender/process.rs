@@ -14,9 +14,9 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::codec::{AnyDelimiterCodec, Decoder};
 
+use super::command::SenderCommand;
 use super::protocol::{Answer, LONGEST_LINE, parse_answer};
 use super::redact::redact;
-use crate::config::SenderCommand;
 use crate::timer::sleep_until_opt;
 
 const READ_SIZE: usize = 64 * 1024;
@@ -39,8 +39,7 @@ pub(super) enum ProcessEvent {
 /// The process group of the running sender, or 0: for an exit of this process without an orderly end.
 static RUNNING: AtomicI32 = AtomicI32::new(0);
 
-/// Kills the running sender, if there is one.
-pub fn kill_running_sender() {
+pub(crate) fn kill_running_sender() {
     if let Some(group) = Pid::from_raw(RUNNING.load(Ordering::Relaxed)) {
         kill_process_group(group, Signal::KILL).ok();
     }
@@ -50,7 +49,7 @@ pub fn kill_running_sender() {
 pub(super) struct Process {
     child: Child,
     /// `None` when it has ended.
-    group: Option<Pid>,
+    pub(super) group: Option<Pid>,
     input: Option<ChildStdin>,
     /// What is left to write of the current line.
     line: Bytes,
@@ -85,10 +84,6 @@ impl Process {
             child,
             ended: None,
         })
-    }
-
-    pub(super) fn id(&self) -> Option<i32> {
-        self.group.map(Pid::as_raw_pid)
     }
 
     /// Whether it runs and has not closed a pipe.
@@ -160,7 +155,7 @@ impl Process {
                         self.error_output = None;
                         self.error_buffer.extend_from_slice(b"\n");
                     }
-                    let process = self.id();
+                    let process = self.group.map(Pid::as_raw_pid);
                     for line in take_error_lines(&mut self.error_buffer) {
                         tracing::warn!(event = "sender_output", stream = "stderr", process, line = %line, "the sender writes");
                     }

@@ -25,16 +25,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// Which batch.
     #[serde(deserialize_with = "batch_id")]
     pub batch: BatchId,
-    /// The tokens that were sent.
     #[serde(default, deserialize_with = "sent_tokens")]
     pub ok: SentTokens,
-    /// The tokens that are to be tried again.
     #[serde(default)]
     pub retry: Vec<RefusedToken>,
-    /// The tokens that never will be sent.
     #[serde(default)]
     pub dead: Vec<DeadToken>,
     /// Set if no mail can be sent now: all other tokens of the batch come back.
@@ -50,48 +46,35 @@ pub enum SentTokens {
     All,
 }
 
-/// A token that is to be tried again.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RefusedToken {
-    /// Its id.
     pub id: i64,
-    /// The pause before that, if the sender gives one.
     #[serde(rename = "after_ms", default, deserialize_with = "pause")]
     pub after: Option<Duration>,
-    /// Why.
     #[serde(default = "no_reason", deserialize_with = "redacted")]
     pub reason: String,
 }
 
-/// A token that never will be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadToken {
-    /// Its id.
     pub id: i64,
-    /// Why.
     #[serde(default = "no_reason", deserialize_with = "redacted")]
     pub reason: String,
 }
 
-/// Why no mail can be sent now.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unavailable {
-    /// The pause before that, if the sender gives one.
     #[serde(rename = "after_ms", default, deserialize_with = "pause")]
     pub after: Option<Duration>,
-    /// Why.
     #[serde(default = "no_reason", deserialize_with = "redacted")]
     pub reason: String,
 }
 
 /// Parses an answer, without its line feed. A list of the values of an object counts as the object.
-///
-/// # Errors
-/// What is wrong, and where that shows at the latest: text that is no JSON; an unknown field, a field twice or none of
-/// `batch`; ids that are not whole numbers; a pause that is not a whole number of milliseconds.
+/// The error says what is wrong, and where that shows at the latest.
 pub fn parse_answer(line: &[u8]) -> Result<Answer, String> {
     serde_json::from_slice(line).map_err(|error| describe(&error))
 }

@@ -3,7 +3,7 @@
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use tokio::time::timeout_at;
 
 use super::Sender;
@@ -13,7 +13,7 @@ use super::protocol::Answer;
 use crate::backoff::random_part;
 use crate::log::display::{Counted, HumanDuration, NAMED, ids, listed, withheld};
 use crate::queue::{BatchId, Nack};
-use crate::sink::Ack;
+use crate::sink::{Ack, Sink as _};
 
 /// How long a silent sender's output is read once more before it is ended.
 const LAST_READ: Duration = Duration::from_millis(20);
@@ -40,7 +40,6 @@ pub(super) struct RunningSender {
     /// Whether it has lived long enough to get a token.
     pub(super) is_settled: bool,
     pub(super) has_answered: bool,
-    /// When it has closed a pipe.
     closed_at: Option<Instant>,
     pub(super) ending: Option<Termination>,
 }
@@ -135,7 +134,7 @@ impl Sender {
     fn start(&mut self, now: Instant) {
         match Process::start(&self.command) {
             Ok(process) => {
-                let (id, sender) = (process.id(), self.command.name());
+                let (id, sender) = (process.group.map(Pid::as_raw_pid), self.command.name());
                 tracing::debug!(event = "sender_started", process = id, sender, "the sender is started");
                 self.running = Some(Box::new(RunningSender {
                     process,
@@ -155,10 +154,9 @@ impl Sender {
         let Some(running) = &mut self.running else { return };
         running.process.signal(Signal::TERM);
         running.ending = Some(Termination { cause, is_hung, kill_at });
-        self.return_waiting();
+        self.cancel_unsent();
     }
 
-    /// The sender has ended, and its output was read to the end.
     fn ended(&mut self, status: ExitStatus, now: Instant) {
         let Some(running) = self.running.take() else { return };
         let is_hung = running.ending.as_ref().is_some_and(|ending| ending.is_hung);
@@ -205,12 +203,12 @@ impl Sender {
                 running.closed_at.get_or_insert(now);
                 let written = running.process.written;
                 self.unsent.extend(self.pending.take_unread(|bytes| bytes.end > written));
-                self.return_waiting();
+                self.cancel_unsent();
             }
             ProcessEvent::OutputClosed => {
                 running.closed_at = Some(now);
                 self.read_answers(now);
-                self.return_waiting();
+                self.cancel_unsent();
             }
             ProcessEvent::Ended(status) => self.ended(*status, now),
         }
@@ -263,7 +261,7 @@ impl Sender {
         match self.circuit.state {
             CircuitState::Closed => _ = self.outage.over(now),
             CircuitState::Open(_) => {
-                self.return_waiting();
+                self.cancel_unsent();
                 let cause = match (&answer.unavailable, answer.retry.first()) {
                     (Some(unavailable), _) => format!("the sender is unavailable: {}", unavailable.reason),
                     (None, Some(token)) => {

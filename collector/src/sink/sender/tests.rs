@@ -6,16 +6,15 @@ use tokio::time::timeout;
 const SOON: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(400);
 
-/// Reads a line and acknowledges it.
 const ANSWER_ONE: &str = r#"read -r line; echo "${line%\}},\"ok\":\"all\"}""#;
 
 fn id(batch: u128) -> BatchId {
     BatchId::from(batch)
 }
 
-fn outgoing(batch: u128, ids: &[i64]) -> OutgoingBatch {
-    let line = format!("{{\"batch\":\"{}\"}}\n", id(batch)).into_bytes();
-    OutgoingBatch { batch: id(batch), ids: ids.to_vec(), line }
+fn line(batch: u128, ids: &[i64]) -> Line {
+    let bytes = format!("{{\"batch\":\"{}\"}}\n", id(batch)).into_bytes();
+    Line { batch: id(batch), ids: ids.to_vec(), bytes, rejected: Vec::new() }
 }
 
 /// A sender that has been given its first batch, of token 5.
@@ -23,7 +22,7 @@ async fn with_batch(script: &str, timeout: Duration) -> Sender {
     let command = SenderCommand::parse(&format!("bash -c {}", shlex::try_quote(script).unwrap())).unwrap();
     let mut sender = Sender::new(command, timeout);
     until(&mut sender, |sender| sender.readiness() == Readiness::OneToken).await;
-    sender.send(outgoing(1, &[5]));
+    sender.send(line(1, &[5]));
     sender
 }
 
@@ -43,7 +42,6 @@ async fn until(sender: &mut Sender, condition: impl Fn(&Sender) -> bool) {
     timeout(SOON, changes).await.expect("it happens soon");
 }
 
-/// Waits until the next batch is acknowledged without a nack.
 async fn assert_all_sent(sender: &mut Sender) {
     until(sender, |sender| !sender.acks.is_empty()).await;
     assert!(sender.acks().iter().all(|ack| ack.nacks.is_empty()));
@@ -53,7 +51,7 @@ async fn assert_all_sent(sender: &mut Sender) {
 async fn a_line_that_the_sender_never_read_comes_back_unsent() {
     let ended = with_batch("sleep 0.5", SOON).await;
     let mut hung = past_trial(&format!("{ANSWER_ONE}; sleep 1000"), SHORT).await;
-    hung.send(outgoing(2, &[6, 7]));
+    hung.send(line(2, &[6, 7]));
     for (mut sender, batch) in [(ended, id(1)), (hung, id(2))] {
         until(&mut sender, |sender| !sender.unsent.is_empty()).await;
         assert_eq!((sender.unsent(), sender.acks(), sender.in_flight()), (vec![batch], vec![], 0));
@@ -64,16 +62,16 @@ async fn a_line_that_the_sender_never_read_comes_back_unsent() {
 #[tokio::test]
 async fn a_new_sender_gets_nothing_but_one_token() {
     let mut sender = with_batch("cat > /dev/null", SOON).await;
-    sender.send(outgoing(2, &[6]));
+    sender.send(line(2, &[6]));
     sender.cancel_unsent();
-    sender.send(outgoing(3, &[6, 7]));
-    assert_eq!((sender.unsent(), sender.in_flight()), (vec![id(2), id(3)], 0));
+    sender.send(line(3, &[6, 7]));
+    assert_eq!((sender.unsent(), sender.in_flight()), (vec![id(2), id(1), id(3)], 0));
 }
 
 #[tokio::test]
 async fn answers_in_the_pipe_are_read_before_a_sender_is_taken_for_silent() {
     let mut sender = past_trial(&format!("{ANSWER_ONE}; sleep 0.1; {ANSWER_ONE}; sleep 1000"), SHORT).await;
-    sender.send(outgoing(2, &[6]));
+    sender.send(line(2, &[6]));
     while sender.pending.len() == 0 {
         timeout(Duration::from_millis(20), sender.changed()).await.ok();
     }
@@ -88,7 +86,7 @@ async fn pauses_grow_for_a_sender_that_hangs_however_long_it_lives() {
     let mut sender = past_trial(&format!("{ANSWER_ONE}; cat > /dev/null"), SHORT).await;
     let first = sender.start_pauses.clone().pause();
     (0..6).for_each(|_| _ = sender.start_pauses.pause());
-    sender.send(outgoing(2, &[6]));
+    sender.send(line(2, &[6]));
     let started_at = &mut sender.running.as_mut().unwrap().started_at;
     *started_at = started_at.checked_sub(Duration::from_secs(60)).unwrap();
     until(&mut sender, |sender| sender.running.is_none()).await;

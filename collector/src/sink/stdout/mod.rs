@@ -29,9 +29,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-pub use writer::StartError;
+pub(crate) use writer::StartError;
 
-use super::{Ack, OutgoingBatch, Sink, SinkError};
+use super::{Ack, Sink, SinkError};
+use crate::line::Line;
 use crate::queue::{BatchId, Nack};
 use writer::{LineQueue, WriteProgress, Writer};
 
@@ -40,10 +41,11 @@ use writer::{LineQueue, WriteProgress, Writer};
 const GRACE: Duration = Duration::from_secs(6);
 
 /// Standard output, or another file in its place. Not `Debug`: lines hold addresses and tokens.
-pub struct Stdout {
-    /// What was sent and neither taken nor cancelled, the oldest first, without lines, and when it was sent.
-    in_flight: VecDeque<(OutgoingBatch, Instant)>,
+pub(crate) struct Stdout {
+    /// What was sent and neither taken nor cancelled, the oldest first, without bytes, and when it was sent.
+    in_flight: VecDeque<(Line, Instant)>,
     abandoned: Vec<Ack>,
+    unsent: Vec<BatchId>,
     /// How many lines were removed from the front of `in_flight` so far.
     taken: usize,
     queue: Arc<LineQueue>,
@@ -52,10 +54,7 @@ pub struct Stdout {
 
 impl Stdout {
     /// Starts the thread that writes to this process's standard output.
-    ///
-    /// # Errors
-    /// Standard output is closed or discards what is written to it; the operating system refuses a pipe or a thread.
-    pub fn start() -> Result<Self, StartError> {
+    pub(crate) fn start() -> Result<Self, StartError> {
         Self::start_on(io::stdout().as_fd().try_clone_to_owned()?)
     }
 
@@ -64,15 +63,16 @@ impl Stdout {
         let (sender, progress) = watch::channel(WriteProgress::default());
         let writer = Writer::new(output, Arc::clone(&queue), sender)?;
         thread::Builder::new().name("stdout".to_owned()).spawn(move || writer.run())?;
-        Ok(Self { in_flight: VecDeque::new(), abandoned: Vec::new(), taken: 0, queue, progress })
+        let (in_flight, abandoned, unsent) = (VecDeque::new(), Vec::new(), Vec::new());
+        Ok(Self { in_flight, abandoned, unsent, taken: 0, queue, progress })
     }
 }
 
 impl Sink for Stdout {
-    fn send(&mut self, mut outgoing: OutgoingBatch) {
-        let line = mem::take(&mut outgoing.line);
-        self.in_flight.push_back((outgoing, Instant::now()));
-        self.queue.lock().lines.push_back(line);
+    fn send(&mut self, mut line: Line) {
+        let bytes = mem::take(&mut line.bytes);
+        self.in_flight.push_back((line, Instant::now()));
+        self.queue.lock().lines.push_back(bytes);
         self.queue.wake();
     }
 
@@ -92,6 +92,10 @@ impl Sink for Stdout {
         acks
     }
 
+    fn unsent(&mut self) -> Vec<BatchId> {
+        mem::take(&mut self.unsent)
+    }
+
     fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
@@ -102,11 +106,11 @@ impl Sink for Stdout {
         self.in_flight.get(first).map(|(_, sent_at)| *sent_at)
     }
 
-    fn cancel_unsent(&mut self) -> Vec<BatchId> {
+    fn cancel_unsent(&mut self) {
         // While the queue is locked no line is begun, so exactly the last ones of `in_flight` are cancelled.
         let count = mem::take(&mut self.queue.lock().lines).len();
         let first = self.in_flight.len().checked_sub(count).expect("every waiting line was sent");
-        self.in_flight.drain(first..).map(|(outgoing, _)| outgoing.batch).collect()
+        self.unsent.extend(self.in_flight.drain(first..).map(|(line, _)| line.batch));
     }
 
     fn grace(&self) -> Duration {
@@ -121,10 +125,10 @@ impl Sink for Stdout {
     }
 }
 
-fn ack((outgoing, sent_at): (OutgoingBatch, Instant), is_taken: bool) -> Ack {
-    let ids = if is_taken { Vec::new() } else { outgoing.ids };
+fn ack((line, sent_at): (Line, Instant), is_taken: bool) -> Ack {
+    let ids = if is_taken { Vec::new() } else { line.ids };
     let nacks = ids.into_iter().map(|id| (id, Nack::Abandoned)).collect();
-    Ack { batch: outgoing.batch, nacks, after: sent_at.elapsed() }
+    Ack { batch: line.batch, nacks, after: sent_at.elapsed() }
 }
 
 impl Drop for Stdout {
@@ -144,11 +148,11 @@ mod tests {
 
     fn send(sink: &mut Stdout, lines: &[&[u8]]) {
         for (line, batch) in lines.iter().zip(1..) {
-            sink.send(OutgoingBatch { batch: BatchId::from(batch), ids: vec![1], line: line.to_vec() });
+            let (batch, bytes) = (BatchId::from(batch), line.to_vec());
+            sink.send(Line { batch, ids: vec![1], bytes, rejected: Vec::new() });
         }
     }
 
-    /// A sink on a pipe after these lines.
     fn with_lines(lines: &[&[u8]]) -> (Stdout, File) {
         let (reader, writer) = io::pipe().unwrap();
         let mut sink = Stdout::start_on(writer.into()).unwrap();

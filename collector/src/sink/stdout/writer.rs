@@ -27,16 +27,14 @@ const LINES_BETWEEN_SYNCS: usize = 1_000;
 /// The largest pipe that is requested: what Linux lets every user have.
 const LARGEST_PIPE: usize = 1 << 20;
 
-/// Why no lines can be written.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub(crate) enum StartError {
     /// A closed standard output too, in whose place Rust opens the null device before `main`.
     #[error(
         "standard output is closed or discards what is written to it, and every mail would be lost; connect it to what \
          sends the mails: `mailroom collect | send-mails`"
     )]
     Discards,
-    /// The operating system refuses.
     #[error("cannot start writing to standard output: {0}")]
     Refused(#[from] io::Error),
 }
@@ -51,7 +49,6 @@ pub(super) struct LineQueue {
 #[derive(Default)]
 pub(super) struct WaitingLines {
     pub(super) lines: VecDeque<Vec<u8>>,
-    /// Whether no further line will be sent.
     pub(super) is_closed: bool,
 }
 
@@ -157,9 +154,6 @@ impl Writer {
 
     /// Waits until the output is writable (if there is more to write), a line was sent, or `pause` is over; returns whether
     /// it is writable.
-    ///
-    /// # Errors
-    /// The reader has closed the output.
     fn wait(&self, has_more: bool, pause: Option<Duration>) -> Result<bool, SinkError> {
         let events = if has_more { PollFlags::OUT } else { PollFlags::empty() };
         let mut files = [PollFd::new(&self.output, events), PollFd::new(&self.queue.wake, PollFlags::IN)];

@@ -2,6 +2,7 @@
 
 mod commands;
 mod concurrency;
+mod dropping_secrets;
 mod failures;
 mod faults;
 mod no_transaction;

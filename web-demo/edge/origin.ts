@@ -4,7 +4,7 @@ import type { Environment } from "./environment.ts";
 import { tally } from "./tally.ts";
 import type { Action } from "./verifiers.ts";
 
-/** What `mailroom_redeem` answers, see docs/DATABASE.md. */
+/** What `mailroom.redeem` answers, see docs/DATABASE.md. */
 export type Verdict =
   | "ok"
   | "unknown"

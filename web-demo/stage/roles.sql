@@ -1,11 +1,12 @@
 -- The rights of docs/DATABASE.md. {prefix} and the passwords are filled in, and consist of letters, digits and underscores.
 CREATE ROLE {prefix}_collector LOGIN PASSWORD '{collector_password}';
 
-GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_tend, mailroom_tidy, mailroom_prospect TO {prefix}_collector;
+GRANT EXECUTE ON FUNCTION mailroom.settle, mailroom.release, mailroom.claim, mailroom.list_actions, mailroom.heartbeat,
+    mailroom.sweep, mailroom.peek TO {prefix}_collector;
 
 CREATE ROLE {prefix}_application LOGIN PASSWORD '{application_password}';
 
 GRANT SELECT, DELETE ON accounts TO {prefix}_application;
 GRANT INSERT (email, login, status), UPDATE (email, login, status) ON accounts TO {prefix}_application;
 GRANT USAGE ON SEQUENCE accounts_id_seq TO {prefix}_application;
-GRANT EXECUTE ON FUNCTION mailroom_request, mailroom_redeem TO {prefix}_application;
+GRANT EXECUTE ON FUNCTION mailroom.request, mailroom.redeem TO {prefix}_application;

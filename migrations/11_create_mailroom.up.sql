@@ -34,7 +34,7 @@ CREATE TABLE mailroom.actions (
     cooldown interval NOT NULL DEFAULT '60 seconds',
     priority smallint NOT NULL DEFAULT 1,
     proves_address boolean NOT NULL DEFAULT false,
-    eligibility regprocedure,
+    eligibility text,
     is_retired boolean NOT NULL DEFAULT false,
 
     CONSTRAINT actions_pkey PRIMARY KEY (number),
@@ -62,7 +62,7 @@ COMMENT ON COLUMN mailroom.actions.proves_address IS
 COMMENT ON COLUMN mailroom.actions.eligibility IS
     'Who may get and use its mails: a SECURITY DEFINER function of (subject_ids text[], is_redemption boolean) that returns rows'
     ' (subject_id text, email text, name text) for those who may, with what they are called now. For a redemption it locks them.'
-    ' Null: everybody may.';
+    ' Null: everybody may. Its name, since pg_upgrade refuses columns with its oid.';
 COMMENT ON COLUMN mailroom.actions.is_retired IS 'Whether no more tokens of it are made; those that exist stay good.';
 COMMENT ON CONSTRAINT actions_name_key ON mailroom.actions IS 'Serves enqueue() and redeem().';
 COMMENT ON CONSTRAINT actions_path_key ON mailroom.actions IS 'A link is for one thing.';

@@ -81,6 +81,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     is_used boolean := TG_OP = 'UPDATE' AND EXISTS (SELECT FROM mailroom.issued_tokens AS tokens WHERE action = OLD.number);
+    predicate regprocedure := to_regprocedure(NEW.eligibility);
 BEGIN
     IF is_used AND (OLD.number, OLD.name, OLD.path, OLD.code_digits)
         IS DISTINCT FROM (NEW.number, NEW.name, NEW.path, NEW.code_digits)
@@ -93,14 +94,16 @@ BEGIN
     -- Anything else would run with the rights of Mailroom's owner.
     IF NEW.eligibility IS NOT NULL AND NOT EXISTS (
         SELECT FROM pg_proc
-        WHERE oid = NEW.eligibility AND prosecdef AND proretset AND oidvectortypes(proargtypes) = 'text[], boolean'
+        WHERE oid = predicate AND prosecdef AND proretset AND oidvectortypes(proargtypes) = 'text[], boolean'
     ) THEN
         RAISE EXCEPTION 'the eligibility of the action % is not a SECURITY DEFINER function of (text[], boolean) that returns rows', NEW.name
             USING ERRCODE = 'invalid_parameter_value',
                 HINT = 'CREATE FUNCTION …(subject_ids text[], is_redemption boolean) RETURNS TABLE (subject_id text, email text, name text)'
-                    ' … SECURITY DEFINER. It then runs with the rights of its own owner.';
+                    ' … SECURITY DEFINER. It then runs with the rights of its own owner. Name it with its schema.';
     END IF;
 
+    -- With its schema, wherever that is found.
+    NEW.eligibility := predicate::text;
     RETURN NEW;
 END;
 $$;
@@ -178,7 +181,9 @@ BEGIN
 
     IF enqueue.idempotency_key IS NOT NULL THEN
         digest := sha256(convert_to(jsonb_build_array(
-            enqueue.recipient_email, enqueue.recipient_name, enqueue.subject_id, enqueue.payload, enqueue.language, enqueue.deliver_at
+            enqueue.recipient_email, enqueue.recipient_name, enqueue.subject_id, enqueue.payload, enqueue.language,
+            -- A time as text depends on the session's time zone.
+            extract(epoch FROM enqueue.deliver_at)
         )::text, 'UTF8'));
 
         INSERT INTO mailroom.idempotency_keys (action, key, token, digest, expires_at)

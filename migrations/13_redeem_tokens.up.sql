@@ -11,14 +11,34 @@ CREATE TYPE mailroom.verdict AS ENUM (
 
 COMMENT ON TYPE mailroom.verdict IS 'What redeem() answers, in the order in which it looks, ok apart.';
 
+-- Looked up for each call: whoever owns the function may have changed it since it was named.
+CREATE FUNCTION mailroom.predicate_name(predicate text) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found oid := (SELECT oid FROM pg_proc WHERE oid = predicate::regprocedure AND prosecdef);
+BEGIN
+    IF found IS NULL THEN
+        RAISE EXCEPTION '% is no SECURITY DEFINER function', predicate USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+
+    RETURN found::regproc::text;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.predicate_name(text) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.predicate_name(text) IS
+    'The name, to be called by, of a function of eligibility that runs with the rights of its own owner.';
+
 -- In a block of its own, so that an error of the application's function is the mail's alone.
-CREATE FUNCTION mailroom.ask_eligibility(predicate regprocedure, subject_ids text[], OUT subject_id text, OUT email text, OUT name text, OUT fault text)
+CREATE FUNCTION mailroom.ask_eligibility(predicate text, subject_ids text[], OUT subject_id text, OUT email text, OUT name text, OUT fault text)
 RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN QUERY EXECUTE format(
-        'SELECT subject_id::text, email::text, name::text, NULL::text FROM %s($1, false)', predicate::regproc
+        'SELECT subject_id::text, email::text, name::text, NULL::text FROM %s($1, false)', mailroom.predicate_name(predicate)
     ) USING subject_ids;
 EXCEPTION WHEN OTHERS THEN
     -- Not its message, which may quote a row.
@@ -27,9 +47,9 @@ EXCEPTION WHEN OTHERS THEN
 END;
 $$;
 
-REVOKE ALL ON FUNCTION mailroom.ask_eligibility(regprocedure, text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mailroom.ask_eligibility(text, text[]) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.ask_eligibility(regprocedure, text[]) IS
+COMMENT ON FUNCTION mailroom.ask_eligibility(text, text[]) IS
     'Which of some subjects may get an action''s mails, by its function; or one row that says why nobody knows.';
 
 CREATE FUNCTION mailroom.count_code_attempt(candidate mailroom.issued_tokens, subject text, is_right boolean, epoch bigint)
@@ -125,7 +145,7 @@ BEGIN
 
     -- A token never changes its subject, so what was read without a lock says whom to ask for.
     IF wanted.eligibility IS NOT NULL THEN
-        EXECUTE format('SELECT email::text FROM %s($1, true)', wanted.eligibility::regproc)
+        EXECUTE format('SELECT email::text FROM %s($1, true)', mailroom.predicate_name(wanted.eligibility))
         INTO present_email USING ARRAY[candidate.subject_id];
         is_eligible := present_email IS NOT NULL;
     END IF;

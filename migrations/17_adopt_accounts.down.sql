@@ -66,7 +66,7 @@ DELETE FROM mailroom.leases WHERE tokens && ARRAY(SELECT id FROM tokens WHERE ex
 DELETE FROM mailroom.issued_tokens AS known USING tokens WHERE known.id = tokens.id;
 
 UPDATE mailroom.actions SET eligibility = NULL
-WHERE eligibility IN ('mailroom.provisioned_accounts(text[], boolean)', 'mailroom.active_accounts(text[], boolean)');
+WHERE eligibility IN ('mailroom.provisioned_accounts(text[],boolean)', 'mailroom.active_accounts(text[],boolean)');
 
 DROP FUNCTION mailroom.prune_account_tokens(timestamptz, bigint, integer);
 DROP FUNCTION mailroom.request(text, text, interval, integer, interval);

@@ -1,38 +1,56 @@
--- A product's table `users` keeps an account for each user by trigger: the account's login is the user's id.
--- To be adapted: names of table and columns, and the schema that the functions name in their search path.
+-- A product's own table of users, with uuid keys and in a schema of its own, for which Mailroom sends mails.
+-- To be adapted: the table, and what the predicate asks. Execute it as a role that owns the table and may call enqueue,
+-- cancel_subject and recheck.
 
-CREATE TABLE users (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    email varchar(254) NOT NULL UNIQUE,
-    verified boolean NOT NULL DEFAULT false,
+CREATE SCHEMA shop;
+
+CREATE TABLE shop.users (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    email text NOT NULL UNIQUE,
+    name text NOT NULL,
+    language text,
+    verified_at timestamptz,
     blocked boolean NOT NULL DEFAULT false
 );
 
-CREATE FUNCTION keep_account() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+-- The predicate of eligibility: who may get and use mails, and their present address. A redemption locks the users it asks for.
+CREATE FUNCTION shop.unblocked_users(subject_ids text[], is_redemption boolean)
+RETURNS TABLE (subject_id text, email text, name text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    wanted account_status := CASE WHEN NEW.blocked THEN 'suspended' WHEN NEW.verified THEN 'active' ELSE 'provisioned' END;
+    ids uuid[] := subject_ids::uuid[];
 BEGIN
-    IF TG_OP = 'INSERT' THEN
-        INSERT INTO accounts (email, login, status) VALUES (NEW.email, NEW.id::text, wanted);
-    ELSIF TG_OP = 'UPDATE' THEN
-        UPDATE accounts SET email = NEW.email WHERE login = NEW.id::text AND email <> NEW.email;
-        UPDATE accounts SET status = wanted WHERE login = NEW.id::text AND status <> wanted;
-    ELSE
-        DELETE FROM accounts WHERE login = OLD.id::text;
+    IF is_redemption THEN
+        PERFORM FROM shop.users WHERE id = ANY (ids) FOR NO KEY UPDATE;
+    END IF;
+    RETURN QUERY SELECT users.id::text, users.email, users.name FROM shop.users WHERE id = ANY (ids) AND NOT blocked;
+END;
+$$;
+
+-- It tells addresses, so that nobody else may call it. Its caller is the owner of Mailroom's functions: where that is another
+-- role than this one, GRANT EXECUTE to that role.
+REVOKE ALL ON FUNCTION shop.unblocked_users FROM PUBLIC;
+
+UPDATE mailroom.actions SET eligibility = 'shop.unblocked_users(text[], boolean)' WHERE name IN ('activate', 'recover', 'sign_in');
+
+-- A changed address ends the tokens that prove the former one; who is no longer blocked gets what waits; nothing is left of who is
+-- deleted.
+CREATE FUNCTION shop.user_changed() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        PERFORM mailroom.cancel_subject(OLD.id::text);
+        RETURN NULL;
+    END IF;
+    IF NEW.email <> OLD.email THEN
+        PERFORM mailroom.cancel_subject(NEW.id::text, true);
+    END IF;
+    IF OLD.blocked AND NOT NEW.blocked THEN
+        PERFORM mailroom.recheck(NEW.id::text);
     END IF;
     RETURN NULL;
 END;
 $$;
 
-CREATE TRIGGER keep_account AFTER INSERT OR DELETE OR UPDATE OF email, verified, blocked ON users
-    FOR EACH ROW EXECUTE FUNCTION keep_account();
-
-CREATE FUNCTION verify_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-BEGIN
-    UPDATE users SET verified = true WHERE id::text = NEW.login AND NOT verified;
-    RETURN NULL;
-END;
-$$;
-
-CREATE TRIGGER verify_user AFTER UPDATE OF status ON accounts
-    FOR EACH ROW WHEN (NEW.status = 'active' AND OLD.status = 'provisioned') EXECUTE FUNCTION verify_user();
+CREATE TRIGGER user_changed AFTER DELETE OR UPDATE OF email, blocked ON shop.users
+    FOR EACH ROW EXECUTE FUNCTION shop.user_changed();

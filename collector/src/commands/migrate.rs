@@ -39,7 +39,7 @@ enum MigrateAction {
         without_accounts: bool,
         /// Also drop the columns of the tokens' secrets and codes, which does not go back
         ///
-        /// For installations whose applications redeem by mailroom.redeem() only.
+        /// For installations whose applications redeem by `mailroom.redeem()` only.
         #[arg(long)]
         drop_secrets: bool,
     },

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod addresses;
+mod any_account;
 mod bad_input;
 mod collecting;
 mod collecting_signals;

@@ -2,7 +2,7 @@
 
 mod binding;
 mod claiming;
-mod clock;
+pub(crate) mod clock;
 mod collectors;
 mod model;
 mod parking;

@@ -1,0 +1,171 @@
+//! Actions are rows of a table.
+
+use anyhow::Result;
+use mailroom::queue::Queue;
+use mailroom_verifier_core::Version;
+use tokio_postgres::error::SqlState;
+
+use super::{count, enqueue, ids, number, product, queue, redeem, refused, send, state};
+
+const ACTION: &str = "INSERT INTO mailroom.actions (number, name, path, code_digits) VALUES";
+
+#[tokio::test]
+async fn what_a_link_carries_of_an_action_can_be_changed_until_it_has_tokens() -> Result<()> {
+    let (_database, client) = product().await?;
+    client.batch_execute(&format!("{ACTION} (100, 'vote', '/poll', 0)")).await?;
+    client
+        .batch_execute("UPDATE mailroom.actions SET number = 101, name = 'poll', path = '/vote', code_digits = 6 WHERE number = 100")
+        .await?;
+    enqueue(&client, "'poll', 'ada@example.test'").await?;
+    for change in
+        ["number = 102", "name = 'vote'", "path = '/poll'", "path = NULL, code_digits = 0", "code_digits = 5"]
+    {
+        let (code, message) =
+            refused(&client, &format!("UPDATE mailroom.actions SET {change} WHERE number = 101")).await?;
+        assert_eq!(code, SqlState::INTEGRITY_CONSTRAINT_VIOLATION, "{change}");
+        assert_eq!(
+            message,
+            "number, name, path and code_digits of the action poll cannot be changed: it has tokens"
+        );
+    }
+    assert!(refused(&client, "DELETE FROM mailroom.actions WHERE number = 101").await.is_ok());
+    client
+        .batch_execute("UPDATE mailroom.actions SET lifetime = '2 days', priority = 0, is_retired = true WHERE number = 101")
+        .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_action_that_no_token_can_carry_is_refused() -> Result<()> {
+    let (_database, client) = product().await?;
+    let long = "x".repeat(256);
+    for values in [
+        "0, 'a', '/a', 0",
+        "128, 'a', '/a', 0",
+        "3, 'a', '/a', 0",
+        "-1, 'a', '/a', 0",
+        "NULL, 'a', '/a', 0",
+        "100, 'invite', '/a', 0",
+        "100, 'a', '/invite', 0",
+        "100, 'A', '/a', 0",
+        "100, '', '/a', 0",
+        "100, 'a b', '/a', 0",
+        "100, E'a\\n', '/a', 0",
+        "100, 'a', 'a', 0",
+        "100, 'a', '/', 0",
+        "100, 'a', '', 0",
+        "100, 'a', '/a/', 0",
+        "100, 'a', '//a', 0",
+        "100, 'a', '/a?b', 0",
+        "100, 'a', E'/a\\n', 0",
+        "100, 'a', '/ä', 0",
+        "100, 'a', '/a', 4",
+        "100, 'a', '/a', 9",
+        "100, 'a', '/a', -1",
+        "100, 'a', NULL, 6",
+        &format!("100, 'a', '/{long}', 0"),
+        &format!("100, '{long}', '/a', 0"),
+    ] {
+        refused(&client, &format!("{ACTION} ({values})")).await?;
+    }
+    for setting in
+        ["lifetime = '59 seconds'", "lifetime = '367 days'", "cooldown = '-1 second'", "priority = 2"]
+    {
+        refused(&client, &format!("UPDATE mailroom.actions SET {setting}")).await?;
+    }
+    assert_eq!(count(&client, "mailroom.actions").await?, 6);
+    Ok(())
+}
+
+#[tokio::test]
+async fn tokens_of_a_retired_action_are_sent_and_used() -> Result<()> {
+    let (database, client) = product().await?;
+    let token = enqueue(&client, "'invite', 'ada@example.test'").await?;
+    client.batch_execute("UPDATE mailroom.actions SET is_retired = true WHERE name = 'invite'").await?;
+    let sent = send(&mut queue(&database, Version::V2).await?).await?;
+    assert_eq!(ids(&sent), [token]);
+    assert_eq!(redeem(&client, &sent[0], "invite", None).await?, "ok");
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_action_is_redeemed_by_its_link_and_its_code_and_a_notice_has_neither() -> Result<()> {
+    let (database, client) = product().await?;
+    let mut collector = queue(&database, Version::V2).await?;
+    for (action, digits) in
+        [("activate", 0), ("recover", 5), ("change_email", 0), ("invite", 0), ("sign_in", 6)]
+    {
+        enqueue(&client, &format!("'{action}', 'ada@example.test', subject_id => '7'")).await?;
+        let token = send(&mut collector).await?.remove(0);
+        let code = token.code.clone().map(String::from_utf8).transpose()?;
+        assert_eq!(code.as_ref().map_or(0, String::len), digits, "{action}");
+        assert!(code.iter().all(|code| code.bytes().all(|digit| digit.is_ascii_digit())));
+        for other in ["activate", "recover", "invite", "notice", "nothing", ""] {
+            if other != action {
+                assert_eq!(
+                    redeem(&client, &token, other, code.as_deref()).await?,
+                    "unknown",
+                    "{action} as {other}"
+                );
+            }
+        }
+        let wrong = if digits == 0 { Some("123456") } else { None };
+        assert_eq!(redeem(&client, &token, action, wrong).await?, "wrong_code", "{action}");
+        assert_eq!(redeem(&client, &token, action, code.as_deref()).await?, "ok", "{action}");
+        assert_eq!(redeem(&client, &token, action, code.as_deref()).await?, "used", "{action}");
+    }
+    enqueue(&client, "'notice', 'ada@example.test'").await?;
+    let notice = send(&mut collector).await?.remove(0);
+    assert_eq!(redeem(&client, &notice, "notice", None).await?, "unknown");
+    Ok(())
+}
+
+#[tokio::test]
+async fn codes_are_spread_over_all_their_digits() -> Result<()> {
+    let (_database, client) = product().await?;
+    for digits in 5..=8 {
+        let codes =
+            format!("SELECT count(DISTINCT mailroom.generate_code({digits})) FROM generate_series(1, 200)");
+        assert!(number(&client, &codes).await? > 190, "{digits}");
+        let sound = format!(
+            "SELECT count(*) FROM generate_series(1, 200), mailroom.generate_code({digits}) AS code WHERE code ~ '^[0-9]{{{digits}}}$'"
+        );
+        assert_eq!(number(&client, &sound).await?, 200, "{digits}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_of_v1_leaves_further_actions_to_others_and_sends_the_first_two() -> Result<()> {
+    let (database, client) = product().await?;
+    let (invite, notice) = (
+        enqueue(&client, "'invite', 'ada@example.test'").await?,
+        enqueue(&client, "'notice', 'ada@example.test'").await?,
+    );
+    let activate = enqueue(&client, "'activate', 'ada@example.test'").await?;
+    let mut v1 = queue(&database, Version::V1).await?;
+    assert_eq!(ids(&send(&mut v1).await?), [activate]);
+    for token in [invite, notice] {
+        assert_eq!(state(&client, token).await?, "deferred");
+    }
+    client.batch_execute("UPDATE mailroom.queue SET due_at = now()").await?;
+    assert_eq!(v1.peek(10).await?.due, 2);
+    let mut sent = ids(&send(&mut queue(&database, Version::V3).await?).await?);
+    sent.sort_unstable();
+    assert_eq!(sent, [invite, notice]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_column_has_a_type_that_keeps_pg_upgrade_from_upgrading() -> Result<()> {
+    let (_database, client) = product().await?;
+    // The list of its check "reg* data types in user tables".
+    let columns = "pg_attribute JOIN pg_class ON pg_class.oid = attrelid WHERE relnamespace = 'mailroom'::regnamespace
+        AND atttypid = ANY ('{regcollation,regconfig,regdictionary,regnamespace,regoper,regoperator,regproc,regprocedure}'::regtype[])";
+    assert_eq!(count(&client, columns).await?, 0);
+    assert_eq!(
+        count(&client, "pg_class WHERE relnamespace = 'mailroom'::regnamespace AND relkind = 'r'").await?,
+        14
+    );
+    Ok(())
+}

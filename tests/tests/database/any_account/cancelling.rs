@@ -1,0 +1,90 @@
+//! Tokens that the application ends.
+
+use anyhow::Result;
+use mailroom::queue::{Nack, Queue, Settlement};
+use mailroom_verifier_core::Version;
+
+use super::{claim, clock, count, enqueue, ids, number, product, queue, redeem, send, state};
+
+#[tokio::test]
+async fn a_cancelled_token_is_not_sent_and_its_link_is_no_longer_good() -> Result<()> {
+    let (database, client) = product().await?;
+    let mut collector = queue(&database, Version::V2).await?;
+    let waiting = enqueue(&client, "'invite', 'ada@example.test'").await?;
+    let later =
+        enqueue(&client, "'invite', 'ada@example.test', deliver_at => now() + interval '1 day'").await?;
+    for token in [waiting, later] {
+        assert_eq!(number(&client, &format!("SELECT mailroom.cancel({token})::int")).await?, 1);
+        assert_eq!(number(&client, &format!("SELECT mailroom.cancel({token})::int")).await?, 0);
+        assert_eq!(state(&client, token).await?, "cancelled");
+    }
+    assert!(send(&mut collector).await?.is_empty());
+
+    let sent = enqueue(&client, "'invite', 'ada@example.test'").await?;
+    let token = send(&mut collector).await?.remove(0);
+    assert_eq!(number(&client, &format!("SELECT mailroom.cancel({sent})::int")).await?, 1);
+    assert_eq!(redeem(&client, &token, "invite", None).await?, "expired");
+    assert_eq!(state(&client, sent).await?, "sent");
+    for nobody in ["0", "-1", "9223372036854775807", "NULL"] {
+        assert_eq!(number(&client, &format!("SELECT mailroom.cancel({nobody})::int")).await?, 0, "{nobody}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_cancelled_while_a_collector_has_it_does_not_come_back() -> Result<()> {
+    let (database, client) = product().await?;
+    clock::stop(&client).await?;
+    let mut collector = queue(&database, Version::V2).await?;
+    let (refused, dead) = (
+        enqueue(&client, "'invite', 'ada@example.test'").await?,
+        enqueue(&client, "'invite', 'eve@example.test'").await?,
+    );
+    let Some(batch) = claim(&mut collector).await? else { panic!("nothing is due") };
+    client.batch_execute("SELECT mailroom.cancel(id) FROM mailroom.issued_tokens").await?;
+    let nacks = vec![
+        (refused, Nack::Retry { reason: "later".to_owned(), after: None }),
+        (dead, Nack::Dead { reason: "never".to_owned() }),
+    ];
+    collector.settle_and_claim(vec![Settlement { batch: batch.id, nacks }], None).await?;
+    assert_eq!(count(&client, "mailroom.dead_letters WHERE secret IS NOT NULL").await?, 0);
+    clock::forward(&client, std::time::Duration::from_secs(5)).await?;
+    assert!(send(&mut collector).await?.is_empty());
+    assert_eq!(count(&client, "mailroom.queue").await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn cancelling_a_subject_ends_all_its_tokens_or_those_that_prove_its_address() -> Result<()> {
+    let (database, client) = product().await?;
+    let mut collector = queue(&database, Version::V2).await?;
+    let mut enqueue_all = Vec::new();
+    for (action, subject) in
+        [("activate", "7"), ("recover", "7"), ("sign_in", "7"), ("invite", "7"), ("activate", "8")]
+    {
+        let arguments = format!("'{action}', 'ada@example.test', subject_id => '{subject}'");
+        enqueue_all.push(enqueue(&client, &arguments).await?);
+    }
+    let anybody = enqueue(&client, "'notice', 'ada@example.test'").await?;
+    for nobody in ["'9'", "''", "NULL", "repeat('7', 1000000)", "'7'' OR true'"] {
+        assert_eq!(number(&client, &format!("SELECT mailroom.cancel_subject({nobody})")).await?, 0);
+    }
+    assert_eq!(number(&client, "SELECT mailroom.cancel_subject('7', true)").await?, 3);
+    assert_eq!(number(&client, "SELECT mailroom.cancel_subject('7', true)").await?, 0);
+    assert_eq!(number(&client, "SELECT mailroom.cancel_subject('7')").await?, 1);
+    let mut sent = ids(&send(&mut collector).await?);
+    sent.sort_unstable();
+    assert_eq!(sent, [enqueue_all[4], anybody]);
+    assert_eq!(number(&client, "SELECT mailroom.cancel_subject('8', true)").await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cancellation_that_is_rolled_back_cancels_nothing() -> Result<()> {
+    let (database, client) = product().await?;
+    let token = enqueue(&client, "'invite', 'ada@example.test', subject_id => '7', payload => '1'").await?;
+    client.batch_execute("BEGIN; SELECT mailroom.cancel_subject('7'); ROLLBACK").await?;
+    let sent = send(&mut queue(&database, Version::V2).await?).await?;
+    assert_eq!((ids(&sent), sent[0].payload.is_some()), (vec![token], true));
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Who may get and use an action's mails is for a function of the application to say.
+
+use anyhow::Result;
+use mailroom_verifier_core::Version;
+use tokio_postgres::Client;
+
+use super::{clock, count, enqueue, ids, number, product, queue, redeem, refused, send, state};
+
+/// People who may sign in unless they are blocked, with keys of letters.
+const PEOPLE: &str = "
+    CREATE TABLE people (id text PRIMARY KEY, email text NOT NULL, is_blocked boolean NOT NULL DEFAULT false);
+    CREATE FUNCTION may_sign_in(subject_ids text[], is_redemption boolean)
+    RETURNS TABLE (subject_id text, email text, name text)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    BEGIN
+        IF is_redemption THEN
+            PERFORM FROM people WHERE id = ANY (subject_ids) FOR NO KEY UPDATE;
+        END IF;
+        RETURN QUERY SELECT id, people.email, NULL FROM people WHERE id = ANY (subject_ids) AND NOT is_blocked;
+    END $$;
+    UPDATE mailroom.actions SET eligibility = 'public.may_sign_in(text[], boolean)' WHERE name = 'sign_in';
+    INSERT INTO people VALUES ('ada', 'ada@example.test', false), ('eve', 'eve@example.test', true)";
+
+async fn sign_in(client: &Client, who: &str) -> Result<i64> {
+    Ok(enqueue(client, &format!("'sign_in', '{who}@example.test', subject_id => '{who}'")).await?)
+}
+
+async fn pause(client: &Client) -> Result<i64> {
+    number(client, "SELECT extract(epoch FROM due_at - put_off_at) * 1000 FROM mailroom.queue").await
+}
+
+#[tokio::test]
+async fn mails_of_ineligible_subjects_wait_and_are_looked_at_again_when_the_application_says_so() -> Result<()>
+{
+    let (database, client) = product().await?;
+    client.batch_execute(PEOPLE).await?;
+    clock::stop(&client).await?;
+    let (ada, eve) = (sign_in(&client, "ada").await?, sign_in(&client, "eve").await?);
+    let nobody = enqueue(&client, "'sign_in', 'ada@example.test'").await?;
+    let mut collector = queue(&database, Version::V2).await?;
+    assert_eq!(ids(&send(&mut collector).await?), [ada]);
+    assert_eq!(
+        (state(&client, eve).await?, state(&client, nobody).await?),
+        ("deferred".into(), "deferred".into())
+    );
+    client.batch_execute("UPDATE people SET is_blocked = false").await?;
+    assert!(send(&mut collector).await?.is_empty());
+    for subject in ["'nobody'", "NULL", "''", "'ada'", "repeat('e', 1000000)"] {
+        assert_eq!(number(&client, &format!("SELECT mailroom.recheck({subject})")).await?, 0, "{subject}");
+    }
+    assert_eq!(number(&client, "SELECT mailroom.recheck('eve')").await?, 1);
+    assert_eq!(ids(&send(&mut collector).await?), [eve]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_redemption_asks_too_and_compares_the_present_address() -> Result<()> {
+    let (database, client) = product().await?;
+    client.batch_execute(PEOPLE).await?;
+    sign_in(&client, "ada").await?;
+    let token = send(&mut queue(&database, Version::V2).await?).await?.remove(0);
+    let code = String::from_utf8(token.code.clone().unwrap_or_default())?;
+    for (change, verdict) in [
+        ("is_blocked = true", "not_eligible"),
+        ("is_blocked = false, email = 'Ada@example.test'", "expired"),
+        ("email = 'ada@example.test'", "ok"),
+    ] {
+        client.batch_execute(&format!("UPDATE people SET {change} WHERE id = 'ada'")).await?;
+        assert_eq!(redeem(&client, &token, "sign_in", Some(&code)).await?, verdict, "{change}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_predicate_that_fails_defers_its_own_tokens_alone_ever_longer() -> Result<()> {
+    let (database, client) = product().await?;
+    client.batch_execute(PEOPLE).await?;
+    clock::stop(&client).await?;
+    let mut collector = queue(&database, Version::V2).await?;
+    for fault in [
+        "ALTER TABLE people RENAME COLUMN is_blocked TO blocked",
+        "ALTER TABLE people RENAME COLUMN blocked TO is_blocked; ALTER TABLE people RENAME TO persons",
+        "ALTER FUNCTION may_sign_in RENAME TO may_enter",
+        "CREATE FUNCTION may_sign_in(subject_ids text[], is_redemption boolean) RETURNS TABLE (subject_id text)
+            LANGUAGE sql SECURITY DEFINER AS 'SELECT $1[1]'",
+        "DROP FUNCTION may_sign_in; CREATE FUNCTION may_sign_in(subject_ids text[], is_redemption boolean)
+            RETURNS TABLE (subject_id text, email text, name text) LANGUAGE sql SECURITY DEFINER AS
+            'SELECT id, (1 / 0)::text, NULL FROM unnest(subject_ids) AS id'",
+    ] {
+        client.batch_execute(fault).await?;
+        let waits = sign_in(&client, "ada").await?;
+        let goes = enqueue(&client, "'invite', 'ada@example.test', subject_id => 'ada'").await?;
+        assert_eq!(ids(&send(&mut collector).await?), [goes], "{fault}");
+        let mut pauses = vec![pause(&client).await?];
+        for _ in 0..10 {
+            clock::turn(&client, pauses[pauses.len() - 1] + 1).await?;
+            assert!(send(&mut collector).await?.is_empty());
+            pauses.push(pause(&client).await?);
+        }
+        assert!((125..=250).contains(&pauses[0]), "{pauses:?}");
+        assert!((4_000..=8_000).contains(&pauses[5]), "{pauses:?}");
+        assert!((30_000..=60_000).contains(&pauses[10]), "{pauses:?}");
+        assert_eq!(state(&client, waits).await?, "deferred");
+        client.batch_execute("DELETE FROM mailroom.queue").await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_predicate_that_lost_its_own_rights_is_not_called() -> Result<()> {
+    let (database, client) = product().await?;
+    client.batch_execute(PEOPLE).await?;
+    let mut collector = queue(&database, Version::V2).await?;
+    let token = sign_in(&client, "ada").await?;
+    client.batch_execute("ALTER FUNCTION may_sign_in SECURITY INVOKER").await?;
+    assert!(send(&mut collector).await?.is_empty());
+    assert_eq!(state(&client, token).await?, "deferred");
+    client
+        .batch_execute("ALTER FUNCTION may_sign_in SECURITY DEFINER; SELECT mailroom.recheck('ada')")
+        .await?;
+    let sent = send(&mut collector).await?;
+    client.batch_execute("ALTER FUNCTION may_sign_in SECURITY INVOKER").await?;
+    assert!(redeem(&client, &sent[0], "sign_in", None).await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_predicate_must_exist_return_rows_and_have_rights_of_its_own() -> Result<()> {
+    let (_database, client) = product().await?;
+    client.batch_execute(PEOPLE).await?;
+    client
+        .batch_execute(
+            "CREATE FUNCTION invoker(text[], boolean) RETURNS TABLE (subject_id text, email text, name text)
+                LANGUAGE sql AS 'SELECT $1[1], $1[1], $1[1]';
+            CREATE FUNCTION one_row(text[], boolean) RETURNS text LANGUAGE sql SECURITY DEFINER AS 'SELECT $1[1]';
+            CREATE FUNCTION other(text) RETURNS SETOF text LANGUAGE sql SECURITY DEFINER AS 'SELECT $1'",
+        )
+        .await?;
+    for name in
+        ["invoker(text[], boolean)", "one_row(text[], boolean)", "other(text)", "missing(text[], boolean)"]
+    {
+        let update =
+            format!("UPDATE mailroom.actions SET eligibility = 'public.{name}' WHERE name = 'sign_in'");
+        let (_, message) = refused(&client, &update).await?;
+        assert!(
+            message.starts_with("the eligibility of the action sign_in is not a SECURITY DEFINER"),
+            "{message}"
+        );
+    }
+    assert_eq!(
+        count(&client, "mailroom.actions WHERE eligibility = 'public.may_sign_in(text[],boolean)'").await?,
+        1
+    );
+    Ok(())
+}

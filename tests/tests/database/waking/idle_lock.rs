@@ -70,7 +70,8 @@ const WRITE: &str = "INSERT INTO mailroom.queue (token, due_at, priority)
     SELECT coalesce(max(token), 0) + 1, now(), 1 FROM mailroom.queue";
 
 async fn is_lock_free(client: &Client) -> Result<bool> {
-    let query = "SELECT pg_try_advisory_xact_lock_shared(1835100524, 'mailroom.queue'::regclass::oid::integer)";
+    let query =
+        "SELECT pg_try_advisory_xact_lock_shared(1835100524, 'mailroom.queue'::regclass::oid::integer)";
     Ok(client.query_one(query, &[]).await?.get(0))
 }
 

@@ -65,8 +65,8 @@ impl Model<'_> {
             tokio::join!(ask(one, first_call), ask(two, second_call), apply(client, &statement));
         changed.context("what the application did")?;
         let answers = [(*first, one.context("the first")?), (*second, two.context("the second")?)];
-        if let (Beside::EndLate { commits }, Some(ids)) =
-            (beside, self.late_tokens.take_if(|_| !statement.is_empty()))
+        if let Beside::EndLate { commits } = beside
+            && let Some(ids) = self.late_tokens.take()
         {
             self.known.extend(ids.into_iter().filter(|_| *commits));
         }

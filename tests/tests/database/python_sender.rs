@@ -143,7 +143,7 @@ async fn the_example_in_python_sends_mails_and_answers_for_each() -> Result<()> 
 async fn wait_until_all_are_settled(client: &Client) -> Result<()> {
     for _ in 0..3_000 {
         let query = "SELECT count(*) FROM mailroom.deliveries JOIN tokens ON tokens.id = token JOIN accounts ON accounts.id = account
-            WHERE state::text NOT IN ('sent', 'dead') AND NOT (login = 'bob' AND state::text = 'parked')";
+            WHERE state::text NOT IN ('sent', 'dead') AND NOT (login = 'bob' AND state::text = 'deferred')";
         if client.query_one(query, &[]).await?.get::<_, i64>(0) == 0 {
             return Ok(());
         }

@@ -212,7 +212,7 @@ async fn at_sigterm_the_sender_finishes_what_it_has_and_the_rest_stays_in_the_qu
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     assert_eq!(leased(&client).await?, 0);
     for id in second.ids() {
-        assert_eq!(state(&client, id).await?, "pending");
+        assert_eq!(state(&client, id).await?, "queued");
     }
     let query = "SELECT count(*) FROM mailroom.queue";
     assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 89);

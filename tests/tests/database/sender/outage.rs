@@ -174,7 +174,7 @@ async fn a_few_refused_tokens_do_not_delay_others_on_a_quiet_queue() -> Result<(
 
 #[tokio::test]
 async fn refusals_are_bounded_and_logged_where_a_maximum_is_set() -> Result<()> {
-    for (bound, expected) in [(Some("3"), "dead"), (None, "pending")] {
+    for (bound, expected) in [(Some("3"), "dead"), (None, "queued")] {
         let database = Database::migrated()?;
         let client = database.connect().await?;
         register(&client, 1..=1).await?;
@@ -217,7 +217,7 @@ async fn an_answer_can_hold_all_verdicts_and_its_batch_is_settled_at_once() -> R
          \"unavailable\":{\"after_ms\":2000,\"reason\":\"421 <ada@example.test> later\"}",
     )?;
     wait_for_state(&client, &[2], "sent").await?;
-    assert_eq!((state(&client, 3).await?, state(&client, 4).await?), ("pending".into(), "dead".into()));
+    assert_eq!((state(&client, 3).await?, state(&client, 4).await?), ("queued".into(), "dead".into()));
     assert_eq!(reason(&client, 4).await?, "550");
     let query = "SELECT token, attempts, failures FROM mailroom.queue WHERE due_at <= mailroom.clock() ORDER BY token";
     let rows = client.query(query, &[]).await?;

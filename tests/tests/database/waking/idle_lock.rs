@@ -66,8 +66,8 @@ impl Participant {
 const LOCK: &str = "SELECT pg_advisory_lock(1835100524, 'mailroom.queue'::regclass::oid::integer)";
 
 /// Makes something due, and with it the announcement if it is necessary.
-const WRITE: &str = "INSERT INTO mailroom.queue (token, due_at, priority)
-    SELECT coalesce(max(token), 0) + 1, now(), 1 FROM mailroom.queue";
+const WRITE: &str = "INSERT INTO mailroom.queue (token, due_at, priority, secret)
+    SELECT coalesce(max(token), 0) + 1, now(), 1, 'x' FROM mailroom.queue";
 
 async fn is_lock_free(client: &Client) -> Result<bool> {
     let query =

@@ -161,6 +161,8 @@ BEGIN
         WHEN octet_length(enqueue.recipient_name) > 254 OR enqueue.recipient_name ~ '[[:cntrl:]]' THEN
             'recipient_name has more than 254 bytes or a control character'
         WHEN octet_length(enqueue.subject_id) NOT BETWEEN 1 AND 255 THEN 'subject_id is empty or has more than 255 bytes'
+        WHEN enqueue.subject_id IS NULL AND wanted.eligibility IS NOT NULL THEN
+            'this action needs a subject_id, of which its eligibility is asked'
         WHEN octet_length(enqueue.payload::text) > 8192 THEN 'payload has more than 8192 bytes'
         WHEN enqueue.language !~ '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$' THEN 'language is not a tag such as de or pt-BR'
         WHEN enqueue.deliver_at > epoch + interval '1 year' THEN 'deliver_at is more than a year away'

@@ -295,6 +295,12 @@ BEGIN
     PERFORM mailroom.withdraw(ids, false);
     DELETE FROM mailroom.dead_letters WHERE token = ANY (ids);
     DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (ids);
+
+    -- Accounts may be numbered at 1 again.
+    IF NOT EXISTS (SELECT FROM mailroom.adopted_accounts) THEN
+        DELETE FROM mailroom.code_failures WHERE translate(subject, '0123456789', '') = '';
+    END IF;
+
     RETURN NULL;
 END;
 $$;

@@ -82,7 +82,7 @@ fn check_place(standing: &Standing, now: i64) -> Result<()> {
     let ended = standing.ended();
     match standing.places.as_slice() {
         [] => {
-            ensure!(ended.is_some() || standing.is_over_and_dead(now), "it is nowhere, and nothing says why")
+            ensure!(ended.is_some() || standing.is_over_and_dead(now), "it is nowhere, and nothing says why");
         }
         [place] => {
             ensure!(ended.is_none(), "it has ended and is {place}");

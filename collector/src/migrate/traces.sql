@@ -71,6 +71,7 @@ SELECT
     coalesce(min(version) FILTER (WHERE NOT is_there) - 1, max(version))::bigint AS version,
     -- The newest that there is a trace of, and the newest that would leave one.
     coalesce(max(version) FILTER (WHERE is_there), 0)::bigint AS newest,
-    max(version)::bigint AS known
+    -- 21 is taken only on request.
+    max(version) FILTER (WHERE version < 21 OR is_there)::bigint AS known
 FROM traces
 WHERE NOT $2::boolean OR version BETWEEN 11 AND 16

@@ -20,8 +20,10 @@ async fn up_applies_what_is_missing_and_then_nothing() -> Result<()> {
     let client = database.connect().await?;
     let outcome = run(&database, &["up"])?;
     assert_eq!((outcome.code, outcome.stdout.trim()), (Some(0), &*all_applied()));
-    for migration in MIGRATIONS {
-        assert!(outcome.stderr.contains(&format!("{migration}: went up")), "{}", outcome.stderr);
+    // An empty schema gets the tables of accounts at once.
+    let steps = MIGRATIONS[11..].iter().map(ToString::to_string);
+    for step in ["10_base".to_owned()].into_iter().chain(steps) {
+        assert!(outcome.stderr.contains(&format!("{step}: went up")), "{}", outcome.stderr);
     }
     assert_eq!(recorded(&client).await?, Some(clean(newest())));
 

@@ -54,7 +54,8 @@ async fn of_several_at_once_each_migration_is_applied_by_one() -> Result<()> {
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
         applied += outcome.stderr.matches(": went up").count();
     }
-    assert_eq!(applied, MIGRATIONS.len());
+    // The first eleven are one in an empty schema.
+    assert_eq!(applied, MIGRATIONS.len() - 10);
     let client = database.connect().await?;
     assert_eq!(recorded(&client).await?, Some(clean(newest())));
     assert_eq!(count(&client, "jobs").await?, 1);

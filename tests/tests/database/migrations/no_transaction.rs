@@ -71,7 +71,7 @@ async fn kill(
 
 /// The record while the migration after the newest runs, and after it was killed.
 fn dirty() -> RecordedVersion {
-    RecordedVersion { version: newest() + 1, dirty: true }
+    RecordedVersion { version: newest() + 2, dirty: true }
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn an_index_whose_building_or_dropping_is_killed_is_built_or_dropped_by_th
             let mut other = database.connect().await?;
             if killed == Way::Down {
                 run(&database, &migrations, Way::Up).await?;
-                ensure!(is(&client, VALID).await? && recorded(&client).await? == Some(clean(newest() + 1)));
+                ensure!(is(&client, VALID).await? && recorded(&client).await? == Some(clean(newest() + 2)));
             }
             let writer = other.transaction().await?;
             writer.batch_execute("LOCK TABLE tokens IN ROW EXCLUSIVE MODE").await?;
@@ -98,11 +98,11 @@ async fn an_index_whose_building_or_dropping_is_killed_is_built_or_dropped_by_th
             assert!(is(&client, INVALID).await?);
             assert_eq!(recorded(&client).await?, Some(dirty()));
             let status = migrate::status(&client, &*migrations).await?.text;
-            assert!(status.contains(&format!("\ndirty    {}_try_something\n", newest() + 1)), "{status}");
+            assert!(status.contains(&format!("\ndirty    {}_try_something\n", newest() + 2)), "{status}");
             assert!(status.contains("is unfinished; `mailroom migrate up` completes it"), "{status}");
 
             run(&database, &migrations, next).await?;
-            let version = if next == Way::Up { newest() + 1 } else { newest() };
+            let version = if next == Way::Up { newest() + 2 } else { newest() };
             assert_eq!(recorded(&client).await?, Some(clean(version)));
             assert_eq!([is(&client, VALID).await?, is(&client, INVALID).await?], [next == Way::Up, false]);
         }
@@ -132,7 +132,7 @@ async fn what_a_server_completes_after_its_client_is_gone_is_recorded_by_the_nex
     try_join!(run(&database, &migrations, Way::Up), release)?;
     assert!(is(&client, VALID).await?);
     assert_eq!(client.query_one(oid, &[]).await?.get::<_, u32>(0), before);
-    assert_eq!(recorded(&client).await?, Some(clean(newest() + 1)));
+    assert_eq!(recorded(&client).await?, Some(clean(newest() + 2)));
     Ok(())
 }
 
@@ -185,7 +185,7 @@ async fn batches_that_are_killed_resume_where_they_stopped() -> Result<()> {
 
         run(&database, &migrations, way).await?;
         assert_eq!(count(&client, &format!("work WHERE {undone}")).await?, 0);
-        let version = if way == Way::Up { newest() + 1 } else { newest() };
+        let version = if way == Way::Up { newest() + 2 } else { newest() };
         assert_eq!(recorded(&client).await?, Some(clean(version)));
     }
     assert_eq!(count(&client, "work WHERE ups = 1 AND downs = 1").await?, 10, "a row was changed twice");
@@ -359,7 +359,7 @@ async fn only_what_is_known_to_resume_is_executed_again() -> Result<()> {
     let refused = "marked as dirty";
     // A program that does not know the migration.
     client
-        .batch_execute(&format!("UPDATE schema_migrations SET version = {}, dirty = true", newest() + 1))
+        .batch_execute(&format!("UPDATE schema_migrations SET version = {}, dirty = true", newest() + 2))
         .await?;
     let error = up(&mut client, MIGRATIONS).await.expect_err("it is unknown").to_string();
     assert!(error.contains(refused), "{error}");

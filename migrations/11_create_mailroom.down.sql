@@ -10,12 +10,12 @@ DROP FUNCTION mailroom.clock();
 DROP FUNCTION mailroom.cluster_identifier();
 DROP TYPE mailroom.outcome;
 
--- Where it holds the record of migrations it stays.
+-- It stays where it holds the record of migrations, or something of an application's.
 DO $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = 'mailroom'::regnamespace) THEN
-        DROP SCHEMA mailroom;
-    END IF;
+    DROP SCHEMA mailroom;
+EXCEPTION WHEN dependent_objects_still_exist THEN
+    NULL;
 END;
 $$;
 

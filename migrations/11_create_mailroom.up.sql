@@ -98,6 +98,7 @@ CREATE TABLE mailroom.issued_tokens (
 CREATE INDEX issued_tokens_subject_id_idx ON mailroom.issued_tokens (subject_id);
 
 COMMENT ON TABLE mailroom.issued_tokens IS 'One-time tokens, without their secrets: who gets which, and what became of it.';
+COMMENT ON COLUMN mailroom.issued_tokens.action IS 'Number of the action that it is for.';
 COMMENT ON COLUMN mailroom.issued_tokens.subject_id IS 'Whose it is in the application''s own table, as text; null if nobody''s.';
 COMMENT ON COLUMN mailroom.issued_tokens.recipient_email IS
     'Address that the mail goes to, as it was when the token was made. Null only where the account was made after its token.';
@@ -110,7 +111,7 @@ COMMENT ON COLUMN mailroom.issued_tokens.code_hash IS
 COMMENT ON COLUMN mailroom.issued_tokens.created_at IS 'Seconds since the Unix epoch.';
 COMMENT ON COLUMN mailroom.issued_tokens.expires_at IS 'First second at which it is no longer valid, in seconds since the Unix epoch.';
 COMMENT ON COLUMN mailroom.issued_tokens.consumed_at IS 'When it was used, in seconds since the Unix epoch; null until then.';
-COMMENT ON COLUMN mailroom.issued_tokens.cancelled_at IS 'When it ended without being used, likewise; null if it did not.';
+COMMENT ON COLUMN mailroom.issued_tokens.cancelled_at IS 'When it ended without being used, in seconds since the Unix epoch; null if it did not.';
 COMMENT ON CONSTRAINT issued_tokens_consumed_id_key ON mailroom.issued_tokens IS
     'Serves redeeming, and finding the token that a consumed id in a log or a store belongs to.';
 COMMENT ON CONSTRAINT issued_tokens_action_fkey ON mailroom.issued_tokens IS 'An action that has tokens stays.';
@@ -125,6 +126,8 @@ CREATE TABLE mailroom.payloads (
 );
 
 COMMENT ON TABLE mailroom.payloads IS 'What the application says for the mail''s template, until the mail is sent or has become void.';
+COMMENT ON COLUMN mailroom.payloads.token IS 'As in queue.';
+COMMENT ON COLUMN mailroom.payloads.payload IS 'Any JSON of at most 8192 bytes.';
 
 CREATE TABLE mailroom.idempotency_keys (
     action smallint NOT NULL,
@@ -140,6 +143,9 @@ CREATE INDEX idempotency_keys_expires_at_idx ON mailroom.idempotency_keys (expir
 
 COMMENT ON TABLE mailroom.idempotency_keys IS
     'Keys that enqueue() was called with, until 30 days after their tokens'' expiry, whatever becomes of the tokens.';
+COMMENT ON COLUMN mailroom.idempotency_keys.action IS 'Number of the action: each has its own keys.';
+COMMENT ON COLUMN mailroom.idempotency_keys.key IS 'Of the application''s choice, 1 to 255 bytes.';
+COMMENT ON COLUMN mailroom.idempotency_keys.token IS 'The token that the first call made; it may have been deleted since.';
 COMMENT ON COLUMN mailroom.idempotency_keys.digest IS 'SHA-256 of the other arguments.';
 COMMENT ON COLUMN mailroom.idempotency_keys.expires_at IS 'When it is forgotten, in seconds since the Unix epoch.';
 COMMENT ON INDEX mailroom.idempotency_keys_expires_at_idx IS 'Serves pruning.';
@@ -302,7 +308,7 @@ COMMENT ON TABLE mailroom.dead_letters IS
     'Tokens that were given up. Putting one back deletes its row, so that it goes out once however many do.';
 COMMENT ON COLUMN mailroom.dead_letters.token IS 'As in queue.';
 COMMENT ON COLUMN mailroom.dead_letters.died_at IS 'When it was given up.';
-COMMENT ON COLUMN mailroom.dead_letters.expires_at IS 'As in tokens.';
+COMMENT ON COLUMN mailroom.dead_letters.expires_at IS 'As in issued_tokens, in seconds since the Unix epoch.';
 COMMENT ON COLUMN mailroom.dead_letters.attempts IS 'As in queue.';
 COMMENT ON COLUMN mailroom.dead_letters.failures IS 'As in queue.';
 COMMENT ON COLUMN mailroom.dead_letters.priority IS 'As in queue.';

@@ -161,6 +161,8 @@ BEGIN
         WHEN octet_length(enqueue.recipient_name) > 254 OR enqueue.recipient_name ~ '[[:cntrl:]]' THEN
             'recipient_name has more than 254 bytes or a control character'
         WHEN octet_length(enqueue.subject_id) NOT BETWEEN 1 AND 255 THEN 'subject_id is empty or has more than 255 bytes'
+        WHEN enqueue.subject_id IS NULL AND wanted.eligibility IS NOT NULL THEN
+            'this action needs a subject_id, of which its eligibility is asked'
         WHEN octet_length(enqueue.payload::text) > 8192 THEN 'payload has more than 8192 bytes'
         WHEN enqueue.language !~ '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$' THEN 'language is not a tag such as de or pt-BR'
         WHEN enqueue.deliver_at > epoch + interval '1 year' THEN 'deliver_at is more than a year away'
@@ -218,6 +220,10 @@ BEGIN
         INSERT INTO mailroom.payloads (token, payload) VALUES (made, enqueue.payload);
     END IF;
 
+    -- By a clock that is read when the transaction has its number, as peek() needs it.
+    epoch := mailroom.clock();
+    due_at := greatest(due_at, epoch);
+
     INSERT INTO mailroom.queue (token, due_at, put_off_at, priority, secret, code)
     VALUES (made, due_at, CASE WHEN due_at > epoch THEN epoch END, wanted.priority, secret, code);
 
@@ -237,8 +243,9 @@ RETURN octet_length(email) <= 254 AND email ~ '^[^@[:space:][:cntrl:]",;:<>()\[\
 
 COMMENT ON FUNCTION mailroom.is_address(text) IS 'Whether a mail can be addressed to this.';
 
--- The secrets of tokens that are used or void go with their rows; those of leases go when the batch is settled, in a moment. Not
--- waited for: a row that a collector is just claiming is taken away by the next claim, which finds the token used or cancelled.
+-- The secrets of tokens that are used or void go with their rows; those of leases go when the batch is settled, in a moment. Nothing
+-- is waited for: a row that a collector is just claiming, or an operator putting back, is taken away by the next claim, which finds
+-- the token used or cancelled. Nor does a collector wait for a payload that an open transaction deletes.
 CREATE FUNCTION mailroom.withdraw(gone bigint[], logs boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -253,8 +260,18 @@ BEGIN
     INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome)
     SELECT token, mailroom.clock(), attempts, 'cancelled' FROM withdrawn WHERE logs;
 
-    DELETE FROM mailroom.payloads WHERE token = ANY (gone);
-    UPDATE mailroom.dead_letters SET secret = NULL, code = NULL WHERE token = ANY (gone) AND secret IS NOT NULL;
+    DELETE FROM mailroom.payloads
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.payloads WHERE token = ANY (gone)
+        FOR UPDATE SKIP LOCKED
+    ));
+
+    UPDATE mailroom.dead_letters
+    SET secret = NULL, code = NULL
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.dead_letters WHERE token = ANY (gone) AND secret IS NOT NULL
+        FOR UPDATE SKIP LOCKED
+    ));
 END;
 $$;
 
@@ -325,10 +342,10 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-    epoch timestamptz := mailroom.clock();
     rechecked integer;
 BEGIN
-    -- As new rows: a claim in between, which deletes them, is waited for, and a collector that sleeps is woken.
+    -- As new rows: a claim in between, which deletes them, is waited for, and a collector that sleeps is woken. By a clock that is
+    -- read when the transaction has its number, as peek() needs it.
     WITH deferred AS (
         DELETE FROM mailroom.queue
         USING mailroom.issued_tokens AS tokens
@@ -338,7 +355,7 @@ BEGIN
         RETURNING mailroom.queue.*
     )
     INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code)
-    SELECT token, epoch, attempts, failures, priority, secret, code FROM deferred
+    SELECT token, mailroom.clock(), attempts, failures, priority, secret, code FROM deferred
     ON CONFLICT DO NOTHING;
 
     GET DIAGNOSTICS rechecked = ROW_COUNT;

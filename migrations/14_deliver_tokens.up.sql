@@ -127,7 +127,11 @@ BEGIN
         SELECT token, epoch, holder, batch, attempt, outcome::mailroom.outcome, reason FROM items
     ),
     done AS (
-        DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM items WHERE outcome = 'sent'))
+        DELETE FROM mailroom.payloads
+        WHERE token = ANY (ARRAY(
+            SELECT token FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM items WHERE outcome = 'sent'))
+            FOR UPDATE SKIP LOCKED
+        ))
     ),
     given_up AS (
         INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason)
@@ -217,7 +221,11 @@ BEGIN
         SELECT holder, batch, pg_catalog.unnest(tokens) AS token, pg_catalog.unnest(attempts) AS attempt FROM gone
     ),
     done AS (
-        DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM sent))
+        DELETE FROM mailroom.payloads
+        WHERE token = ANY (ARRAY(
+            SELECT token FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM sent))
+            FOR UPDATE SKIP LOCKED
+        ))
     )
     INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, batch, attempt, outcome)
     SELECT token, mailroom.clock(), holder, batch, attempt, 'sent' FROM sent;
@@ -468,7 +476,11 @@ BEGIN
         SELECT token, epoch, collector, attempts, verdict::mailroom.outcome FROM judged WHERE verdict IN ('cancelled', 'expired')
     ),
     emptied AS (
-        DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM void))
+        DELETE FROM mailroom.payloads
+        WHERE token = ANY (ARRAY(
+            SELECT token FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM void))
+            FOR UPDATE SKIP LOCKED
+        ))
     ),
     removed AS (
         DELETE FROM mailroom.queue WHERE token = ANY (ARRAY(SELECT token FROM taken UNION ALL SELECT token FROM void))

@@ -132,6 +132,7 @@ DECLARE
     epoch timestamptz := mailroom.clock();
     later timestamptz := greatest(epoch + interval '1 second', later_after);
     second bigint := floor(extract(epoch FROM epoch))::bigint;
+    misplaced bigint[];
 BEGIN
     -- What was put off waits for its time. All else that lies in the future lies there because the clock was set
     -- back, and so does what was put off in the future, which waits for its pause from now on. Rows of the same time are looked at
@@ -153,13 +154,22 @@ BEGIN
         )
     ) AS bound;
 
+    misplaced := ARRAY(
+        SELECT token FROM mailroom.queue
+        WHERE priority IN (0::smallint, 1::smallint)
+            AND due_at > later
+            AND due_at <= coalesce(later_through, 'infinity'::timestamptz)
+            AND (put_off_at IS NULL OR put_off_at > epoch + interval '1 second')
+        FOR UPDATE SKIP LOCKED
+    );
+
+    -- By a clock that is read when the transaction has its number, as peek() needs it.
+    epoch := mailroom.clock();
+
     UPDATE mailroom.queue
     SET due_at = CASE WHEN put_off_at IS NULL THEN epoch ELSE epoch + greatest(due_at - put_off_at, interval '0 seconds') END,
         put_off_at = CASE WHEN put_off_at IS NOT NULL THEN epoch END
-    WHERE priority IN (0::smallint, 1::smallint)
-        AND due_at > later
-        AND due_at <= coalesce(later_through, 'infinity'::timestamptz)
-        AND (put_off_at IS NULL OR put_off_at > epoch + interval '1 second');
+    WHERE token = ANY (misplaced);
 
     -- Nobody can use what has expired, and a secret that is not there cannot leak.
     WITH erased AS (

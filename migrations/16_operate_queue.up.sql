@@ -5,7 +5,7 @@
 
 BEGIN;
 
--- What can still be used goes out as it is. What has expired is a new token for the same recipient, if it had no payload.
+-- What can still be used goes out as it is. What cannot has no secret any more; the next claim logs why it is not sent.
 CREATE FUNCTION mailroom.retry(tokens bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

@@ -23,6 +23,7 @@ DROP TRIGGER after_token_redeemed ON mailroom.issued_tokens;
 DROP TRIGGER after_token_consumed ON tokens;
 DROP TRIGGER before_token_consumed ON tokens;
 DROP TRIGGER after_token_inserted ON tokens;
+DROP TRIGGER after_account_replicated ON accounts;
 DROP TRIGGER after_account_insert ON accounts;
 
 -- Deleted, not used: using an activation activates.
@@ -77,6 +78,7 @@ DROP FUNCTION mailroom.trg_after_token_redeemed();
 DROP FUNCTION mailroom.trg_after_token_consumed();
 DROP FUNCTION mailroom.trg_before_token_consumed();
 DROP FUNCTION mailroom.trg_after_tokens_insert();
+DROP FUNCTION mailroom.trg_after_account_replicated();
 DROP FUNCTION mailroom.trg_after_accounts_insert();
 DROP FUNCTION mailroom.active_accounts(text[], boolean);
 DROP FUNCTION mailroom.provisioned_accounts(text[], boolean);

@@ -106,6 +106,27 @@ CREATE TRIGGER after_account_insert
     FOR EACH STATEMENT
     EXECUTE FUNCTION mailroom.trg_after_accounts_insert();
 
+-- Where accounts come by logical replication no trigger of a statement fires. This one does nothing unless it is enabled.
+CREATE FUNCTION mailroom.trg_after_account_replicated() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO mailroom.adopted_tokens (account, action) VALUES (NEW.id, 'activation');
+    RETURN NULL;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.trg_after_account_replicated() IS
+    'Gives a provisioned account that came by logical replication its activation token, where its trigger is enabled for replicas.';
+
+CREATE TRIGGER after_account_replicated
+    AFTER INSERT ON accounts
+    FOR EACH ROW
+    WHEN (NEW.status::text = 'provisioned')
+    EXECUTE FUNCTION mailroom.trg_after_account_replicated();
+
+ALTER TABLE accounts DISABLE TRIGGER after_account_replicated;
+
 -- An account that is inserted after its token has no address yet: such a token goes to the one that it gets.
 CREATE FUNCTION mailroom.trg_after_tokens_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -274,6 +295,12 @@ BEGIN
     PERFORM mailroom.withdraw(ids, false);
     DELETE FROM mailroom.dead_letters WHERE token = ANY (ids);
     DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (ids);
+
+    -- Accounts may be numbered at 1 again.
+    IF NOT EXISTS (SELECT FROM mailroom.adopted_accounts) THEN
+        DELETE FROM mailroom.code_failures WHERE translate(subject, '0123456789', '') = '';
+    END IF;
+
     RETURN NULL;
 END;
 $$;
@@ -490,12 +517,33 @@ DECLARE
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
         'next_token_id()', 'accounts_with_status(text[], text, boolean)', 'provisioned_accounts(text[], boolean)',
-        'active_accounts(text[], boolean)', 'trg_after_accounts_insert()', 'trg_after_tokens_insert()', 'trg_before_token_consumed()',
+        'active_accounts(text[], boolean)', 'trg_after_accounts_insert()', 'trg_after_account_replicated()', 'trg_after_tokens_insert()', 'trg_before_token_consumed()',
         'trg_after_token_consumed()', 'trg_after_token_redeemed()', 'trg_after_tokens_delete()', 'trg_after_tokens_truncate()',
         'trg_after_account_change()', 'trg_after_accounts_delete()', 'request(text, text, interval, integer, interval)',
         'prune_account_tokens(timestamptz, bigint, integer)'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);
+    END LOOP;
+END;
+$$;
+
+-- Functions call those of other steps with the rights of their owner: what a superuser has made for another role becomes that role's.
+DO $$
+DECLARE
+    migrator oid := (SELECT oid FROM pg_roles WHERE rolname = current_user);
+    owner oid := (SELECT nspowner FROM pg_namespace WHERE nspname = 'mailroom');
+    made text;
+BEGIN
+    FOR made IN
+        SELECT 'FUNCTION ' || oid::regprocedure
+        FROM pg_proc
+        WHERE pronamespace = 'mailroom'::regnamespace AND proowner = migrator AND migrator <> owner
+        UNION ALL
+        SELECT 'VIEW ' || oid::regclass
+        FROM pg_class
+        WHERE relnamespace = 'mailroom'::regnamespace AND relkind = 'v' AND relowner = migrator AND migrator <> owner
+    LOOP
+        EXECUTE format('ALTER %s OWNER TO %s', made, owner::regrole);
     END LOOP;
 END;
 $$;

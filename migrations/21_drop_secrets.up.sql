@@ -44,6 +44,16 @@ DROP FUNCTION generate_token_code();
 
 CREATE VIEW mailroom.adopted_tokens AS SELECT id, action, account, expires_at, consumed_at, created_at FROM tokens;
 
+-- As in migration 17: a superuser may execute this for the owner, whose functions read the view.
+DO $$
+BEGIN
+    EXECUTE format(
+        'ALTER VIEW mailroom.adopted_tokens OWNER TO %s',
+        (SELECT nspowner::regrole FROM pg_namespace WHERE nspname = 'mailroom')
+    );
+END;
+$$;
+
 COMMENT ON VIEW mailroom.adopted_tokens IS 'The table of the accounts'' tokens, wherever it is.';
 
 COMMENT ON TABLE tokens IS 'One-time tokens. Action and expiry of a row never change: more time means a new row.';

@@ -41,7 +41,7 @@ pub(crate) enum Command {
     /// Put tokens that were given up back into the queue
     ///
     /// Ids are those of the rows of the table `mailroom.issued_tokens`, which log lines name. A token goes out once, however many put it
-    /// back at the same time. Ends with 1 if one that is named is not dead.
+    /// back at the same time. Ends with 1 if one that is named is no dead letter.
     Retry(retry::RetryArguments),
     /// Delete old delivery attempts from the log
     ///

@@ -12,8 +12,16 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 # name -> number, digits of the code; further actions come from the configuration
 ACTIONS = {"activate": (1, 0), "recover": (2, 5)}
-# characters -> version, whether a code tag follows
-LENGTHS = {86: (1, False), 104: (2, False), 124: (2, True), 147: (3, False)}
+# characters -> version, whether a code tag follows, whether it is bound to a browser
+LENGTHS = {
+    86: (1, False, False),
+    104: (2, False, False),
+    124: (2, True, False),
+    126: (2, False, True),
+    146: (2, True, True),
+    147: (3, False, False),
+    168: (3, False, True),
+}
 LAST_EXPIRY = 253402300799
 
 
@@ -39,6 +47,19 @@ def decode(token):
     return LENGTHS[len(token)], raw
 
 
+def binding_of(nonce):
+    """What names the browser whose cookie has this value; None for what is no nonce."""
+    if not isinstance(nonce, str) or not re.fullmatch(r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]", nonce, re.ASCII):
+        return None
+    return hashlib.sha256(b"mailroom/browser\0" + nonce.encode()).digest()[:16]
+
+
+def check_browser(raw, is_bound, nonce):
+    binding = binding_of(nonce)
+    if is_bound and (binding is None or not hmac.compare_digest(raw[14:30], binding)):
+        raise Refused("ERR_TOKEN_OTHER_BROWSER")
+
+
 def check_code_shape(code, digits):
     if digits == 0:
         if code is not None:
@@ -60,12 +81,12 @@ def verify_v1(raw, keys, action, code):
     return secret
 
 
-def read_header(raw, version, has_code_tag, actions):
+def read_header(raw, version, has_code_tag, is_bound, actions):
     """Number of the action, key id and expiry, once the verifier knows the action in this length."""
-    number, key_id, expires_at = raw[1], raw[2:6], int.from_bytes(raw[6:14], "big")
+    number, key_id, expires_at = raw[1] & 0x7F, raw[2:6], int.from_bytes(raw[6:14], "big")
     digits = {known: digits for known, digits in actions.values()}.get(number)
     fits = digits is not None and (version == 3 or has_code_tag == (digits > 0))
-    if raw[0] != version or not fits or expires_at > LAST_EXPIRY:
+    if raw[0] != version or (raw[1] > 0x7F) != is_bound or not fits or expires_at > LAST_EXPIRY:
         raise Refused("ERR_TOKEN_MALFORMED")
     return number, key_id, expires_at
 
@@ -77,9 +98,10 @@ def check_link(number, expires_at, action, actions, now, tolerance):
         raise Refused("ERR_TOKEN_EXPIRED")
 
 
-def verify_v2(raw, has_code_tag, keys, action, code, now, tolerance, actions):
-    number, key_id, expires_at = read_header(raw, 2, has_code_tag, actions)
-    signed, secret, tag, code_tag = raw[:46], raw[14:46], raw[46:78], raw[78:]
+def verify_v2(raw, has_code_tag, is_bound, keys, action, code, nonce, now, tolerance, actions):
+    number, key_id, expires_at = read_header(raw, 2, has_code_tag, is_bound, actions)
+    end = 62 if is_bound else 46
+    signed, secret, tag, code_tag = raw[:end], raw[end - 32 : end], raw[end : end + 32], raw[end + 32 :]
     for key in keys:
         named = derive(key, b"mailroom/v2 key id")[:4] == key_id
         if named and hmac.compare_digest(mac(derive(key, b"mailroom/v2 link"), signed), tag):
@@ -87,6 +109,7 @@ def verify_v2(raw, has_code_tag, keys, action, code, now, tolerance, actions):
     else:
         raise Refused("ERR_TOKEN_SIGNATURE")
     check_link(number, expires_at, action, actions, now, tolerance)
+    check_browser(raw, is_bound, nonce)
     check_code_shape(code, actions[action][1])
     if code is not None:
         expected = mac(derive(key, b"mailroom/v2 code"), signed, code.encode())[:15]
@@ -95,19 +118,21 @@ def verify_v2(raw, has_code_tag, keys, action, code, now, tolerance, actions):
     return secret
 
 
-def verify_v3(raw, keys, action, code, now, tolerance, actions):
-    number, key_id, expires_at = read_header(raw, 3, False, actions)
-    message = b"mailroom/v3 link\0" + raw[:46]
+def verify_v3(raw, is_bound, keys, action, code, nonce, now, tolerance, actions):
+    number, key_id, expires_at = read_header(raw, 3, False, is_bound, actions)
+    end = 62 if is_bound else 46
+    message = b"mailroom/v3 link\0" + raw[:end]
     for key in keys:
         named = hashlib.sha256(b"mailroom/v3 key id\0" + key).digest()[:4] == key_id
-        if named and is_signed(key, message, raw[46:]):
+        if named and is_signed(key, message, raw[end:]):
             break
     else:
         raise Refused("ERR_TOKEN_SIGNATURE")
     check_link(number, expires_at, action, actions, now, tolerance)
+    check_browser(raw, is_bound, nonce)
     if code is not None:
         raise Refused("ERR_CODE_UNCHECKABLE")
-    return raw[14:46]
+    return raw[end - 32 : end]
 
 
 # Ed25519 (RFC 8032, section 5.1): the field, the curve, the order of its group. Points are affine, which is slow and short.
@@ -157,22 +182,23 @@ def is_signed(key, message, signature):
     return multiply(s, BASE) == add(commitment, multiply(challenge, public))
 
 
-def verify(token, keys, action, code=None, now=0, tolerance=0, actions=ACTIONS):
+def verify(token, keys, action, code=None, nonce=None, now=0, tolerance=0, actions=ACTIONS):
     """The secret of the token's row, or Refused. The keys are shared ones for v1 and v2, public ones for v3."""
-    (version, has_code_tag), raw = decode(token)
+    (version, has_code_tag, is_bound), raw = decode(token)
     if version == 1:
         return verify_v1(raw, keys, action, code)
     if version == 2:
-        return verify_v2(raw, has_code_tag, keys, action, code, now, tolerance, actions)
-    return verify_v3(raw, keys, action, code, now, tolerance, actions)
+        return verify_v2(raw, has_code_tag, is_bound, keys, action, code, nonce, now, tolerance, actions)
+    return verify_v3(raw, is_bound, keys, action, code, nonce, now, tolerance, actions)
 
 
 def judge(case, group):
     try:
         key = bytes.fromhex(group.get("key") or group["public_key"])
         known = {name: (known["number"], known["digits"]) for name, known in group.get("actions", {}).items()}
-        now = case.get("now", 0)
-        secret = verify(case["token"], [key], group["action"], case["code"], now, actions={**ACTIONS, **known})
+        code, nonce, now = case["code"], case.get("nonce"), case.get("now", 0)
+        known = {**ACTIONS, **known}
+        secret = verify(case["token"], [key], group["action"], code, nonce, now, actions=known)
     except Refused as refused:
         return str(refused)
     return secret.hex()

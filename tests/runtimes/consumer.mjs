@@ -33,7 +33,7 @@ export function install(folder, tarball) {
 /** Copies the suite into the consumer, beside its vectors as a module that every runtime can import. */
 export function addSuite(folder) {
   cpSync(SUITE, join(folder, "suite"), { recursive: true });
-  for (const version of ["v1", "v2", "v3", "actions"]) {
+  for (const version of ["v1", "v2", "v3", "actions", "bound"]) {
     const vectors = readFileSync(join(VECTORS, `${version}.json`), "utf8");
     write(folder, `suite/${version}.mjs`, `export default ${vectors};\n`);
   }

@@ -5,7 +5,7 @@ export const FULL = Boolean(process.env.MAILROOM_TEST_FULL);
 
 /** The topics that a way to load the package can change; the others are the same code once it is loaded. */
 const LOADING = [
-  ...["vectors", "v2", "v3", "actions", "links", "publicKeys", "keys"],
+  ...["vectors", "v2", "v3", "actions", "bound", "links", "publicKeys", "keys"],
   ...["realm", "errors", "refusals", "inherited", "slim", "window"],
 ].join(",");
 

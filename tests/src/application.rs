@@ -26,7 +26,7 @@ pub struct Token {
     pub code: Option<String>,
 }
 
-/// What `mailroom_redeem` answers.
+/// What `mailroom.redeem` answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redemption {
     /// A value of the enum `mailroom.verdict`.

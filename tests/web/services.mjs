@@ -157,10 +157,10 @@ async function questionsOfTheOrigin(checks, site, database) {
     };
     await fetch(`${url}/redeem`, { ...init, signal: AbortSignal.timeout(200) }).catch(() => undefined);
     await new Promise((resolve) => setTimeout(resolve, 1_500));
-    checks.same("what nobody waits for is not asked", asked.includes("mailroom_redeem"), false);
+    checks.same("what nobody waits for is not asked", asked.includes("mailroom.redeem"), false);
     const started = performance.now();
     const { status, body } = await ask(`${url}/redeem`, init);
-    checks.same("what somebody waits for is", asked.includes("mailroom_redeem"), true);
+    checks.same("what somebody waits for is", asked.includes("mailroom.redeem"), true);
     checks.same(
       "an answer that does not come is told",
       `${status} ${body.message}`,

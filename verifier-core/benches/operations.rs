@@ -116,7 +116,8 @@ fn token(signer: &Signer, number: u32, code: Option<&str>) -> String {
     secret[..4].copy_from_slice(&number.to_be_bytes());
     let action = if code.is_some() { Action::Recover } else { Action::Activate };
     let expires_at = Expiry::from_seconds(EXPIRY).expect("before the year 9999");
-    let grant = Grant { secret: &Secret::from(secret), action, code: code.as_ref(), expires_at };
+    let grant =
+        Grant { secret: &Secret::from(secret), action, code: code.as_ref(), expires_at, binding: None };
     signer.sign(grant).expect("the code is the action's").to_string()
 }
 
@@ -164,8 +165,13 @@ fn sign<'a>(name: &'static str, repetitions: u32, signer: &'a Signer) -> Operati
     Operation::new(name, repetitions, move |number| {
         for _ in 0..number {
             let secret = black_box(&secret);
-            let _ =
-                black_box(signer.sign(Grant { secret, action: Action::Activate, code: None, expires_at }));
+            let _ = black_box(signer.sign(Grant {
+                secret,
+                action: Action::Activate,
+                code: None,
+                expires_at,
+                binding: None,
+            }));
         }
     })
 }

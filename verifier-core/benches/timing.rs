@@ -153,7 +153,8 @@ fn sign(signer: &Signer, code: Option<&str>) -> Vec<u8> {
     let code = code.map(|digits| Code::parse(digits).expect("five digits"));
     let action = if code.is_some() { Action::Recover } else { Action::Activate };
     let expires_at = Expiry::from_seconds(NOW + 900).expect("before the year 9999");
-    let grant = Grant { secret: &Secret::from([7; 32]), action, code: code.as_ref(), expires_at };
+    let grant =
+        Grant { secret: &Secret::from([7; 32]), action, code: code.as_ref(), expires_at, binding: None };
     signer.sign(grant).expect("the code is the action's").as_str().into()
 }
 

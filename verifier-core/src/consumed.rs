@@ -24,7 +24,7 @@ impl ConsumedId {
     pub fn of(secret: &Secret) -> Self {
         const LABEL: &[u8] = b"mailroom/consumed\0";
         let named = concat::<{ LABEL.len() + Secret::LENGTH }, 2>([LABEL, secret.as_bytes()]);
-        Self(field(&sha256(&named), 0))
+        Self(field(&sha256::<1, _>(&named), 0))
     }
 
     /// The bytes that a store keeps.

@@ -82,7 +82,7 @@ impl PublicKey {
     fn new(key: VerifyingKey) -> Self {
         const LABEL: &[u8] = b"mailroom/v3 key id\0";
         let named = concat::<{ LABEL.len() + Self::LENGTH }, 2>([LABEL, key.as_bytes()]);
-        Self { key, id: field(&sha256(&named), 0) }
+        Self { key, id: field(&sha256::<1, _>(&named), 0) }
     }
 
     /// Reads the encoding of a point (RFC 8032, section 5.1.2).

@@ -27,6 +27,8 @@ pub enum VerifyError {
         /// When the token ended.
         expires_at: Expiry,
     },
+    /// A genuine and valid link that was bound to another browser. Only its code proves the person here.
+    OtherBrowser,
     /// A code was given where nothing that this key checks covers one.
     CodeUncheckable,
     /// A link came without the code that belongs to it.
@@ -53,6 +55,7 @@ impl VerifyError {
             Self::Signature => "ERR_TOKEN_SIGNATURE",
             Self::Action { .. } => "ERR_TOKEN_ACTION",
             Self::Expired { .. } => "ERR_TOKEN_EXPIRED",
+            Self::OtherBrowser => "ERR_TOKEN_OTHER_BROWSER",
             Self::CodeUncheckable => "ERR_CODE_UNCHECKABLE",
             Self::CodeRequired { .. } => "ERR_CODE_REQUIRED",
             Self::CodeMalformed { .. } => "ERR_CODE_MALFORMED",
@@ -84,6 +87,9 @@ impl fmt::Display for VerifyError {
                     "the token ended at {} and it is {now} (seconds since the Unix epoch)",
                     expires_at.seconds()
                 )
+            }
+            Self::OtherBrowser => {
+                f.write_str("the link was asked for in another browser; here only its code proves the person")
             }
             Self::CodeUncheckable => f.write_str("a code was given, but nothing that was signed covers one"),
             Self::CodeRequired { digits } => {
@@ -172,7 +178,9 @@ pub enum Malformed {
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Length { found } => write!(f, "a token has 86, 104, 124 or 147 characters, not {found}"),
+            Self::Length { found } => {
+                write!(f, "a token has 86, 104, 124, 126, 146, 147 or 168 characters, not {found}")
+            }
             Self::Encoding => {
                 f.write_str("the token is not base64url without padding in its only accepted spelling")
             }

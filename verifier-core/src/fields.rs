@@ -1,15 +1,20 @@
-//! The fields of a token of any format: a header (v2, v3), the secret, and the tags or the signature.
+//! The fields of a token of any format: a header (v2, v3), the browser that it is bound to (v2, v3), the secret, and the tags or
+//! the signature.
 
 use crate::{
-    action::Action, actions::KnownActions, base64, bytes::field, error::Malformed, header::Header,
-    secret::Secret, v1, v2, v3, version::Version,
+    action::Action, actions::KnownActions, base64, binding::Binding, bytes::field, error::Malformed,
+    header::Header, secret::Secret, v1, v2, v3, version::Version,
 };
 
 /// Enough for what follows the secret in any format.
 const PROOF: usize = 64;
 const TAG: usize = 32;
 /// The bytes of the longest token.
-const LONGEST: usize = Header::LENGTH + Secret::LENGTH + PROOF;
+const LONGEST: usize = SECRET + Secret::LENGTH + PROOF;
+/// Where the secret begins in the longest token.
+const SECRET: usize = Header::LENGTH + Binding::LENGTH;
+/// Where a header begins that ends there.
+const UNBOUND: usize = SECRET - Header::LENGTH;
 
 /// The fields of a well-formed token of which nothing is proven.
 #[derive(Clone)]
@@ -32,46 +37,47 @@ pub(crate) enum VersionedHeader {
 
 impl Fields {
     pub(crate) fn parse(token: &[u8]) -> Result<Self, Malformed> {
-        let (version, length) = match token.len() {
-            v1::CHARACTERS => (Version::V1, v1::BYTES),
-            v2::CHARACTERS => (Version::V2, v2::BYTES),
-            v2::CHARACTERS_WITH_CODE => (Version::V2, v2::BYTES_WITH_CODE),
-            v3::CHARACTERS => (Version::V3, v3::BYTES),
+        const BOUND: usize = Binding::LENGTH;
+        let (version, length, is_bound) = match token.len() {
+            v1::CHARACTERS => (Version::V1, v1::BYTES, false),
+            v2::CHARACTERS => (Version::V2, v2::BYTES, false),
+            v2::CHARACTERS_WITH_CODE => (Version::V2, v2::BYTES_WITH_CODE, false),
+            v3::CHARACTERS => (Version::V3, v3::BYTES, false),
+            v2::BOUND_CHARACTERS => (Version::V2, v2::BYTES + BOUND, true),
+            v2::BOUND_CHARACTERS_WITH_CODE => (Version::V2, v2::BYTES_WITH_CODE + BOUND, true),
+            v3::BOUND_CHARACTERS => (Version::V3, v3::BYTES + BOUND, true),
             found => return Err(Malformed::Length { found }),
         };
-        // One buffer for every format: a generic function would be compiled once per format.
+        // One buffer for every format: a generic function would be compiled once per format. Each ends its header, if it has one,
+        // where the secret of all begins, so that the compiler knows the places of most fields.
         let mut bytes = [0; LONGEST];
-        if !bytes.get_mut(..length).is_some_and(|bytes| base64::fill(bytes, token)) {
+        let start = match (version, is_bound) {
+            (Version::V1, _) => SECRET,
+            (_, false) => UNBOUND,
+            (_, true) => 0,
+        };
+        if !bytes.get_mut(start..start + length).is_some_and(|bytes| base64::fill(bytes, token)) {
             return Err(Malformed::Encoding);
         }
-        if version == Version::V1 {
-            return Ok(Self {
-                header: VersionedHeader::V1,
-                secret: Secret::from(field(&bytes, 0)),
-                proof: field(&bytes, Secret::LENGTH),
-                has_code_tag: false,
-            });
-        }
-        let header = Header::parse(&field(&bytes, 0), version)?;
-        let has_code_tag = length == v2::BYTES_WITH_CODE;
-        // What every verifier knows; of a further action only its ring does.
-        let fits = match Action::from_number(header.action) {
-            Some(action) => version != Version::V2 || has_code_tag == (action.digits() > 0),
-            None => true,
+        let has_code_tag = matches!(token.len(), v2::CHARACTERS_WITH_CODE | v2::BOUND_CHARACTERS_WITH_CODE);
+        let header = if version == Version::V1 {
+            VersionedHeader::V1
+        } else {
+            let binding = is_bound.then(|| Binding::from(field(&bytes, Header::LENGTH)));
+            let first = if is_bound { field(&bytes, 0) } else { field(&bytes, UNBOUND) };
+            let header = Header::parse(&first, version, binding)?;
+            // What every verifier knows; of a further action only its ring does.
+            let fits = match Action::from_number(header.action) {
+                Some(action) => version != Version::V2 || has_code_tag == (action.digits() > 0),
+                None => true,
+            };
+            if !fits {
+                return Err(Malformed::Action { found: header.action });
+            }
+            if version == Version::V2 { VersionedHeader::V2(header) } else { VersionedHeader::V3(header) }
         };
-        if !fits {
-            return Err(Malformed::Action { found: header.action });
-        }
-        Ok(Self {
-            header: if version == Version::V2 {
-                VersionedHeader::V2(header)
-            } else {
-                VersionedHeader::V3(header)
-            },
-            secret: Secret::from(field(&bytes, Header::LENGTH)),
-            proof: field(&bytes, Header::LENGTH + Secret::LENGTH),
-            has_code_tag,
-        })
+        let secret = Secret::from(field(&bytes, SECRET));
+        Ok(Self { header, secret, proof: field(&bytes, SECRET + Secret::LENGTH), has_code_tag })
     }
 
     /// The tag of v1, or of a v2 link.

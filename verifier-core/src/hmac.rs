@@ -2,8 +2,8 @@
 //!
 //! The `hmac` crate does not expose its two midstates. Here they are the key's representation, 64 bytes that a caller
 //! without an allocator can store (the npm package stores them in JavaScript, where the garbage collector owns them), and a
-//! tag costs two compressions. Keys have 32 bytes, and all messages of the token formats fit one block with its padding, so
-//! longer ones are not supported.
+//! tag costs two compressions. Keys have 32 bytes, and all messages of the token formats fit one block with its padding or,
+//! where a link is bound to a browser, two: longer ones are not supported.
 
 use sha2::block_api::compress256;
 use subtle::ConstantTimeEq;
@@ -58,20 +58,24 @@ impl MacKey {
     /// The tag of a message.
     // Its two compressions take much longer than a call, and every copy of it half a kilobyte of WebAssembly.
     #[inline(never)]
-    pub(crate) fn tag(&self, message: &ShortMessage) -> [u8; 32] {
+    pub(crate) fn tag(&self, message: &[[u8; BLOCK]]) -> [u8; 32] {
         #[cfg(test)]
         count::one_more();
-        let digest = message.0.hash(self.inner);
-        LastBlock::new(BLOCK, &digest).hash(self.outer)
+        let mut state = self.inner;
+        compress256(&mut state, message);
+        Message::<1>::starting_at(BLOCK, &bytes(state)).hash(self.outer)
     }
 
-    /// Whether a message's tag begins with the bytes that were `given`. The computed tag is overwritten, since it would
-    /// forge the message.
-    pub(crate) fn confirms<const N: usize>(&self, message: &ShortMessage, given: &[u8; N]) -> bool {
-        let mut tag = self.tag(message);
-        let is_confirmed = same_tag(&tag, given);
-        wipe(&mut tag);
-        is_confirmed
+    /// The tag of what `write` puts into `N` bytes, of which it returns how many it uses, and of a code behind them if there is one.
+    pub(crate) fn tag_of<const N: usize>(
+        &self,
+        write: impl FnOnce(&mut [u8; N]) -> usize,
+        code: Option<&Code>,
+    ) -> [u8; 32] {
+        const { assert!(N + Code::LONGEST < 2 * BLOCK - 8, "padding and length need nine bytes") };
+        let mut blocks = [[0; BLOCK]; 2];
+        let length = blocks.as_flattened_mut().first_chunk_mut().map_or(0, write);
+        self.tag(end_with(&mut blocks, length, code))
     }
 
     /// The states, inner before outer, every word little-endian, which is how most machines keep it.
@@ -147,59 +151,72 @@ pub(crate) fn same_tag<const N: usize>(tag: &[u8; 32], given: &[u8; N]) -> bool 
     words_of(tag).ct_eq(&words_of(given)).into()
 }
 
-/// A message for a [`MacKey`], of at most 55 bytes. Everything that the token formats sign is that short.
-pub(crate) struct ShortMessage(LastBlock);
+/// Whether a `tag` that was computed begins with the bytes that were `given`. It is overwritten, since it would forge its message.
+pub(crate) fn confirm<const N: usize>(mut tag: [u8; 32], given: &[u8; N]) -> bool {
+    let is_confirmed = same_tag(&tag, given);
+    wipe(&mut tag);
+    is_confirmed
+}
 
-impl ShortMessage {
+/// The SHA-256 digest of a message that fills `BLOCKS` blocks with its padding.
+pub(crate) fn sha256<const BLOCKS: usize, const N: usize>(message: &[u8; N]) -> [u8; 32] {
+    Message::<BLOCKS>::starting_at(0, message).hash(INITIAL)
+}
+
+/// A message, its padding and its length (FIPS 180-4, section 5.1.1): one block for at most 55 bytes, two for 56 to 119.
+pub(crate) struct Message<const BLOCKS: usize>([[u8; BLOCK]; BLOCKS]);
+
+impl<const BLOCKS: usize> Message<BLOCKS> {
+    /// A message for a [`MacKey`], whose key fills the block before it.
     pub(crate) fn new<const N: usize>(message: &[u8; N]) -> Self {
-        Self(LastBlock::new(BLOCK, message))
+        Self::starting_at(BLOCK, message)
     }
 
-    /// The message that a code ends.
-    pub(crate) fn with_code<const N: usize>(message: &[u8; N], code: &Code) -> Self {
-        const { assert!(N + Code::LONGEST < BLOCK - 8, "padding and length need nine bytes of the block") };
-        let mut block = [0; BLOCK];
-        block[..N].copy_from_slice(message);
-        Self(LastBlock(block).ended_by(code, N))
-    }
-}
-
-/// The SHA-256 digest of at most 55 bytes.
-pub(crate) fn sha256<const N: usize>(message: &[u8; N]) -> [u8; 32] {
-    LastBlock::new(0, message).hash(INITIAL)
-}
-
-/// The end of a message, padding and length in one block (FIPS 180-4, section 5.1.1).
-struct LastBlock([u8; BLOCK]);
-
-impl LastBlock {
     /// `before` is the number of bytes in earlier blocks.
-    fn new<const N: usize>(before: usize, end: &[u8; N]) -> Self {
-        const { assert!(N < BLOCK - 8, "padding and length need nine bytes of the block") };
-        let mut block = [0; BLOCK];
-        block[..N].copy_from_slice(end);
-        block[N] = 0x80;
-        block[BLOCK - 8..].copy_from_slice(&(8 * (before + N) as u64).to_be_bytes());
-        Self(block)
+    fn starting_at<const N: usize>(before: usize, end: &[u8; N]) -> Self {
+        const { assert!(BLOCK * (BLOCKS - 1) < N + 9, "the message fits fewer blocks") };
+        const { assert!(N < BLOCK * BLOCKS - 8, "padding and length need nine bytes") };
+        let mut blocks = [[0; BLOCK]; BLOCKS];
+        let bytes = blocks.as_flattened_mut();
+        bytes[..N].copy_from_slice(end);
+        bytes[N] = 0x80;
+        bytes[BLOCK * BLOCKS - 8..].copy_from_slice(&(8 * (before + N) as u64).to_be_bytes());
+        Self(blocks)
     }
 
-    /// A block of which the first `start` bytes are written, behind an earlier one, with a code, padding and length.
-    // Not inlined: WebAssembly has codes in two formats.
-    #[inline(never)]
-    fn ended_by(mut self, code: &Code, start: usize) -> Self {
-        for (place, digit) in self.0.iter_mut().skip(start).zip(code.padded()) {
-            *place = *digit;
-        }
-        let length = start + usize::from(code.digits());
-        // The remainder tells the compiler that the padding is inside of the block.
-        self.0[length % BLOCK] = 0x80;
-        self.0[BLOCK - 8..].copy_from_slice(&(8 * (BLOCK + length) as u64).to_be_bytes());
-        self
+    /// What a [`MacKey`] takes.
+    pub(crate) const fn blocks(&self) -> &[[u8; BLOCK]] {
+        &self.0
     }
 
     fn hash(&self, mut state: [u32; 8]) -> [u8; 32] {
-        compress256(&mut state, &[self.0]);
+        compress256(&mut state, &self.0);
         bytes(state)
+    }
+}
+
+/// Ends a message behind a key, of which the first `start` bytes are written and the others zeros, by a code if there is one,
+/// padding and length. Returns its blocks.
+// Not inlined: WebAssembly has codes in two formats.
+#[inline(never)]
+fn end_with<'b>(blocks: &'b mut [[u8; BLOCK]; 2], start: usize, code: Option<&Code>) -> &'b [[u8; BLOCK]] {
+    let bytes = blocks.as_flattened_mut();
+    let mut length = start;
+    if let Some(code) = code {
+        for (place, digit) in bytes.iter_mut().skip(start).zip(code.padded()) {
+            *place = *digit;
+        }
+        length += usize::from(code.digits());
+    }
+    // The remainder tells the compiler that the padding is inside of the blocks.
+    bytes[length % (2 * BLOCK)] = 0x80;
+    let bits = (8 * (BLOCK + length) as u64).to_be_bytes();
+    if length < BLOCK - 8 {
+        blocks[0][BLOCK - 8..].copy_from_slice(&bits);
+        &blocks[..1]
+    } else {
+        blocks[1][BLOCK - 8..].copy_from_slice(&bits);
+        blocks
     }
 }
 
@@ -276,22 +293,48 @@ mod tests {
 
     #[test]
     fn every_length_that_the_formats_use_agrees_with_the_hmac_crate() {
-        fn check<const N: usize>(key: &[u8; 32]) {
+        fn check<const BLOCKS: usize, const N: usize>(key: &[u8; 32]) {
             let message = core::array::from_fn(|index| u8::try_from(index).unwrap());
-            let tag = MacKey::new(key).tag(&ShortMessage::new::<N>(&message));
+            let tag = MacKey::new(key).tag(Message::<BLOCKS>::new::<N>(&message).blocks());
             assert_eq!(tag, peer(key, &message), "message of {N}");
-            assert_eq!(sha256::<N>(&message), *Sha256::digest(message), "digest of {N}");
+            assert_eq!(sha256::<BLOCKS, N>(&message), *Sha256::digest(message), "digest of {N}");
         }
-        check::<0>(&[0; 32]);
-        check::<1>(&[1; 32]);
-        check::<17>(&[2; 32]);
-        check::<19>(&[3; 32]);
-        check::<32>(&[4; 32]);
-        check::<41>(&[0xaa; 32]);
-        check::<45>(&[0xff; 32]);
-        check::<46>(&[5; 32]);
-        check::<51>(&[6; 32]);
-        check::<55>(&[7; 32]);
+        check::<1, 0>(&[0; 32]);
+        check::<1, 1>(&[1; 32]);
+        check::<1, 17>(&[2; 32]);
+        check::<1, 19>(&[3; 32]);
+        check::<1, 32>(&[4; 32]);
+        check::<1, 41>(&[0xaa; 32]);
+        check::<1, 45>(&[0xff; 32]);
+        check::<1, 46>(&[5; 32]);
+        check::<1, 51>(&[6; 32]);
+        check::<1, 55>(&[7; 32]);
+        check::<2, 56>(&[8; 32]);
+        check::<2, 60>(&[9; 32]);
+        check::<2, 62>(&[10; 32]);
+        check::<2, 63>(&[11; 32]);
+        check::<2, 64>(&[12; 32]);
+        check::<2, 70>(&[13; 32]);
+        check::<2, 119>(&[14; 32]);
+    }
+
+    #[test]
+    fn a_code_ends_a_message_as_its_digits_do() {
+        let key = MacKey::new(&[7; 32]);
+        let bytes: [u8; 111] = core::array::from_fn(|index| u8::try_from(index).unwrap());
+        let codes =
+            ["01234", "012345", "0123456", "01234567"].map(|digits| Some(Code::parse(digits).unwrap()));
+        for code in codes.iter().chain([&None]) {
+            let digits = code.as_ref().map_or(&b""[..], Code::as_bytes);
+            for length in 0..=111 {
+                let write = |start: &mut [u8; 111]| {
+                    start[..length].copy_from_slice(&bytes[..length]);
+                    length
+                };
+                let expected = peer(&[7; 32], &[&bytes[..length], digits].concat());
+                assert_eq!(key.tag_of(write, code.as_ref()), expected, "{digits:?} behind {length}");
+            }
+        }
     }
 
     #[test]
@@ -323,11 +366,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_key_and_message_have_the_tag_that_the_hmac_crate_makes(key: [u8; 32], v2: [u8; 46], with_code: [u8; 51]) {
+        fn any_key_and_message_have_the_tag_that_the_hmac_crate_makes(
+            key: [u8; 32], v2: [u8; 46], with_code: [u8; 51], bound in prop::array::uniform32(any::<[u8; 2]>()),
+        ) {
+            let bound: [u8; 62] = bound.as_flattened()[..62].try_into().unwrap();
             let prepared = MacKey::new(&key);
-            prop_assert_eq!(prepared.tag(&ShortMessage::new(&v2)), peer(&key, &v2));
-            prop_assert_eq!(prepared.tag(&ShortMessage::new(&with_code)), peer(&key, &with_code));
-            prop_assert_eq!(MacKey::from_bytes(&prepared.to_bytes()).tag(&ShortMessage::new(&v2)), peer(&key, &v2));
+            prop_assert_eq!(prepared.tag(Message::<1>::new(&v2).blocks()), peer(&key, &v2));
+            prop_assert_eq!(prepared.tag(Message::<1>::new(&with_code).blocks()), peer(&key, &with_code));
+            prop_assert_eq!(prepared.tag(Message::<2>::new(&bound).blocks()), peer(&key, &bound));
+            let again = MacKey::from_bytes(&prepared.to_bytes());
+            prop_assert_eq!(again.tag(Message::<1>::new(&v2).blocks()), peer(&key, &v2));
         }
 
         #[test]

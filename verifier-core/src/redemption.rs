@@ -2,6 +2,7 @@
 
 use crate::{
     async_store::AsyncConsumedTokens,
+    binding::Browser,
     code::Code,
     consumed::{Attempt, ConsumedId, ConsumedTokens, Consumption, StoreError},
     error::VerifyError,
@@ -89,9 +90,14 @@ macro_rules! redemption {
                 until: u64,
                 check_code: Option<impl $callback(&VerifiedLink<'_>, &Code) -> Result<bool, E>>,
             ) -> Result<VerifiedToken, RedeemError<S::Error, E>> {
-                let digits = link.action().digits();
+                let (digits, visitor) = (link.action().digits(), expected.binding);
+                let browser = link.browser(visitor);
+                // Before a number is taken: tries from elsewhere would use up those of the one who asked for the link.
+                if browser == Browser::Other {
+                    return Err(VerifyError::OtherBrowser.into());
+                }
                 if digits == 0 {
-                    return Ok(link.with_code(expected.code)?);
+                    return Ok(link.with_code(expected.code, visitor)?);
                 }
                 let text = expected.code.ok_or(VerifyError::CodeRequired { digits })?;
                 let code = Code::of(digits, text)?;
@@ -108,9 +114,9 @@ macro_rules! redemption {
                     Attempt::Number(number) if number <= self.max_code_attempts => {}
                     Attempt::Number(_) | Attempt::TooMany => return Err(RedeemError::TooManyAttempts),
                 }
-                let Some(check_code) = check_code else { return Ok(link.with_code(Some(text))?) };
+                let Some(check_code) = check_code else { return Ok(link.with_code(Some(text), visitor)?) };
                 match check_code(&link, &code)$($wait)* {
-                    Ok(true) => Ok(link.with_proven_code()),
+                    Ok(true) => Ok(link.with_proven_code(browser)),
                     Ok(false) => Err(VerifyError::CodeMismatch.into()),
                     Err(error) => {
                         self.$withdraw(id, until)$($wait)*;

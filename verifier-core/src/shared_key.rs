@@ -5,7 +5,7 @@ use core::fmt;
 use crate::{
     bytes::field,
     header::KeyId,
-    hmac::{MacKey, ShortMessage},
+    hmac::{MacKey, Message},
 };
 
 /// The 32-byte key that signs and verifies v1 and v2 (FORMAT.md, "Keys").
@@ -92,11 +92,11 @@ impl SharedKey {
 impl From<&[u8; Self::LENGTH]> for SharedKey {
     fn from(bytes: &[u8; Self::LENGTH]) -> Self {
         // HKDF-SHA-256 (RFC 5869) without salt. Nothing longer than one block is expanded, so each output is one tag.
-        let mut pseudorandom = MacKey::new(&[0; 32]).tag(&ShortMessage::new(bytes));
+        let mut pseudorandom = MacKey::new(&[0; 32]).tag(Message::<1>::new(bytes).blocks());
         let extracted = MacKey::new(&pseudorandom);
-        let mut link = extracted.tag(&ShortMessage::new(b"mailroom/v2 link\x01"));
-        let mut code = extracted.tag(&ShortMessage::new(b"mailroom/v2 code\x01"));
-        let id = field(&extracted.tag(&ShortMessage::new(b"mailroom/v2 key id\x01")), 0);
+        let mut link = extracted.tag(Message::<1>::new(b"mailroom/v2 link\x01").blocks());
+        let mut code = extracted.tag(Message::<1>::new(b"mailroom/v2 code\x01").blocks());
+        let id = field(&extracted.tag(Message::<1>::new(b"mailroom/v2 key id\x01").blocks()), 0);
         let key = Self { v1: MacKey::new(bytes), link: MacKey::new(&link), code: MacKey::new(&code), id };
         #[cfg(feature = "zeroize")]
         for secret in [&mut pseudorandom, &mut link, &mut code] {

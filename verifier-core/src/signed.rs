@@ -5,7 +5,7 @@ use core::fmt;
 use crate::{base64, secret::wipe};
 
 /// The number of characters of the longest token.
-const LONGEST: usize = 147;
+const LONGEST: usize = 168;
 
 /// A token as it goes into a link: base64url without padding.
 ///

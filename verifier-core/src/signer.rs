@@ -1,8 +1,8 @@
 //! Signs any format, for callers whose format is a setting.
 
 use crate::{
-    action::Action, code::Code, expiry::Expiry, secret::Secret, shared_key::SharedKey, signed::SignedToken,
-    unsignable::Unsignable, v1, v2, version::Version,
+    action::Action, binding::Binding, code::Code, expiry::Expiry, secret::Secret, shared_key::SharedKey,
+    signed::SignedToken, unsignable::Unsignable, v1, v2, version::Version,
 };
 
 #[cfg(feature = "public")]
@@ -19,6 +19,8 @@ pub struct Grant<'a> {
     pub code: Option<&'a Code>,
     /// The row's expiry; v1 has no place for it.
     pub expires_at: Expiry,
+    /// The browser that the link is for, if the row is bound to one.
+    pub binding: Option<&'a Binding>,
 }
 
 /// A key together with the format that it signs.
@@ -50,15 +52,16 @@ impl Signer {
     ///
     /// # Errors
     /// [`Unsignable`]: a code that is missing, that has another number of digits than those of its action, or whose action
-    /// has none, in every format; a further action in v1, or one that no list of actions would accept.
+    /// has none, in every format; a further action or a binding in v1; an action that no list of actions would accept.
     pub fn sign(&self, grant: Grant<'_>) -> Result<SignedToken, Unsignable> {
-        let Grant { secret, action, code, expires_at } = grant;
+        let Grant { secret, action, code, expires_at, binding } = grant;
         match self {
+            Self::V1(_) if binding.is_some() => Err(Unsignable::BoundInV1),
             Self::V1(key) => v1::sign(key, action, secret, code),
-            Self::V2(key) => v2::sign(key, action, secret, expires_at, code),
+            Self::V2(key) => v2::sign_for(key, action, binding, secret, expires_at, code),
             #[cfg(feature = "public")]
             Self::V3(key) => {
-                check_code(action, code).and_then(|()| v3::sign(key, action, secret, expires_at))
+                check_code(action, code).and_then(|()| v3::sign_for(key, action, binding, secret, expires_at))
             }
         }
     }

@@ -6,6 +6,7 @@ use core::fmt;
 use crate::v3;
 use crate::{
     action::Action,
+    binding::{Binding, Browser},
     consumed::ConsumedId,
     error::VerifyError,
     expiry::{Expiry, Moment},
@@ -25,24 +26,33 @@ pub struct Expected<'a> {
     pub action: Action,
     /// The code that the person typed, as it came; `None` if there is no code to type.
     pub code: Option<&'a [u8]>,
+    /// The visitor's browser, by the nonce in its cookie; `None` if there is none. A link that is bound to another one is
+    /// refused, a link that is not bound ignores it.
+    pub binding: Option<&'a Binding>,
 }
 
 impl<'a> Expected<'a> {
     /// An activation, which has no code.
     pub const fn activation() -> Self {
-        Self { action: Action::Activate, code: None }
+        Self { action: Action::Activate, code: None, binding: None }
     }
 
     /// A recovery, with the code that the person typed.
     pub fn recovery(code: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
-        Self { action: Action::Recover, code: Some(code.as_ref()) }
+        Self { action: Action::Recover, code: Some(code.as_ref()), binding: None }
+    }
+
+    /// The same for a visitor with this browser.
+    #[must_use]
+    pub const fn opened_in(self, browser: Option<&'a Binding>) -> Self {
+        Self { binding: browser, ..self }
     }
 }
 
 impl fmt::Debug for Expected<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let code = self.code.map(|_| "..");
-        f.debug_struct("Expected").field("action", &self.action).field("code", &code).finish()
+        f.debug_struct("Expected").field("action", &self.action).field("code", &code).finish_non_exhaustive()
     }
 }
 
@@ -101,6 +111,11 @@ impl UntrustedToken {
         self.header().map(|header| header.key_id)
     }
 
+    /// The browser that a v2 or v3 token claims to be bound to. **Nothing proves it.**
+    pub fn unauthenticated_binding(&self) -> Option<&Binding> {
+        self.header().and_then(|header| header.binding.as_ref())
+    }
+
     const fn header(&self) -> Option<&Header> {
         match &self.fields.header {
             VersionedHeader::V1 => None,
@@ -121,8 +136,8 @@ impl UntrustedToken {
         action: Action,
         moment: Moment,
     ) -> Result<VerifiedLink<'r>, VerifyError> {
-        let (key, header) = self.signed_link(ring, action, moment)?;
-        Ok(VerifiedLink { token: self.clone(), key, action, expires_at: header.expires_at })
+        let (key, expires_at) = self.signed_link(ring, action, moment)?;
+        Ok(VerifiedLink { token: self.clone(), key, action, expires_at })
     }
 
     /// Proves that a key of `ring` signed this token for what is `expected`, and that it is still valid.
@@ -132,7 +147,7 @@ impl UntrustedToken {
     /// that it is still valid, since a v1 token carries no expiry.
     ///
     /// # Errors
-    /// Those of [`verify_link`](Self::verify_link), then [`CodeUncheckable`](VerifyError::CodeUncheckable) for a code beside
+    /// Those of [`verify_link`](Self::verify_link), then [`OtherBrowser`](VerifyError::OtherBrowser), then [`CodeUncheckable`](VerifyError::CodeUncheckable) for a code beside
     /// a link of an action without one or any v3 token, [`CodeRequired`](VerifyError::CodeRequired),
     /// [`CodeMalformed`](VerifyError::CodeMalformed) and [`CodeMismatch`](VerifyError::CodeMismatch) for a v2 action with a code. In v1
     /// the code is part of what is signed: its presence and shape are judged first, and a wrong one, like the other
@@ -144,21 +159,32 @@ impl UntrustedToken {
         moment: Moment,
     ) -> Result<VerifiedToken, VerifyError> {
         let Fields { header: VersionedHeader::V1, secret, .. } = &self.fields else {
-            let (key, header) = self.signed_link(ring, expected.action, moment)?;
+            let (key, expires_at) = self.signed_link(ring, expected.action, moment)?;
+            let browser = Browser::of(self.unauthenticated_binding(), expected.binding);
+            if browser == Browser::Other {
+                return Err(VerifyError::OtherBrowser);
+            }
             self.check_code(key, expected.action, expected.code)?;
-            return Ok(self.verified(expected.action, header.expires_at, expected.code.is_some()));
+            let code_is_proven = expected.code.is_some();
+            return Ok(self.verified(expected.action, expires_at, code_is_proven, browser));
         };
         v1::verify(secret, &self.fields.tag(), ring.shared(), expected.action, expected.code)?;
         Ok(VerifiedToken::v1(expected.action, secret.clone()))
     }
 
     /// This token, once its link and its code, if it has one, are proven.
-    fn verified(&self, action: Action, expires_at: Expiry, code_is_proven: bool) -> VerifiedToken {
+    fn verified(
+        &self,
+        action: Action,
+        expires_at: Expiry,
+        code_is_proven: bool,
+        browser: Browser,
+    ) -> VerifiedToken {
         let secret = self.fields.secret.clone();
-        VerifiedToken::of_link(self.version(), action, expires_at, secret, code_is_proven)
+        VerifiedToken::of_link(self.version(), action, expires_at, secret, code_is_proven, browser)
     }
 
-    /// The key that signed this link for `action`, and what it signed, if that is still valid.
+    /// The key that signed this link for `action`, and when it ends, if it is still valid.
     // Not inlined: WebAssembly verifies links and tokens.
     #[inline(never)]
     fn signed_link<'r, K: AsRef<[VerifyingKey]>>(
@@ -166,11 +192,11 @@ impl UntrustedToken {
         ring: &'r KeyRing<K>,
         action: Action,
         moment: Moment,
-    ) -> Result<(&'r VerifyingKey, Header), VerifyError> {
+    ) -> Result<(&'r VerifyingKey, Expiry), VerifyError> {
         let secret = &self.fields.secret;
         let Some(header) = self.header() else { return Err(VerifyError::LinkUncheckable) };
         let digits = self.fields.digits(header, ring.actions())?;
-        let (key, header) = match &self.fields.header {
+        let key = match &self.fields.header {
             VersionedHeader::V1 => return Err(VerifyError::LinkUncheckable),
             VersionedHeader::V2(header) => {
                 let tag = self.fields.tag();
@@ -179,7 +205,7 @@ impl UntrustedToken {
                     #[cfg(feature = "public")]
                     VerifyingKey::Public(_) => false,
                 };
-                (ring.named(header.key_id).find(signed), *header)
+                ring.named(header.key_id).find(signed)
             }
             #[cfg(feature = "public")]
             VersionedHeader::V3(header) => {
@@ -188,11 +214,11 @@ impl UntrustedToken {
                     VerifyingKey::Public(key) => v3::is_signed_by(key, header, secret, signature),
                     VerifyingKey::Shared(_) => false,
                 };
-                (ring.named(header.key_id).find(signed), *header)
+                ring.named(header.key_id).find(signed)
             }
             // Without the feature no key can verify a v3 token.
             #[cfg(not(feature = "public"))]
-            VersionedHeader::V3(header) => (None, *header),
+            VersionedHeader::V3(_) => None,
         };
         let key = key.ok_or(VerifyError::Signature)?;
         // An action of the same number with another code is not the one that the ring knows.
@@ -202,7 +228,7 @@ impl UntrustedToken {
         if !moment.is_before(header.expires_at) {
             return Err(VerifyError::Expired { now: moment.now, expires_at: header.expires_at });
         }
-        Ok((key, header))
+        Ok((key, header.expires_at))
     }
 
     /// Proves that the code beside this link, signed by `key` for `action`, is the row's.
@@ -259,20 +285,37 @@ impl VerifiedLink<'_> {
         ConsumedId::of(self.secret())
     }
 
-    /// Proves the code that was typed beside this link, **without counting the attempt**: there are only 100,000 codes, so
-    /// use a [`Guard`](crate::Guard), or count before you call it.
+    /// Whether the link was opened in the browser that it is bound to. `visitor` is that of the request, by the nonce in its
+    /// cookie; `None` if there is none.
+    pub fn browser(&self, visitor: Option<&Binding>) -> Browser {
+        Browser::of(self.token.unauthenticated_binding(), visitor)
+    }
+
+    /// Proves the code that was typed beside this link by a `visitor`, **without counting the attempt**: there are only
+    /// 100,000 codes, so use a [`Guard`](crate::Guard), or count before you call it.
+    ///
+    /// In [another](Browser::Other) browser the code proves the person, where a signature covers it.
     ///
     /// # Errors
-    /// [`CodeUncheckable`](VerifyError::CodeUncheckable), [`CodeRequired`](VerifyError::CodeRequired),
+    /// [`OtherBrowser`](VerifyError::OtherBrowser) in another browser for an action without a code and in v3, [`CodeUncheckable`](VerifyError::CodeUncheckable), [`CodeRequired`](VerifyError::CodeRequired),
     /// [`CodeMalformed`](VerifyError::CodeMalformed), [`CodeMismatch`](VerifyError::CodeMismatch).
-    pub fn with_code(self, code: Option<&[u8]>) -> Result<VerifiedToken, VerifyError> {
+    pub fn with_code(
+        self,
+        code: Option<&[u8]>,
+        visitor: Option<&Binding>,
+    ) -> Result<VerifiedToken, VerifyError> {
+        let browser = self.browser(visitor);
+        let covers_code = self.version() == Version::V2 && self.action.digits() > 0;
+        if browser == Browser::Other && !covers_code {
+            return Err(VerifyError::OtherBrowser);
+        }
         self.token.check_code(self.key, self.action, code)?;
-        Ok(self.token.verified(self.action, self.expires_at, code.is_some()))
+        Ok(self.token.verified(self.action, self.expires_at, code.is_some(), browser))
     }
 
     /// The token of this link, after the caller has compared its code.
-    pub(crate) fn with_proven_code(self) -> VerifiedToken {
-        self.token.verified(self.action, self.expires_at, true)
+    pub(crate) fn with_proven_code(self, browser: Browser) -> VerifiedToken {
+        self.token.verified(self.action, self.expires_at, true, browser)
     }
 }
 

@@ -16,6 +16,8 @@ pub enum Unsignable {
     Action(InvalidAction),
     /// A further action in v1, which signs `activate` and `recover` only.
     FurtherInV1,
+    /// A binding in v1, which would let the link work in every browser.
+    BoundInV1,
     /// No code, or one of another number of digits, for an action that has one.
     Code {
         /// The number of digits that the code has to have.
@@ -32,6 +34,7 @@ impl fmt::Display for Unsignable {
             Self::FurtherInV1 => {
                 f.write_str("v1 signs `activate` and `recover` only; sign this action as v2 or v3")
             }
+            Self::BoundInV1 => f.write_str("v1 cannot bind a link to a browser; sign this link as v2 or v3"),
             Self::Code { digits } => {
                 write!(f, "this action is signed together with its code of {digits} digits")
             }

@@ -8,7 +8,7 @@ use crate::{
     bytes::concat,
     code::Code,
     error::VerifyError,
-    hmac::ShortMessage,
+    hmac::{Message, confirm},
     secret::{Secret, wipe},
     shared_key::SharedKey,
     signed::SignedToken,
@@ -23,7 +23,7 @@ pub const CHARACTERS: usize = 86;
 
 /// Signs the link that activates an account.
 pub fn sign_activation(key: &SharedKey, secret: &Secret) -> SignedToken {
-    sign_message(key, secret, &activation(secret))
+    token(secret, tag_of_activation(key, secret))
 }
 
 /// Signs the link of a built-in action together with the code that belongs to it.
@@ -37,29 +37,33 @@ pub fn sign(
     code: Option<&Code>,
 ) -> Result<SignedToken, Unsignable> {
     check_code(action, code)?;
-    let message = match (action, code) {
-        (Action::Activate, _) => activation(secret),
-        (Action::Recover, Some(code)) => recovery(secret, code),
-        _ => return Err(Unsignable::FurtherInV1),
-    };
-    Ok(sign_message(key, secret, &message))
+    match (action, code) {
+        (Action::Activate, _) => Ok(sign_activation(key, secret)),
+        (Action::Recover, Some(code)) => Ok(token(secret, tag_of_recovery(key, secret, code))),
+        _ => Err(Unsignable::FurtherInV1),
+    }
 }
 
-fn sign_message(key: &SharedKey, secret: &Secret, message: &ShortMessage) -> SignedToken {
-    let mut tag = key.v1().tag(message);
+fn token(secret: &Secret, mut tag: [u8; TAG]) -> SignedToken {
     let token = SignedToken::encode::<CHARACTERS>(&mut concat::<BYTES, 2>([secret.as_bytes(), &tag]));
     wipe(&mut tag);
     token
 }
 
-fn activation(secret: &Secret) -> ShortMessage {
+fn tag_of_activation(key: &SharedKey, secret: &Secret) -> [u8; TAG] {
     const PATH: &[u8] = Action::Activate.path().as_bytes();
-    ShortMessage::new(&concat::<{ PATH.len() + Secret::LENGTH }, 2>([PATH, secret.as_bytes()]))
+    let signed = concat::<{ PATH.len() + Secret::LENGTH }, 2>([PATH, secret.as_bytes()]);
+    key.v1().tag(Message::<1>::new(&signed).blocks())
 }
 
-fn recovery(secret: &Secret, code: &Code) -> ShortMessage {
+fn tag_of_recovery(key: &SharedKey, secret: &Secret, code: &Code) -> [u8; TAG] {
     const PATH: &[u8] = Action::Recover.path().as_bytes();
-    ShortMessage::with_code(&concat::<{ PATH.len() + Secret::LENGTH }, 2>([PATH, secret.as_bytes()]), code)
+    let signed = concat::<{ PATH.len() + Secret::LENGTH }, 2>([PATH, secret.as_bytes()]);
+    let write = |bytes: &mut [u8; PATH.len() + Secret::LENGTH]| {
+        *bytes = signed;
+        bytes.len()
+    };
+    key.v1().tag_of(write, Some(code))
 }
 
 /// Proves that one of `keys` signed this secret for `action` and `code`.
@@ -70,23 +74,19 @@ pub(crate) fn verify<'k>(
     action: Action,
     code: Option<&[u8]>,
 ) -> Result<(), VerifyError> {
-    let message = message(secret, action, code)?;
-    // Which key of the ring matches is no secret.
-    if keys.into_iter().any(|key| key.v1().confirms(&message, tag)) {
-        Ok(())
-    } else {
-        Err(VerifyError::Signature)
-    }
-}
-
-/// What is signed. The code is part of it, so its presence and shape are judged before any key is used.
-fn message(secret: &Secret, action: Action, code: Option<&[u8]>) -> Result<ShortMessage, VerifyError> {
-    match (action, code) {
-        (Action::Activate, None) => Ok(activation(secret)),
-        (Action::Activate, Some(_)) => Err(VerifyError::CodeUncheckable),
-        (Action::Recover, None) => Err(VerifyError::CodeRequired { digits: action.digits() }),
-        (Action::Recover, Some(text)) => Ok(recovery(secret, &Code::of(action.digits(), text)?)),
+    // The code is part of what is signed, so its presence and shape are judged before any key is used.
+    let code = match (action, code) {
+        (Action::Activate, None) => None,
+        (Action::Activate, Some(_)) => return Err(VerifyError::CodeUncheckable),
+        (Action::Recover, None) => return Err(VerifyError::CodeRequired { digits: action.digits() }),
+        (Action::Recover, Some(text)) => Some(Code::of(action.digits(), text)?),
         // Nothing of v1 is signed for another action.
-        (Action::Further(_), _) => Err(VerifyError::Signature),
-    }
+        (Action::Further(_), _) => return Err(VerifyError::Signature),
+    };
+    let computed = |key| match &code {
+        None => tag_of_activation(key, secret),
+        Some(code) => tag_of_recovery(key, secret, code),
+    };
+    // Which key of the ring matches is no secret.
+    if keys.into_iter().any(|key| confirm(computed(key), tag)) { Ok(()) } else { Err(VerifyError::Signature) }
 }

@@ -1,6 +1,8 @@
 //! A token that a signature has proven.
 
-use crate::{action::Action, consumed::ConsumedId, expiry::Expiry, secret::Secret, version::Version};
+use crate::{
+    action::Action, binding::Browser, consumed::ConsumedId, expiry::Expiry, secret::Secret, version::Version,
+};
 
 /// A token whose action, secret, expiry (v2, v3) and code (v1, v2, where its action has one) were signed by a key of the ring.
 #[derive(Clone, Debug)]
@@ -10,12 +12,20 @@ pub struct VerifiedToken {
     secret: Secret,
     expires_at: Option<Expiry>,
     code_is_proven: bool,
+    browser: Browser,
 }
 
 impl VerifiedToken {
     pub(crate) const fn v1(action: Action, secret: Secret) -> Self {
         let code_is_proven = matches!(action, Action::Recover);
-        Self { version: Version::V1, action, secret, expires_at: None, code_is_proven }
+        Self {
+            version: Version::V1,
+            action,
+            secret,
+            expires_at: None,
+            code_is_proven,
+            browser: Browser::Unbound,
+        }
     }
 
     pub(crate) const fn of_link(
@@ -24,8 +34,9 @@ impl VerifiedToken {
         expires_at: Expiry,
         secret: Secret,
         code_is_proven: bool,
+        browser: Browser,
     ) -> Self {
-        Self { version, action, secret, expires_at: Some(expires_at), code_is_proven }
+        Self { version, action, secret, expires_at: Some(expires_at), code_is_proven, browser }
     }
 
     /// The format that the token was signed in.
@@ -52,6 +63,12 @@ impl VerifiedToken {
     /// unless the `check_code` of a [`Guard`](crate::Guard) accepted it.
     pub const fn code_is_proven(&self) -> bool {
         self.code_is_proven
+    }
+
+    /// Where the link was opened. Tell the database, which redeems a bound row without a code in the [same](Browser::Same)
+    /// browser alone; it is [another](Browser::Other) one only if the code was proven there.
+    pub const fn browser(&self) -> Browser {
+        self.browser
     }
 
     /// The id under which the use of this token is remembered.

@@ -29,7 +29,7 @@ fn sign(signer: &Signer, further: Further, code: Option<&str>) -> Result<SignedT
     let code = code.map(|digits| Code::parse(digits).unwrap());
     let (action, code) = (Action::Further(further), code.as_ref());
     let expires_at = Expiry::from_seconds(NOW + 900).unwrap();
-    signer.sign(Grant { secret: &Secret::from([7; 32]), action, code, expires_at })
+    signer.sign(Grant { secret: &Secret::from([7; 32]), action, code, expires_at, binding: None })
 }
 
 fn verify(
@@ -38,7 +38,8 @@ fn verify(
     further: Further,
     code: Option<&str>,
 ) -> Result<Action, VerifyError> {
-    let expected = Expected { action: Action::Further(further), code: code.map(str::as_bytes) };
+    let expected =
+        Expected { action: Action::Further(further), code: code.map(str::as_bytes), binding: None };
     let token = UntrustedToken::parse(token.as_str())?.verify(ring, expected, Moment::at(NOW))?;
     Ok(token.action())
 }
@@ -94,6 +95,7 @@ fn a_v1_token_is_of_no_further_action() {
         action: Action::Activate,
         code: None,
         expires_at: Expiry::from_seconds(NOW).unwrap(),
+        binding: None,
     };
     let token = v1.sign(grant).unwrap();
     assert_eq!(verify(&token, &ring(&[INVITE]), INVITE, None), Err(VerifyError::Signature));
@@ -106,7 +108,8 @@ fn a_guard_counts_the_codes_of_a_further_action_and_lets_it_through_once() {
     let [_, v2, _] = signers();
     let mut owners = (0..).map(|number| Owner::from_random([number; 16]));
     let mut redeem = |token: &SignedToken, further, code: Option<&str>| {
-        let expected = Expected { action: Action::Further(further), code: code.map(str::as_bytes) };
+        let expected =
+            Expected { action: Action::Further(further), code: code.map(str::as_bytes), binding: None };
         let owner = owners.next().unwrap();
         guard.redeem(token.as_str(), expected, Moment::at(NOW), owner, |_| Ok::<_, ()>(()))
     };

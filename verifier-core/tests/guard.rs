@@ -43,7 +43,8 @@ fn sign(signer: &Signer, secret: u8, code: Option<&str>) -> String {
     let code = code.map(|digits| Code::parse(digits).unwrap());
     let action = if code.is_some() { Action::Recover } else { Action::Activate };
     let expires_at = Expiry::from_seconds(EXPIRY).unwrap();
-    let grant = Grant { secret: &Secret::from([secret; 32]), action, code: code.as_ref(), expires_at };
+    let grant =
+        Grant { secret: &Secret::from([secret; 32]), action, code: code.as_ref(), expires_at, binding: None };
     signer.sign(grant).unwrap().to_string()
 }
 

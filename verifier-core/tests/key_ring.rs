@@ -49,9 +49,9 @@ fn verdicts(signer: &Signer, ring: &KeyRing<Vec<VerifyingKey>>) -> [Result<(), V
     let expires_at = Expiry::from_seconds(NOW + 900).unwrap();
     let code_is_covered = !matches!(signer, Signer::V3(_));
     [(Action::Activate, None), (Action::Recover, Some(&code))].map(|(action, code)| {
-        let token = signer.sign(Grant { secret: &secret, action, code, expires_at }).unwrap();
+        let token = signer.sign(Grant { secret: &secret, action, code, expires_at, binding: None }).unwrap();
         let asked = code.is_some() && code_is_covered;
-        let expected = Expected { action, code: asked.then_some(CODE.as_bytes()) };
+        let expected = Expected { action, code: asked.then_some(CODE.as_bytes()), binding: None };
         let verified = UntrustedToken::parse(token.as_str())?.verify(ring, expected, Moment::at(NOW))?;
         assert_eq!(verified.secret(), &secret);
         Ok(())
@@ -109,6 +109,7 @@ fn the_code_is_checked_by_the_key_that_signed_its_link() {
             action: Action::Recover,
             code: Some(&code),
             expires_at: Expiry::from_seconds(NOW + 900).unwrap(),
+            binding: None,
         };
         let token = Signer::V2(key).sign(grant).unwrap();
         let token = UntrustedToken::parse(token.as_str()).unwrap();

@@ -32,13 +32,13 @@ fn sign(signer: &Signer, secret: [u8; 32], action: Action, code: &str) -> Signed
     let (secret, code) = (Secret::from(secret), Code::parse(code).unwrap());
     let code = (action.digits() > 0).then_some(&code);
     let expires_at = Expiry::from_seconds(NOW + 900).unwrap();
-    signer.sign(Grant { secret: &secret, action, code, expires_at }).unwrap()
+    signer.sign(Grant { secret: &secret, action, code, expires_at, binding: None }).unwrap()
 }
 
 /// What a verifier of `signer`'s format expects: v3 covers no code, so it must not be given one.
 fn expected<'a>(signer: &Signer, action: Action, code: &'a str) -> Expected<'a> {
     let covered = action == Action::Recover && !matches!(signer, Signer::V3(_));
-    Expected { action, code: covered.then_some(code.as_bytes()) }
+    Expected { action, code: covered.then_some(code.as_bytes()), binding: None }
 }
 
 fn accepts<K: AsRef<[VerifyingKey]>>(

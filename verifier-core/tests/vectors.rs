@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use mailroom_verifier_core::{
-    Action, Actions, Code, Expected, Expiry, Further, Grant, KeyRing, Moment, SharedKey, SignedToken, Signer,
-    UntrustedToken, VerifyingKey, Version,
+    Action, Actions, Binding, Browser, Code, Expected, Expiry, Further, Grant, KeyRing, Moment, SharedKey,
+    SignedToken, Signer, UntrustedToken, VerifyingKey, Version,
 };
 use serde::Deserialize;
 
@@ -45,6 +45,8 @@ struct Case {
     comment: String,
     token: String,
     code: Option<String>,
+    /// The value of the visitor's cookie.
+    nonce: Option<String>,
     #[serde(default)]
     now: u64,
     secret: Option<String>,
@@ -117,8 +119,9 @@ fn judge_every_case(file: &str, cases: usize) {
     for group in &groups {
         let ring = KeyRing::of(group.verifying_key()).knowing(&group.actions());
         for case in &group.tests {
-            let expected =
-                Expected { action: group.action(), code: case.code.as_ref().map(String::as_bytes) };
+            let visitor = case.nonce.as_ref().and_then(Binding::of_nonce);
+            let code = case.code.as_ref().map(String::as_bytes);
+            let expected = Expected { action: group.action(), code, binding: visitor.as_ref() };
             let verdict = UntrustedToken::parse(&case.token)
                 .and_then(|token| token.verify(&ring, expected, Moment::at(case.now)));
             let named = format!("tcId {}: {}", case.tc_id, case.comment);
@@ -131,6 +134,9 @@ fn judge_every_case(file: &str, cases: usize) {
                     assert_eq!(token.version().number(), group.version, "{named}");
                     let proven = case.code.is_some();
                     assert_eq!(token.code_is_proven(), proven, "{named}");
+                    let is_bound = token_of(case).unauthenticated_binding().is_some();
+                    let browser = if is_bound { Browser::Same } else { Browser::Unbound };
+                    assert_eq!(token.browser(), browser, "{named}");
                 }
                 ("invalid", Err(error)) => assert_eq!(Some(error.reason()), case.error.as_deref(), "{named}"),
                 (result, verdict) => panic!("{named}: expected {result}, got {verdict:?}"),
@@ -158,20 +164,26 @@ fn make_every_genuine_token_again(file: &str, tokens: usize) {
     assert_eq!(made, tokens, "every genuine token was made again");
 }
 
+fn token_of(case: &Case) -> UntrustedToken {
+    UntrustedToken::parse(&case.token).unwrap()
+}
+
 fn sign_like(signer: &Signer, group: &Group, case: &Case) -> SignedToken {
-    let secret = UntrustedToken::parse(&case.token).unwrap().unauthenticated_secret().clone();
+    let token = token_of(case);
+    let (secret, binding) = (token.unauthenticated_secret(), token.unauthenticated_binding());
     let action = group.action();
     // v3 signs no code, so its cases carry none.
     let zeros = &"00000000"[..action.digits().into()];
     let code = Code::parse(case.code.as_deref().unwrap_or(zeros)).ok();
     let expires_at = Expiry::from_seconds(case.expires_at.unwrap_or_default()).unwrap();
-    signer.sign(Grant { secret: &secret, action, code: code.as_ref(), expires_at }).unwrap()
+    signer.sign(Grant { secret, action, code: code.as_ref(), expires_at, binding }).unwrap()
 }
 
 const V1: &str = include_str!("../../tests/vectors/v1.json");
 const V2: &str = include_str!("../../tests/vectors/v2.json");
 const V3: &str = include_str!("../../tests/vectors/v3.json");
 const ACTIONS: &str = include_str!("../../tests/vectors/actions.json");
+const BOUND: &str = include_str!("../../tests/vectors/bound.json");
 
 #[test]
 fn every_v1_case_gets_its_verdict() {
@@ -199,12 +211,22 @@ fn signing_further_actions_gives_the_tokens_of_the_independent_implementation() 
     make_every_genuine_token_again(ACTIONS, if cfg!(feature = "public") { 60 } else { 30 });
 }
 
+#[test]
+fn every_case_of_bound_tokens_gets_its_verdict() {
+    judge_every_case(BOUND, if cfg!(feature = "public") { 681 } else { 366 });
+}
+
+#[test]
+fn signing_for_a_browser_gives_the_tokens_of_the_independent_implementation() {
+    make_every_genuine_token_again(BOUND, if cfg!(feature = "public") { 60 } else { 30 });
+}
+
 /// To a verifier of the two actions alone, every other one is unknown, whatever else is wrong.
 #[test]
 fn without_the_further_actions_their_tokens_are_malformed() {
     for group in groups(ACTIONS).iter().filter(|group| group.action.parse::<Action>().is_err()) {
         let ring = KeyRing::of(group.verifying_key());
-        let expected = Expected { action: group.action(), code: None };
+        let expected = Expected { action: group.action(), code: None, binding: None };
         for case in group.tests.iter().filter(|case| case.result == "valid") {
             let token = UntrustedToken::parse(&case.token).unwrap();
             let error = token.verify(&ring, expected, Moment::at(case.now)).unwrap_err();
@@ -235,7 +257,7 @@ fn without_a_public_key_every_v3_token_is_refused_and_told_from_junk() {
     for group in serde_json::from_str::<Vectors>(V3).unwrap().groups {
         for case in group.tests.iter().filter(|case| case.result == "valid") {
             let token = UntrustedToken::parse(&case.token).unwrap();
-            let expected = Expected { action: group.action(), code: None };
+            let expected = Expected { action: group.action(), code: None, binding: None };
             let error = token.verify(&ring, expected, Moment::at(case.now)).unwrap_err();
             assert_eq!(
                 (token.version(), error.reason()),

@@ -8,10 +8,12 @@ use core::cell::Cell;
 use crate::single_thread::SingleThread;
 
 /// Longer than any token and any key, so that a text that fills it is neither.
-pub(crate) const TEXT_LENGTH: usize = 160;
+pub(crate) const TEXT_LENGTH: usize = 176;
 /// Longer than any code.
 pub(crate) const CODE_LENGTH: usize = 16;
-/// As long as a consumed-token id.
+/// Longer than any nonce.
+pub(crate) const NONCE_LENGTH: usize = 48;
+/// As long as a consumed-token id and a binding.
 pub(crate) const OUTPUT_LENGTH: usize = 16;
 /// One byte for each number of an action.
 pub(crate) const ACTIONS_LENGTH: usize = 128;
@@ -28,6 +30,8 @@ pub(crate) struct Buffers {
     pub(crate) text: Buffer<TEXT_LENGTH>,
     /// The code of the next call.
     pub(crate) code: Buffer<CODE_LENGTH>,
+    /// The nonce of the browser that the next call is about.
+    pub(crate) nonce: Buffer<NONCE_LENGTH>,
     /// The result of the last call where it is more than a number.
     pub(crate) output: Buffer<OUTPUT_LENGTH>,
     /// The actions that are to be known, by number: the number of digits of the code, 255 for an action that is not known.
@@ -39,6 +43,7 @@ pub(crate) struct Buffers {
 pub(crate) static BUFFERS: Buffers = Buffers {
     text: Buffer::new(),
     code: Buffer::new(),
+    nonce: Buffer::new(),
     output: Buffer::new(),
     actions: Buffer::new(),
     key: Buffer::new(),

@@ -6,7 +6,8 @@ use core::{
 };
 
 use mailroom_verifier_core::{
-    Action, ConsumedId, Expiry, Further, KeyRing, KnownActions, Moment, UntrustedToken, VerifyError,
+    Action, Binding, Browser, ConsumedId, Expiry, Further, KeyRing, KnownActions, Moment, UntrustedToken,
+    VerifyError,
 };
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -65,7 +66,7 @@ pub(crate) fn action(number: u8, ring: &KeyRing) -> Option<Action> {
 }
 
 /// The address of the buffers, in this order: the token of the next call in ASCII, or the key that is to be prepared, in
-/// bytes or in text (160 bytes); the code of the next call in ASCII (16); the result of the last call where it is more than a
+/// bytes or in text (176 bytes); the code of the next call in ASCII (16); the nonce of the visitor's browser (48); the result of the last call where it is more than a
 /// number (16); the actions that are to be loaded (128); the prepared key that is to be loaded.
 ///
 /// It is returned once: the user of the buffers remembers which key was loaded, so two users would verify with each other's
@@ -86,6 +87,38 @@ pub fn identify(length: usize) -> u32 {
     status::of(token(length).map(|token| {
         BUFFERS.output.store(ConsumedId::of(token.unauthenticated_secret()).as_bytes());
     }))
+}
+
+/// Leaves the binding (16 bytes) of the browser whose nonce is the first `length` bytes of the nonce buffer in the output buffer.
+/// Returns whether they are a nonce.
+#[wasm_bindgen]
+pub fn bind(length: i32) -> bool {
+    let binding = visitor(length);
+    if let Some(binding) = &binding {
+        BUFFERS.output.store(binding.as_bytes());
+    }
+    binding.is_some()
+}
+
+/// The browser whose nonce is the first `length` bytes of the nonce buffer.
+// Not inlined: three exports call it.
+#[inline(never)]
+pub(crate) fn visitor(length: i32) -> Option<Binding> {
+    Binding::of_nonce(first(&BUFFERS.nonce.load(), usize::try_from(length).ok()?))
+}
+
+/// Leaves the expiry of an accepted link in the output buffer; an error where it is bound to another browser than the visitor's.
+pub(crate) fn leave_link(
+    expiry: Expiry,
+    // Not the link that was verified, since to make it one takes longer than to read it.
+    proven: &UntrustedToken,
+    visitor: Option<&Binding>,
+) -> Result<(), VerifyError> {
+    leave_expiry(Some(expiry));
+    match Browser::of(proven.unauthenticated_binding(), visitor) {
+        Browser::Other => Err(VerifyError::OtherBrowser),
+        Browser::Same | Browser::Unbound => Ok(()),
+    }
 }
 
 /// The moment that JavaScript has judged to be one: whole seconds, none of them negative.

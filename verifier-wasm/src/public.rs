@@ -5,7 +5,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
     buffers::BUFFERS,
-    exchange::{RING, action as action_of, first, leave_expiry, moment, token},
+    exchange::{RING, action as action_of, first, leave_link, moment, token, visitor},
     status,
 };
 
@@ -40,11 +40,12 @@ pub fn load_key() {
 /// Verifies the link of the token in the first `length` bytes of the text buffer with the key that was loaded, and leaves its
 /// expiry (a number of 64 bits as JavaScript has them) in the output buffer.
 ///
-/// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, one that is known; `now` and
+/// `nonce_length` is the length of the visitor's nonce in the nonce buffer; a link that was accepted, but bound to another browser, has
+/// the status of [`VerifyError::OtherBrowser`]. `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, one that is known; `now` and
 /// `tolerance` are seconds. A length beyond the buffer stands for whatever is too long. Returns a number of `status.rs` for
 /// tokens.
 #[wasm_bindgen]
-pub fn verify_link(length: usize, action: u8, now: f64, tolerance: f64) -> u32 {
+pub fn verify_link(length: usize, action: u8, nonce_length: i32, now: f64, tolerance: f64) -> u32 {
     RING.with(status::UNKNOWN, |ring| {
         let Some(action) = action_of(action, ring) else { return status::UNKNOWN };
         status::of(token(length).and_then(|token| {
@@ -52,8 +53,8 @@ pub fn verify_link(length: usize, action: u8, now: f64, tolerance: f64) -> u32 {
             if token.version() != Version::V3 {
                 return Err(VerifyError::Signature);
             }
-            leave_expiry(Some(token.verify_link(ring, action, moment(now, tolerance))?.expires_at()));
-            Ok(())
+            let expiry = token.verify_link(ring, action, moment(now, tolerance))?.expires_at();
+            leave_link(expiry, &token, visitor(nonce_length).as_ref())
         }))
     })
 }
@@ -61,8 +62,15 @@ pub fn verify_link(length: usize, action: u8, now: f64, tolerance: f64) -> u32 {
 /// The same for a caller who may have a code, of which `code_length` is the length, negative for none. No signature covers
 /// one, so a link that has one beside it is refused.
 #[wasm_bindgen]
-pub fn verify(length: usize, action: u8, code_length: i32, now: f64, tolerance: f64) -> u32 {
-    match verify_link(length, action, now, tolerance) {
+pub fn verify(
+    length: usize,
+    action: u8,
+    code_length: i32,
+    nonce_length: i32,
+    now: f64,
+    tolerance: f64,
+) -> u32 {
+    match verify_link(length, action, nonce_length, now, tolerance) {
         status::OK if code_length >= 0 => status::of(Err(VerifyError::CodeUncheckable)),
         verdict => verdict,
     }

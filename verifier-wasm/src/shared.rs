@@ -5,7 +5,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
     buffers::{BUFFERS, TEXT_LENGTH},
-    exchange::{RING, action as action_of, first, leave_expiry, moment, token},
+    exchange::{RING, action as action_of, first, leave_expiry, leave_link, moment, token, visitor},
     status,
 };
 
@@ -43,21 +43,30 @@ pub fn load_key() {
 /// and leaves its expiry (a number of 64 bits as JavaScript has them, 0 in v1) in the output buffer.
 ///
 /// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, `code_length`
-/// the length of the code in the code buffer, negative for no code; `now` and `tolerance` are seconds. Lengths beyond the
+/// the length of the code in the code buffer, negative for no code; `nonce_length` that of the visitor's nonce in the nonce buffer,
+/// negative for a visitor in the right browser; `now` and `tolerance` are seconds. Lengths beyond the
 /// buffers stand for whatever is too long. Returns a number of `status.rs` for tokens.
 #[wasm_bindgen]
-pub fn verify(length: usize, action: u8, code_length: i32, now: f64, tolerance: f64) -> u32 {
+pub fn verify(
+    length: usize,
+    action: u8,
+    code_length: i32,
+    nonce_length: i32,
+    now: f64,
+    tolerance: f64,
+) -> u32 {
     let digits = BUFFERS.code.load();
     let code = usize::try_from(code_length).ok().map(|length| first(&digits, length));
-    judge(length, action, Asked::Token { code }, moment(now, tolerance))
+    judge(length, action, nonce_length, Asked::Token { code }, moment(now, tolerance))
 }
 
 /// Verifies the link of the token in the text buffer, apart from its code: for v2, since a v1 token is one with its code.
 ///
-/// The arguments and the result are those of `verify`.
+/// The arguments and the result are those of `verify`; a link that was accepted, but bound to another browser, has the status of
+/// [`OtherBrowser`](mailroom_verifier_core::VerifyError::OtherBrowser).
 #[wasm_bindgen]
-pub fn verify_link(length: usize, action: u8, now: f64, tolerance: f64) -> u32 {
-    judge(length, action, Asked::Link, moment(now, tolerance))
+pub fn verify_link(length: usize, action: u8, nonce_length: i32, now: f64, tolerance: f64) -> u32 {
+    judge(length, action, nonce_length, Asked::Link, moment(now, tolerance))
 }
 
 /// What is to be judged.
@@ -70,13 +79,21 @@ enum Asked<'a> {
 /// Judges the token in the text buffer and leaves the expiry of an accepted one in the output buffer.
 // Not inlined: the code of a verification would be linked twice.
 #[inline(never)]
-fn judge(length: usize, action: u8, asked: Asked<'_>, moment: Moment) -> u32 {
+fn judge(length: usize, action: u8, nonce_length: i32, asked: Asked<'_>, moment: Moment) -> u32 {
     RING.with(status::UNKNOWN, |ring| {
         let Some(action) = action_of(action, ring) else { return status::UNKNOWN };
         status::of(token(length).and_then(|token| {
+            let visitor = visitor(nonce_length);
+            // The browser of a token is the right one where none is judged.
+            let binding = if nonce_length < 0 { token.unauthenticated_binding() } else { visitor.as_ref() };
             let expiry = match asked {
-                Asked::Link => Some(token.verify_link(ring, action, moment)?.expires_at()),
-                Asked::Token { code } => token.verify(ring, Expected { action, code }, moment)?.expires_at(),
+                Asked::Link => {
+                    let expiry = token.verify_link(ring, action, moment)?.expires_at();
+                    return leave_link(expiry, &token, binding);
+                }
+                Asked::Token { code } => {
+                    token.verify(ring, Expected { action, code, binding }, moment)?.expires_at()
+                }
             };
             leave_expiry(expiry);
             Ok(())

@@ -24,6 +24,7 @@ pub(crate) fn of(verdict: Result<(), VerifyError>) -> u32 {
         Err(VerifyError::Expired { .. }) => 11,
         Err(VerifyError::CodeMismatch) => 12,
         Err(VerifyError::LinkUncheckable) => 13,
+        Err(VerifyError::OtherBrowser) => 14,
         Err(_) => UNKNOWN,
     }
 }
@@ -77,6 +78,7 @@ mod tests {
             VerifyError::Expired { now: 0, expires_at: Expiry::MAX },
             VerifyError::CodeMismatch,
             VerifyError::LinkUncheckable,
+            VerifyError::OtherBrowser,
         ];
         // What follows in TypeScript stands for nothing that the module says.
         assert_eq!(reasons[..refused.len()], refused.map(VerifyError::reason));

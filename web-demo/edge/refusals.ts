@@ -45,6 +45,11 @@ const BY_EDGE: Record<EdgeReason, Refusal> = {
     text: "It is genuine, but was made for another page. Open it as it stands in the mail.",
   },
   ERR_TOKEN_EXPIRED: EXPIRED,
+  ERR_TOKEN_OTHER_BROWSER: {
+    status: 403,
+    title: "This link is for another browser",
+    text: `It works only where it was asked for. Open it there. ${ANOTHER}`,
+  },
   ERR_CODE_UNCHECKABLE: {
     status: 400,
     title: "No code belongs here",

@@ -6,7 +6,7 @@ import { Unavailable } from "../service/server.ts";
 import type { Registration } from "./registration.ts";
 import { troubleOf, unreachable } from "./trouble.ts";
 
-export type TokenAction = "activation" | "password_recovery";
+export type Action = "activate" | "recover";
 
 /** Between two mails to one account; short, since whoever tries a demonstration waits for the next one. */
 export const COOLDOWN = "5 seconds";
@@ -34,12 +34,12 @@ export class Accounts {
     if (inserted.rowCount === 1) return true;
     const taken = await this.#query("SELECT 1 FROM accounts WHERE login = $1", [login]);
     // What somebody who registers a second time probably wants; at most one of the two makes a token.
-    await this.request(email, "activation");
-    await this.request(email, "password_recovery");
+    await this.request(email, "activate");
+    await this.request(email, "recover");
     return taken.rowCount === 0;
   }
 
-  async request(emailOrLogin: string, action: TokenAction): Promise<void> {
+  async request(emailOrLogin: string, action: Action): Promise<void> {
     await this.#query("SELECT mailroom.request($1, $2, $3::interval, $4)", [
       emailOrLogin,
       action,
@@ -54,7 +54,7 @@ export class Accounts {
    */
   async redeem(
     secret: Buffer,
-    action: TokenAction,
+    action: Action,
     code: string | null,
     stillWanted: StillWanted,
   ): Promise<string> {

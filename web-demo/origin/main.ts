@@ -6,7 +6,7 @@ import type { IncomingMessage } from "node:http";
 import { Pool } from "pg";
 
 import { type Answer, BadRequest, type Handler, readObject, run } from "../service/server.ts";
-import { Accounts, type StillWanted, type TokenAction } from "./accounts.ts";
+import { Accounts, type Action, type StillWanted } from "./accounts.ts";
 import { readRegistration } from "./registration.ts";
 
 /** Shorter passwords can be guessed. */
@@ -32,10 +32,8 @@ if (password.length < LEAST) {
 /** Calls that got here, for the page that shows the flow. */
 const calls = { register: 0, request: 0, redeem: 0 };
 
-const ACTIONS: ReadonlyMap<unknown, TokenAction> = new Map([
-  ["activate", "activation"],
-  ["recover", "password_recovery"],
-]);
+/** The database has others, which this application does not offer. */
+const isAction = (action: unknown): action is Action => action === "activate" || action === "recover";
 
 await run(
   {
@@ -51,9 +49,8 @@ await run(
 
     "POST /api/request": forEdge(async (body) => {
       calls.request += 1;
-      const action = ACTIONS.get(body.action);
-      const name = body.name;
-      if (action === undefined || typeof name !== "string") {
+      const { action, name } = body;
+      if (!isAction(action) || typeof name !== "string") {
         throw new BadRequest("Send a name, and the action activate or recover.", 422);
       }
       // PostgreSQL has no text with this character, so nobody has such a name.
@@ -64,12 +61,11 @@ await run(
     "POST /redeem": forEdge(async (body, stillWanted) => {
       calls.redeem += 1;
       const { secret, action, code } = body;
-      const wanted = ACTIONS.get(action);
-      if (typeof secret !== "string" || !/^[0-9a-f]{64}$/.test(secret) || wanted === undefined) {
+      if (typeof secret !== "string" || !/^[0-9a-f]{64}$/.test(secret) || !isAction(action)) {
         throw new BadRequest("Send a secret and an action.", 422);
       }
       const typed = typeof code === "string" ? code : null;
-      const verdict = await accounts.redeem(Buffer.from(secret, "hex"), wanted, typed, stillWanted);
+      const verdict = await accounts.redeem(Buffer.from(secret, "hex"), action, typed, stillWanted);
       return { body: { verdict } };
     }),
 

@@ -1,8 +1,9 @@
 -- The rights of docs/DATABASE.md. {prefix} and the passwords are filled in, and consist of letters, digits and underscores.
 CREATE ROLE {prefix}_collector LOGIN PASSWORD '{collector_password}';
 
-GRANT EXECUTE ON FUNCTION mailroom.settle, mailroom.release, mailroom.claim, mailroom.list_actions, mailroom.heartbeat,
-    mailroom.sweep, mailroom.peek TO {prefix}_collector;
+GRANT EXECUTE ON FUNCTION
+    mailroom.settle, mailroom.release, mailroom.claim, mailroom.heartbeat, mailroom.sweep, mailroom.peek, mailroom.list_actions
+    TO {prefix}_collector;
 
 CREATE ROLE {prefix}_application LOGIN PASSWORD '{application_password}';
 

@@ -16,7 +16,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct PruneArguments {
-    /// Age from which delivery attempts are deleted, dead tokens that cannot be sent any more, and expired tokens: 30d, 48h; at
+    /// Age from which delivery attempts are deleted, dead letters that cannot be sent any more, and expired tokens: 30d, 48h; at
     /// least 1d
     #[arg(long, value_name = "AGE", value_parser = Setting(retention), allow_hyphen_values = true)]
     older_than: Duration,
@@ -46,6 +46,6 @@ pub(crate) async fn run(PruneArguments { older_than }: PruneArguments) -> Outcom
 
 fn shown(Pruned { attempts, dead_letters, tokens, .. }: Pruned) -> String {
     let attempts = Counted(attempts, "delivery attempt", "delivery attempts");
-    let dead_letters = Counted(dead_letters, "dead token", "dead tokens");
+    let dead_letters = Counted(dead_letters, "dead letter", "dead letters");
     format!("{attempts}, {dead_letters} and {}", Counted(tokens, "expired token", "expired tokens"))
 }

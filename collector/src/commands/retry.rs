@@ -1,4 +1,4 @@
-//! `mailroom retry`: puts dead tokens back into the queue.
+//! `mailroom retry`: puts dead letters back into the queue.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::log::display::Counted;
 
 #[derive(clap::Args)]
 pub(crate) struct RetryArguments {
-    /// Ids of dead tokens
+    /// Ids of dead letters
     #[arg(
         value_name = "ID",
         value_parser = token_id,
@@ -21,7 +21,7 @@ pub(crate) struct RetryArguments {
     )]
     ids: Vec<i64>,
 
-    /// All dead tokens
+    /// All dead letters
     #[arg(long)]
     all_dead: bool,
 }
@@ -44,7 +44,7 @@ pub(crate) async fn run(arguments: &RetryArguments) -> Outcome {
     print(format_args!("{} again", Counted(count, "token waits", "tokens wait")))?;
     let named: BTreeSet<i64> = arguments.ids.iter().copied().collect();
     for id in named.difference(&back) {
-        report(format_args!("mailroom: token {id} is not dead"));
+        report(format_args!("mailroom: token {id} is no dead letter"));
     }
     Ok(if named.is_subset(&back) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

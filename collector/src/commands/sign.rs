@@ -5,7 +5,9 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use mailroom_verifier_core::{Action, Code, Expiry, Grant, InvalidExpiry, Secret, Unsignable, Version};
+use mailroom_verifier_core::{
+    Action, Binding, Code, Expiry, Grant, InvalidExpiry, Secret, Unsignable, Version,
+};
 use zeroize::Zeroizing;
 
 use super::action::ActionArguments;
@@ -39,6 +41,10 @@ pub(crate) struct SignArguments {
     #[arg(long, value_name = "SECONDS", value_parser = parse_expiry)]
     expires_at: Option<Expiry>,
 
+    /// The browser that the link is for (v2, v3): the 32 hexadecimal characters of its binding; every browser unless given
+    #[arg(long, value_name = "HEX", value_parser = parse_binding)]
+    binding: Option<Binding>,
+
     /// File of keys, the first one signs; that of `MAILROOM_KEY_FILE` unless given
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -68,7 +74,13 @@ pub(crate) fn run(arguments: &SignArguments) -> Outcome {
         (_, Some(expiry)) => expiry,
         (_, None) => Expiry::from_seconds(now() + LIFETIME).unwrap_or(Expiry::MAX),
     };
-    let grant = Grant { secret: &secret, action, code: arguments.code.as_ref(), expires_at };
+    let grant = Grant {
+        secret: &secret,
+        action,
+        code: arguments.code.as_ref(),
+        expires_at,
+        binding: arguments.binding.as_ref(),
+    };
     print(signer.sign(grant).map_err(|error| CommandError::Usage(advice(action, error)))?)
 }
 
@@ -77,6 +89,10 @@ fn advice(action: Action, error: Unsignable) -> String {
         Unsignable::SurplusCode => format!("`{action}` is signed without a code; leave --code out"),
         Unsignable::Code { digits } => {
             format!("`{action}` is signed together with its code of {digits} digits; give it with --code")
+        }
+        Unsignable::BoundInV1 => {
+            "v1 cannot bind a link to a browser; leave --binding out, or sign v2 or v3 with --token-format"
+                .to_owned()
         }
         Unsignable::FurtherInV1 => {
             "v1 signs `activate` and `recover` only; sign v2 or v3 with --token-format".to_owned()
@@ -92,6 +108,15 @@ pub(super) fn now() -> u64 {
 
 fn parse_expiry(text: &str) -> Result<Expiry, InvalidExpiry> {
     text.parse().map_err(|_| InvalidExpiry).and_then(Expiry::from_seconds)
+}
+
+/// Reads what the database has of a browser. It is no secret: it proves nothing without the nonce that it was made of.
+pub(super) fn parse_binding(text: &str) -> Result<Binding, &'static str> {
+    let mut bytes = [0; Binding::LENGTH];
+    match base16ct::mixed::decode(text, &mut bytes) {
+        Ok(decoded) if decoded.len() == Binding::LENGTH => Ok(Binding::from(bytes)),
+        _ => Err("a binding is 32 hexadecimal characters, as the database has it"),
+    }
 }
 
 fn secret_of_standard_input() -> Result<Secret, CommandError> {

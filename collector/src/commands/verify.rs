@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use mailroom_verifier_core::{
-    Expected, KeyRing, Malformed, Moment, UntrustedToken, VerifyError, VerifyingKey,
+    Binding, Browser, Expected, KeyRing, Malformed, Moment, UntrustedToken, VerifyError, VerifyingKey,
 };
 use serde_json::json;
 
 use super::action::ActionArguments;
-use super::sign::now;
+use super::sign::{now, parse_binding};
 use super::{CommandError, Outcome, UNREADABLE, print};
 use crate::keys::{KeySource, KeyUse};
 
@@ -32,6 +32,10 @@ pub(crate) struct VerifyArguments {
     /// The code that belongs to a recovery, or to a further action that has one
     #[arg(long, value_name = "DIGITS")]
     code: Option<String>,
+
+    /// The browser that opens the link (v2, v3): the 32 hexadecimal characters of its binding
+    #[arg(long, value_name = "HEX", value_parser = parse_binding)]
+    binding: Option<Binding>,
 
     /// Judge the link alone, before its code is typed (v2, v3)
     #[arg(long, conflicts_with = "code")]
@@ -63,9 +67,9 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Outcome {
     let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Verifying)?;
     let (action, actions) = arguments.action.read()?;
     let ring = source.load()?.ring().knowing(&actions);
-    let code = arguments.code.as_deref().map(str::as_bytes);
+    let (code, binding) = (arguments.code.as_deref().map(str::as_bytes), arguments.binding.as_ref());
     let mut all_genuine = true;
-    let mut tell = |verdict: Result<bool, VerifyError>| {
+    let mut tell = |verdict: Result<Genuine, VerifyError>| {
         all_genuine &= verdict.is_ok();
         print(shown(verdict, arguments.json))
     };
@@ -76,7 +80,7 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Outcome {
             tell(line.map_err(VerifyError::from).and_then(|line| {
                 let mut words = line.splitn(2, |byte| *byte == b' ');
                 let token = words.next().unwrap_or_default();
-                judge(token, Expected { action, code: words.next().or(code) }, arguments, &ring)
+                judge(token, Expected { action, code: words.next().or(code), binding }, arguments, &ring)
             }))?;
             lines += 1;
         }
@@ -85,7 +89,7 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Outcome {
             return Err(CommandError::Usage(fault.to_owned()));
         }
     } else {
-        tell(judge(arguments.token.as_bytes(), Expected { action, code }, arguments, &ring))?;
+        tell(judge(arguments.token.as_bytes(), Expected { action, code, binding }, arguments, &ring))?;
     }
     Ok(if all_genuine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -102,35 +106,53 @@ fn next_line(input: &mut impl BufRead) -> io::Result<Option<Result<Vec<u8>, Malf
     Ok((length > 0).then_some(Ok(line)))
 }
 
-/// Whether the code that belongs to a genuine token is proven, too.
+/// What is known of a genuine token.
+#[derive(Clone, Copy)]
+struct Genuine {
+    /// Whether the code that belongs to it is proven, too.
+    is_whole: bool,
+    browser: Browser,
+}
+
 fn judge(
     token: &[u8],
     expected: Expected<'_>,
     arguments: &VerifyArguments,
     ring: &KeyRing<Vec<VerifyingKey>>,
-) -> Result<bool, VerifyError> {
-    let Expected { action, code } = expected;
+) -> Result<Genuine, VerifyError> {
+    let Expected { action, code, binding } = expected;
     // The clock is read for each token: standard input may stay open for days.
     let moment = Moment::at(arguments.at.unwrap_or_else(now)).tolerating(arguments.clock_tolerance);
     let token = UntrustedToken::parse(token)?;
-    let code_is_proven = match code {
+    let (code_is_proven, browser) = match code {
         Some(_) if arguments.link => return Err(VerifyError::CodeUncheckable),
-        None if arguments.link => {
-            token.verify_link(ring, action, moment)?;
-            false
+        None if arguments.link => (false, token.verify_link(ring, action, moment)?.browser(binding)),
+        _ => {
+            let token = token.verify(ring, expected, moment)?;
+            (token.code_is_proven(), token.browser())
         }
-        _ => token.verify(ring, expected, moment)?.code_is_proven(),
     };
-    Ok(action.digits() == 0 || code_is_proven)
+    Ok(Genuine { is_whole: action.digits() == 0 || code_is_proven, browser })
 }
 
-fn shown(verdict: Result<bool, VerifyError>, as_json: bool) -> String {
+fn shown(verdict: Result<Genuine, VerifyError>, as_json: bool) -> String {
     match (verdict, as_json) {
-        (Ok(true), false) => "valid".to_owned(),
-        (Ok(false), false) => "valid, apart from its code, which was not checked".to_owned(),
+        (Ok(Genuine { is_whole, browser }), false) => {
+            let code = if is_whole { "" } else { ", apart from its code, which was not checked" };
+            let browser = if browser == Browser::Other { ", and bound to another browser" } else { "" };
+            format!("valid{code}{browser}")
+        }
         (Err(error), false) => format!("not valid: {}: {error}", error.reason()),
-        (Ok(true), true) => json!({ "valid": true }).to_string(),
-        (Ok(false), true) => json!({ "valid": true, "code_checked": false }).to_string(),
+        (Ok(Genuine { is_whole, browser }), true) => {
+            let mut shown = json!({ "valid": true });
+            if !is_whole {
+                shown["code_checked"] = false.into();
+            }
+            if browser != Browser::Unbound {
+                shown["browser"] = browser.name().into();
+            }
+            shown.to_string()
+        }
         (Err(error), true) => {
             json!({ "valid": false, "reason": error.reason(), "message": error.to_string() }).to_string()
         }

@@ -40,7 +40,8 @@ pub(crate) fn sign(signer: &Signer, token: &Token) -> Result<Option<SignedToken>
         (Version::V1, None) => Expiry::MAX,
         (_, None) => return Err(InvalidRow::Expiry),
     };
-    let grant = Grant { secret: &secret, action: token.action, code: code.as_ref(), expires_at };
+    let grant =
+        Grant { secret: &secret, action: token.action, code: code.as_ref(), expires_at, binding: None };
     signer.sign(grant).map(Some).map_err(|error| match error {
         Unsignable::Code { digits } => InvalidRow::Code { digits },
         error => InvalidRow::Action(error),

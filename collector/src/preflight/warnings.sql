@@ -27,12 +27,19 @@ tables AS (
                 )
         )
 ),
--- Replication applies rows without the triggers that are left as they are made.
+-- Replication applies rows without the triggers that are left as they are made, and never fires one for a statement.
 silent AS (
-    SELECT tgrelid::regclass::text AS relation, tgname
+    SELECT
+        tgrelid::regclass::text AS relation,
+        tgname,
+        CASE tgname WHEN 'after_account_replicated' THEN 'REPLICA' ELSE 'ALWAYS' END AS how
     FROM pg_trigger JOIN tables ON tables.oid = tgrelid
     WHERE NOT tgisinternal
-        AND tgenabled = 'O'
+        AND CASE tgname
+            WHEN 'after_account_insert' THEN false
+            WHEN 'after_account_replicated' THEN tgenabled IN ('D', 'O')
+            ELSE tgenabled = 'O'
+        END
         AND EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = to_regclass('accounts'))
 )
 SELECT format(
@@ -47,7 +54,7 @@ WHERE relrowsecurity
 UNION ALL
 SELECT format(
     'the table accounts is filled by logical replication, for which triggers do not fire: accounts that come so get no token; %s',
-    string_agg(format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', relation, tgname), '; ' ORDER BY relation, tgname)
+    string_agg(format('ALTER TABLE %s ENABLE %s TRIGGER %I', relation, how, tgname), '; ' ORDER BY relation, tgname)
 )
 FROM silent
 HAVING count(*) > 0

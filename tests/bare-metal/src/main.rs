@@ -12,9 +12,9 @@ mod probes {
 
     use core::{cell::RefCell, panic::PanicInfo};
     use mailroom_verifier_core::{
-        Action, Actions, ConsumedId, Expected, Further, Grant, Guard, InvalidAction, KeyRing, MemoryCache,
-        Moment, Owner, RedeemError, Secret, SharedKey, SignedToken, Signer, Slot, Unsignable, UntrustedToken,
-        Unusable, VerifiedLink, VerifiedToken, VerifyError, VerifyingKey,
+        Action, Actions, Binding, ConsumedId, Expected, Further, Grant, Guard, InvalidAction, KeyRing,
+        MemoryCache, Moment, Owner, RedeemError, Secret, SharedKey, SignedToken, Signer, Slot, Unsignable,
+        UntrustedToken, Unusable, VerifiedLink, VerifiedToken, VerifyError, VerifyingKey,
     };
 
     #[used]
@@ -63,6 +63,9 @@ mod probes {
 
     #[used]
     static LOAD_PREPARED: fn(&[u8; SharedKey::PREPARED_LENGTH]) -> SharedKey = SharedKey::from_prepared;
+
+    #[used]
+    static BIND: fn(&[u8]) -> Option<Binding> = |nonce| Binding::of_nonce(nonce);
 
     #[used]
     static NAME_ROW: fn(&Secret) -> ConsumedId = ConsumedId::of;

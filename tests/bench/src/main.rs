@@ -50,7 +50,7 @@ enum Benchmark {
     Wake(wake::Wake),
     /// Each migration on a large database: how long it takes, and how long others wait for it
     Migrations(migrations::Migrations),
-    /// One `mailroom_request`, for people who exist and for those who do not
+    /// One `mailroom.request`, for people who exist and for those who do not
     Requests(requests::Requests),
 }
 

@@ -52,6 +52,14 @@ impl Queue {
                     FROM generate_series(1, {tokens}) AS n"
             ))
             .await?;
+        if kind == Kind::Deliveries {
+            let known = "INSERT INTO mailroom.issued_tokens
+                    (id, action, subject_id, recipient_email, recipient_name, consumed_id, created_at, expires_at)
+                SELECT tokens.id, 1, account::text, email, login, mailroom.consumed_id(secret), tokens.created_at, expires_at
+                FROM tokens JOIN accounts ON accounts.id = account";
+            client.execute(known, &[]).await?;
+            client.batch_execute("VACUUM ANALYZE mailroom.issued_tokens").await?;
+        }
         client.batch_execute("VACUUM ANALYZE accounts, tokens").await?;
         let rows = client.query("SELECT secret FROM tokens ORDER BY id", &[]).await?;
         let secrets =
@@ -68,10 +76,10 @@ impl Queue {
         let statements: &[&str] = match self.kind {
             Kind::Cursor => &["UPDATE jobs SET last_seq = 0", "VACUUM jobs"],
             Kind::Deliveries => &[
-                "TRUNCATE pending, parked, leases, dead, handovers",
-                "INSERT INTO mailroom.queue (token, due_at, priority)
-                    SELECT id, clock_timestamp(), delivery_priority(action) FROM tokens ORDER BY id",
-                "VACUUM ANALYZE pending, leases, handovers",
+                "TRUNCATE mailroom.queue, mailroom.leases, mailroom.dead_letters, mailroom.delivery_attempts",
+                "INSERT INTO mailroom.queue (token, due_at, priority, secret)
+                    SELECT id, clock_timestamp(), 1, secret FROM tokens ORDER BY id",
+                "VACUUM ANALYZE mailroom.queue, mailroom.leases, mailroom.delivery_attempts",
             ],
         };
         for statement in statements.iter().chain(&["CHECKPOINT"]) {

@@ -1,7 +1,7 @@
 //! Tokens that are signed, altered and judged: what a random string would never reach.
 
 use arbitrary::{Arbitrary, Unstructured};
-use mailroom_verifier_core::{Action, Code, Expiry, Grant, KeyRing, Secret, Unsignable};
+use mailroom_verifier_core::{Action, Binding, Code, Expiry, Grant, KeyRing, Secret, Unsignable};
 
 use crate::oracle::{self, Question};
 use crate::ring::{ACTIONS, KEYS, KNOWN, action};
@@ -24,6 +24,17 @@ struct Case {
     typed: Typed,
     now: Clock,
     tolerance: u16,
+    /// The random bytes of the browser that the link is for.
+    browser: Option<[u8; 32]>,
+    visitor: Visitor,
+}
+
+#[derive(Arbitrary, Debug)]
+enum Visitor {
+    Nobody,
+    TheBrowser,
+    Another([u8; 32]),
+    Anything(Vec<u8>),
 }
 
 #[derive(Arbitrary, Debug)]
@@ -57,7 +68,8 @@ pub fn judgement(data: &[u8]) {
     let signed = action(case.action);
     let code = digits(case.code, signed);
     let expires_at = case.expires_at % (Expiry::MAX.seconds() + 1);
-    let Some(token) = sign(&case, signed, &code, expires_at) else { return };
+    let nonce = case.browser.map(|random| oracle::encode(&random));
+    let Some(token) = sign(&case, signed, &code, expires_at, nonce.as_deref()) else { return };
     let text = altered(&token, &case.alterations);
 
     let keys = KEYS.iter().enumerate().filter(|(index, _)| case.ring >> index & 1 == 1);
@@ -73,6 +85,12 @@ pub fn judgement(data: &[u8]) {
         Typed::Digits(number) => Some(digits(number, signed)),
         Typed::Anything(text) => Some(text),
     };
+    let visitor = match case.visitor {
+        Visitor::Nobody => None,
+        Visitor::TheBrowser => nonce,
+        Visitor::Another(random) => Some(oracle::encode(&random)),
+        Visitor::Anything(text) => Some(text),
+    };
     let now = match case.now {
         Clock::FromExpiry(seconds) => expires_at.saturating_add_signed(seconds.into()),
         Clock::Absolute(seconds) => seconds,
@@ -81,6 +99,7 @@ pub fn judgement(data: &[u8]) {
         action: action(case.expected),
         known: &KNOWN,
         code: typed.as_deref(),
+        nonce: visitor.as_deref(),
         now,
         tolerance: case.tolerance.into(),
     };
@@ -93,21 +112,36 @@ fn digits(number: u32, action: Action) -> Vec<u8> {
     format!("{:0width$}", number % 10_u32.pow(length.into()), width = length.into()).into_bytes()
 }
 
-/// The token, which the core and the oracle make alike; nothing for a further action in v1, which the core refuses.
-fn sign(case: &Case, action: Action, code: &[u8], expires_at: u64) -> Option<Vec<u8>> {
+/// The token, which the core and the oracle make alike; nothing for what v1 has not, which the core refuses.
+fn sign(case: &Case, action: Action, code: &[u8], expires_at: u64, nonce: Option<&[u8]>) -> Option<Vec<u8>> {
     let key = &KEYS[usize::from(case.key) % KEYS.len()];
     let (version, signer) = key.signer(case.old);
     let digits = Code::parse(code).expect("digits were made");
     let digits = (action.digits() > 0).then_some(&digits);
     let secret = Secret::from(case.secret);
     let expiry = Expiry::from_seconds(expires_at).expect("it was reduced");
-    let token = signer.sign(Grant { secret: &secret, action, code: digits, expires_at: expiry });
+    let binding = nonce.map(|nonce| Binding::of_nonce(nonce).expect("it was made"));
+    let grant =
+        Grant { secret: &secret, action, code: digits, expires_at: expiry, binding: binding.as_ref() };
+    let token = signer.sign(grant);
+    if version == 1 && binding.is_some() {
+        assert_eq!(token.err(), Some(Unsignable::BoundInV1));
+        return None;
+    }
     if version == 1 && matches!(action, Action::Further(_)) {
         assert_eq!(token.err(), Some(Unsignable::FurtherInV1));
         return None;
     }
     let token = token.expect("the code is the action's");
-    let expected = oracle::sign(version, key.oracle(), action, &case.secret, expires_at, code);
+    let expected = oracle::sign_for(
+        version,
+        key.oracle(),
+        action,
+        &case.secret,
+        expires_at,
+        code,
+        nonce.and_then(oracle::binding_of),
+    );
     assert_eq!(token.as_str().as_bytes(), expected, "{:?}", String::from_utf8_lossy(&expected));
     Some(expected)
 }

@@ -1,11 +1,11 @@
-//! The text forms of keys, and codes.
+//! The text forms of keys, codes and nonces.
 
 use mailroom_verifier_core::{
-    Code, InvalidCode, InvalidKey, PrivateKey, PrivateKeyText, PublicKey, SharedKey, VerifyingKey,
+    Binding, Code, InvalidCode, InvalidKey, PrivateKey, PrivateKeyText, PublicKey, SharedKey, VerifyingKey,
 };
 
 use crate::curve;
-use crate::oracle::{Private, decode};
+use crate::oracle::{Private, binding_of, decode};
 
 /// Reads a shared key: 64 hexadecimal characters.
 pub fn shared_key(text: &[u8]) {
@@ -32,6 +32,11 @@ fn hexadecimal(text: &[u8]) -> Result<[u8; 32], InvalidKey> {
         *byte = high << 4 | low;
     }
     Ok(bytes)
+}
+
+/// Reads the value of a browser's cookie.
+pub fn nonce(text: &[u8]) {
+    assert_eq!(Binding::of_nonce(text).map(|binding| *binding.as_bytes()), binding_of(text));
 }
 
 /// Reads a private key: `mrsk_` and a seed.

@@ -13,6 +13,7 @@
 //! | [`public_key`] | `mrpk_…` | whether it is a point, and of small order, with the equation of the curve |
 //! | [`prepared_key`] | what callers keep of a key | the bytes after a round trip |
 //! | [`code`] | what was typed | the rule of five to eight digits |
+//! | [`nonce`] | the value of a cookie | the rule of 32 bytes in base64url, and the digest |
 //! | [`memory_cache`] | operations on a store | a plain map |
 //! | [`connection_settings`] | parameters of a connection | their two forms with each other, and that no password is shown |
 //! | [`connection_string`] | any text | nothing: it must be refused or understood |
@@ -35,7 +36,7 @@ mod token;
 pub use answer::sender_answer;
 pub use connection::{connection_settings, connection_string};
 pub use judgement::judgement;
-pub use keys::{code, prepared_key, private_key, public_key, shared_key};
+pub use keys::{code, nonce, prepared_key, private_key, public_key, shared_key};
 pub use redeem::redeem;
 pub use ring::KNOWN;
 pub use store::memory_cache;
@@ -45,12 +46,13 @@ pub use token::token;
 pub type Property = fn(&[u8]);
 
 /// Every property by the name of its fuzz target.
-pub const PROPERTIES: [(&str, Property); 12] = [
+pub const PROPERTIES: [(&str, Property); 13] = [
     ("code", code),
     ("connection_settings", connection_settings),
     ("connection_string", connection_string),
     ("judgement", judgement),
     ("memory_cache", memory_cache),
+    ("nonce", nonce),
     ("prepared_key", prepared_key),
     ("private_key", private_key),
     ("public_key", public_key),

@@ -71,6 +71,8 @@ pub struct Question<'a> {
     pub known: &'a [Action],
     /// The code that was typed.
     pub code: Option<&'a [u8]>,
+    /// The value of the visitor's cookie.
+    pub nonce: Option<&'a [u8]>,
     /// The verifier's clock.
     pub now: u64,
     /// By how much it may be ahead.
@@ -90,6 +92,8 @@ pub struct Verdict {
     pub expires_at: Option<u64>,
     /// Whether a code was compared.
     pub code_is_proven: bool,
+    /// `same` or `unbound`.
+    pub browser: &'static str,
 }
 
 /// The fields of a well-formed token.
@@ -116,20 +120,25 @@ pub struct Header {
     pub key_id: [u8; 4],
     /// Seconds since the Unix epoch.
     pub expires_at: u64,
+    /// The browser that the link is for.
+    pub binding: Option<[u8; 16]>,
 }
 
 /// Section "One token, one spelling", apart from which further actions are known: `None` stands for `ERR_TOKEN_MALFORMED`.
 pub fn parse(text: &[u8]) -> Option<Fields> {
     let bytes = decode(text)?;
-    let (version, has_header, tag, code_tag) = match text.len() {
-        86 => (1, false, 32, 0),
-        104 => (2, true, 32, 0),
-        124 => (2, true, 32, 15),
-        147 => (3, true, 64, 0),
+    let (version, header, tag, code_tag) = match text.len() {
+        86 => (1, 0, 32, 0),
+        104 => (2, 14, 32, 0),
+        124 => (2, 14, 32, 15),
+        126 => (2, 30, 32, 0),
+        146 => (2, 30, 32, 15),
+        147 => (3, 14, 64, 0),
+        168 => (3, 30, 64, 0),
         _ => return None,
     };
-    let (header, rest) = bytes.split_at(if has_header { 14 } else { 0 });
-    let header = if has_header { Some(parse_header(header, version)?) } else { None };
+    let (header, rest) = bytes.split_at(header);
+    let header = if header.is_empty() { None } else { Some(parse_header(header, version)?) };
     let fits = match (version, header.as_ref().map(|header| header.action)) {
         (2, Some(1)) => code_tag == 0,
         (2, Some(2)) => code_tag > 0,
@@ -147,13 +156,17 @@ pub fn parse(text: &[u8]) -> Option<Fields> {
 }
 
 fn parse_header(bytes: &[u8], version: u8) -> Option<Header> {
+    let (bytes, binding) = bytes.split_at(14);
     let expires_at = bytes[6..].iter().fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
-    let action = bytes[1];
+    // The last bit says whether a binding follows.
+    let action = if binding.is_empty() { bytes[1] } else { bytes[1].checked_sub(128)? };
+    let binding = binding.try_into().ok();
     let key_id = [bytes[2], bytes[3], bytes[4], bytes[5]];
     (bytes[0] == version && action > 0 && action < 128 && expires_at <= 253_402_300_799).then_some(Header {
         action,
         key_id,
         expires_at,
+        binding,
     })
 }
 
@@ -179,16 +192,22 @@ pub fn verify(text: &[u8], keys: &[Key<'_>], question: Question<'_>) -> Result<V
             secret,
             expires_at: None,
             code_is_proven: code.is_some(),
+            browser: "unbound",
         };
         return if signed { Ok(verdict) } else { Err("ERR_TOKEN_SIGNATURE") };
     }
     let (key, header) = verify_link(&fields, keys, question)?;
+    let browser = browser(&header, question.nonce);
+    if browser == "other" {
+        return Err("ERR_TOKEN_OTHER_BROWSER");
+    }
     let verdict = Verdict {
         version: fields.version,
         action: header.action,
         secret,
         expires_at: Some(header.expires_at),
         code_is_proven: question.code.is_some(),
+        browser,
     };
     let Key::Shared(key) = key else {
         return if question.code.is_some() { Err("ERR_CODE_UNCHECKABLE") } else { Ok(verdict) };
@@ -203,6 +222,21 @@ pub fn verify(text: &[u8], keys: &[Key<'_>], question: Question<'_>) -> Result<V
             if tag == fields.code_tag { Ok(verdict) } else { Err("ERR_CODE_MISMATCH") }
         }
     }
+}
+
+/// In which browser a link is.
+pub fn browser(header: &Header, nonce: Option<&[u8]>) -> &'static str {
+    match header.binding {
+        None => "unbound",
+        Some(binding) if nonce.and_then(binding_of) == Some(binding) => "same",
+        Some(_) => "other",
+    }
+}
+
+/// What the database keeps of a nonce.
+pub fn binding_of(nonce: &[u8]) -> Option<[u8; 16]> {
+    let is_nonce = decode(nonce).is_some_and(|bytes| bytes.len() == 32);
+    is_nonce.then(|| core::array::from_fn(|index| sha256(&[b"mailroom/browser\0", nonce])[index]))
 }
 
 /// The steps that judge a link before its code is typed, and the key that signed it.
@@ -236,7 +270,7 @@ pub fn verify_link<'k>(
     Ok((key, header))
 }
 
-/// Makes the token of a row; a v1 activation is made with `version` 1 and so on.
+/// Makes the token of a row for every browser; a v1 activation is made with `version` 1 and so on.
 pub fn sign(
     version: u8,
     key: Key<'_>,
@@ -245,20 +279,33 @@ pub fn sign(
     expires_at: u64,
     code: &[u8],
 ) -> Vec<u8> {
+    sign_for(version, key, action, secret, expires_at, code, None)
+}
+
+/// The same for one browser, if there is a binding; v1 has none.
+pub fn sign_for(
+    version: u8,
+    key: Key<'_>,
+    action: Action,
+    secret: &[u8; 32],
+    expires_at: u64,
+    code: &[u8],
+    binding: Option<[u8; 16]>,
+) -> Vec<u8> {
     let bytes = match (version, key) {
         (1, Key::Shared(key)) => {
             let code = (action == Action::Recover).then_some(code);
             [&secret[..], &tag_v1(key, action, secret, code)].concat()
         }
         (2, Key::Shared(key)) => {
-            let header = Header { action: action.number(), key_id: key.id, expires_at };
+            let header = Header { action: action.number(), key_id: key.id, expires_at, binding };
             let code_tag =
                 if action.digits() == 0 { Vec::new() } else { code_tag_v2(key, &header, secret, code) };
             let tag = tag_v2(key, &header, secret);
             [&header_bytes(2, &header)[..], secret, &tag, &code_tag].concat()
         }
         (3, Key::Private(key)) => {
-            let header = Header { action: action.number(), key_id: key.id, expires_at };
+            let header = Header { action: action.number(), key_id: key.id, expires_at, binding };
             [&header_bytes(3, &header)[..], secret, &signature_v3(key, &header, secret)].concat()
         }
         _ => panic!("version {version} has no such key"),
@@ -295,7 +342,9 @@ fn signature_v3(key: &Private, header: &Header, secret: &[u8]) -> [u8; 64] {
 }
 
 fn header_bytes(version: u8, header: &Header) -> Vec<u8> {
-    [&[version, header.action], &header.key_id[..], &header.expires_at.to_be_bytes()].concat()
+    let action = if header.binding.is_some() { header.action + 128 } else { header.action };
+    let binding = header.binding.as_ref().map_or(&[][..], |binding| binding);
+    [&[version, action], &header.key_id[..], &header.expires_at.to_be_bytes(), binding].concat()
 }
 
 /// The HMAC-SHA-256 of the concatenated `parts`.

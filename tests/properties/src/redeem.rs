@@ -130,7 +130,8 @@ pub fn redeem(data: &[u8]) {
         let row = usize::from(event.row) % ROWS.len();
         let version = usize::from(event.version % 3);
         let token = &TOKENS[row][version][usize::from(event.forged)];
-        let expected = Expected { action: action(event.expects_recovery), code: event.typed.text() };
+        let expected =
+            Expected { action: action(event.expects_recovery), code: event.typed.text(), binding: None };
         let moment = Moment::at(now).tolerating(scene.tolerance.into());
 
         let mut ran = false;

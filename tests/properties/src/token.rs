@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use mailroom_verifier_core::{
-    Expected, Expiry, KeyRing, Moment, UntrustedToken, VerifiedToken, VerifyError, VerifyingKey,
+    Binding, Expected, Expiry, KeyRing, Moment, UntrustedToken, VerifiedToken, VerifyError, VerifyingKey,
 };
 
 use crate::oracle::{self, Fields, Key, Question, Verdict};
@@ -17,7 +17,7 @@ static RING: LazyLock<KeyRing<Vec<VerifyingKey>>> = LazyLock::new(|| {
     KeyRing::new(keys).expect("there are keys").knowing(&*ACTIONS)
 });
 
-/// Reads a token and, behind a space, the code that was typed beside it.
+/// Reads a token and, behind a space, the code that was typed beside it, which is taken for the nonce of a browser, too.
 pub fn token(data: &[u8]) {
     let mut parts = data.splitn(2, |byte| *byte == b' ');
     let text = parts.next().unwrap_or_default();
@@ -26,8 +26,8 @@ pub fn token(data: &[u8]) {
     assert_fields_agree(text);
     let keys: Vec<Key<'_>> = KEYS.iter().map(crate::ring::Both::oracle).collect();
     for &action in KNOWN.iter() {
-        for code in [typed, None] {
-            let question = Question { action, known: &KNOWN, code, now: NOW, tolerance: 0 };
+        for (code, nonce) in [(typed, None), (None, typed)] {
+            let question = Question { action, known: &KNOWN, code, nonce, now: NOW, tolerance: 0 };
             assert_verdicts_agree(text, &RING, &keys, question);
         }
     }
@@ -48,6 +48,8 @@ fn assert_fields_agree(text: &[u8]) {
     let claimed = header.as_ref();
     assert_eq!(parsed.unauthenticated_action(), claimed.map(|header| header.action));
     assert_eq!(parsed.unauthenticated_key_id(), claimed.map(|header| header.key_id));
+    let binding = parsed.unauthenticated_binding().map(|binding| *binding.as_bytes());
+    assert_eq!(binding, claimed.and_then(|header| header.binding));
     let expiry = parsed.unauthenticated_expiry().map(Expiry::seconds);
     assert_eq!(expiry, claimed.map(|header| header.expires_at));
     let bytes = oracle::decode(text).expect("it was parsed");
@@ -61,12 +63,13 @@ pub(crate) fn assert_verdicts_agree(
     keys: &[Key<'_>],
     question: Question<'_>,
 ) {
-    let Question { action, code, now, tolerance, .. } = question;
+    let Question { action, code, nonce, now, tolerance, .. } = question;
+    let visitor = nonce.and_then(Binding::of_nonce);
     let moment = Moment::at(now).tolerating(tolerance);
     let parsed = UntrustedToken::parse(text);
 
     let verified = parsed.as_ref().map_err(|error| *error).and_then(|token| {
-        let expected = Expected { action, code };
+        let expected = Expected { action, code, binding: visitor.as_ref() };
         token.verify(ring, expected, moment)
     });
     let verdict = oracle::verify(text, keys, question);
@@ -75,10 +78,14 @@ pub(crate) fn assert_verdicts_agree(
 
     let Ok(token) = &parsed else { return };
     let link = token.verify_link(ring, action, moment);
-    let found = link.as_ref().map(|link| (link.action().number(), link.expires_at().seconds()));
+    let found = link.as_ref().map(|link| {
+        let browser = link.browser(visitor.as_ref()).name();
+        (link.action().number(), link.expires_at().seconds(), browser)
+    });
     let fields = oracle::parse(text).expect("the verifier parsed it");
     let expected = oracle::verify_link(&fields, keys, question);
-    let expected = expected.map(|(_, header)| (header.action, header.expires_at));
+    let expected =
+        expected.map(|(_, header)| (header.action, header.expires_at, oracle::browser(&header, nonce)));
     assert_eq!(found.map_err(|error| error.reason()), expected, "{}", String::from_utf8_lossy(text));
 }
 
@@ -91,5 +98,6 @@ fn plain(token: &VerifiedToken) -> Verdict {
         secret: *token.secret().as_bytes(),
         expires_at: token.expires_at().map(Expiry::seconds),
         code_is_proven: token.code_is_proven(),
+        browser: token.browser().name(),
     }
 }

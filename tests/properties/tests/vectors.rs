@@ -26,6 +26,7 @@ struct Case {
     tc_id: u32,
     token: String,
     code: Option<String>,
+    nonce: Option<String>,
     #[serde(default)]
     now: u64,
     secret: Option<String>,
@@ -53,6 +54,7 @@ fn judge_every_case(file: &str, known: &[Action], cases: usize) {
                 action: *known.iter().find(|action| action.name() == group.action).unwrap(),
                 known,
                 code: case.code.as_ref().map(String::as_bytes),
+                nonce: case.nonce.as_ref().map(String::as_bytes),
                 now: case.now,
                 tolerance: 0,
             };
@@ -72,6 +74,7 @@ const V1: &str = include_str!("../../vectors/v1.json");
 const V2: &str = include_str!("../../vectors/v2.json");
 const V3: &str = include_str!("../../vectors/v3.json");
 const ACTIONS: &str = include_str!("../../vectors/actions.json");
+const BOUND: &str = include_str!("../../vectors/bound.json");
 
 #[test]
 fn every_case_of_every_version_gets_its_verdict() {
@@ -79,14 +82,17 @@ fn every_case_of_every_version_gets_its_verdict() {
     judge_every_case(V2, &Action::BUILT_IN, 340);
     judge_every_case(V3, &Action::BUILT_IN, 284);
     judge_every_case(ACTIONS, &KNOWN, 408);
+    judge_every_case(BOUND, &KNOWN, 681);
 }
 
 #[test]
 fn verifier_and_oracle_agree_on_every_token_with_and_without_its_code() {
-    for case in [V1, V2, V3, ACTIONS].into_iter().flat_map(|file| {
+    for case in [V1, V2, V3, ACTIONS, BOUND].into_iter().flat_map(|file| {
         serde_json::from_str::<Vectors>(file).unwrap().groups.into_iter().flat_map(|group| group.tests)
     }) {
         token(case.token.as_bytes());
-        token(format!("{} {}", case.token, case.code.unwrap_or_default()).as_bytes());
+        for typed in [case.code, case.nonce] {
+            token(format!("{} {}", case.token, typed.unwrap_or_default()).as_bytes());
+        }
     }
 }

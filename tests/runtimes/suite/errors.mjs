@@ -8,6 +8,7 @@ const REASONS = [
   "ERR_TOKEN_SIGNATURE",
   "ERR_TOKEN_ACTION",
   "ERR_TOKEN_EXPIRED",
+  "ERR_TOKEN_OTHER_BROWSER",
   "ERR_CODE_UNCHECKABLE",
   "ERR_CODE_REQUIRED",
   "ERR_CODE_MALFORMED",
@@ -56,7 +57,7 @@ export function* errors(subject) {
     ];
   }
 
-  const visitors = new Set(REASONS.slice(0, 9).concat("ERR_TOKEN_USED", "ERR_TOO_MANY_ATTEMPTS"));
+  const visitors = new Set(REASONS.slice(0, 10).concat("ERR_TOKEN_USED", "ERR_TOO_MANY_ATTEMPTS"));
   yield [
     "every error says whose fault it is, as its class does",
     () => {

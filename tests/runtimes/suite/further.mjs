@@ -5,15 +5,20 @@ import { cases, manyKeys, text } from "./formats.mjs";
 import { bytes } from "./tokens.mjs";
 
 /** The further actions of a group, as the option has them. */
-function optionOf({ actions }) {
+export function optionOf({ actions }) {
   const further = Object.entries(actions).filter(([, { number }]) => number > 2);
   return Object.fromEntries(further.map(([name, { number, digits }]) => [name, { number, path: `/${name}`, digits }]));
 }
 
 export function* actions(subject) {
-  const { createVerifier, publicEntry, vectorsOfActions, options } = subject;
+  yield* ofActions(subject, subject.vectorsOfActions);
+}
+
+/** Every case of vectors whose groups say which actions are known. */
+export function* ofActions(subject, vectors) {
+  const { createVerifier, publicEntry, options } = subject;
   const ofVersion = (wanted) => ({
-    groups: vectorsOfActions.groups.filter(({ version }) => version === wanted),
+    groups: vectors.groups.filter(({ version }) => version === wanted),
   });
   yield* cases(subject, ofVersion(2), (group, clock) => {
     const given = { actions: optionOf(group), clock, ...options };

@@ -1,6 +1,7 @@
 // The suite that every runtime runs on the packed package. It is plain JavaScript without a module of any runtime.
 
 import { actionOptions, actions } from "./further.mjs";
+import { bound, browsers } from "./browsers.mjs";
 import { endurance } from "./endurance.mjs";
 import { errors } from "./errors.mjs";
 import { v2, v3 } from "./formats.mjs";
@@ -17,6 +18,7 @@ import { slim } from "./slim.mjs";
 import { strictness } from "./strictness.mjs";
 import { unanswered } from "./unanswered.mjs";
 import vectorsOfActions from "./actions.mjs";
+import vectorsOfBound from "./bound.mjs";
 import vectors2 from "./v2.mjs";
 import vectors3 from "./v3.mjs";
 import { vectors } from "./vectors.mjs";
@@ -28,6 +30,8 @@ const TOPICS = {
   v3,
   actions,
   actionOptions,
+  bound,
+  browsers,
   links,
   publicKeys,
   keys,
@@ -63,7 +67,7 @@ const TOPICS = {
  */
 export async function run({ verifierPackage, inWindow, topics, ...loaded }) {
   const options = inWindow ? { dangerouslyAllowSecretInBrowser: true } : {};
-  const all = { ...loaded, ...verifierPackage, vectors2, vectors3, vectorsOfActions };
+  const all = { ...loaded, ...verifierPackage, vectors2, vectors3, vectorsOfActions, vectorsOfBound };
   const subject = { ...all, errors: loaded.errors, inWindow, options };
   const results = [];
   for (const topic of topics?.split(",") ?? Object.keys(TOPICS)) {

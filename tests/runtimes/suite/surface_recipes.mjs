@@ -66,7 +66,8 @@ function fixtureOfKeys(subject, _entry, api, maker, isPublic) {
   const { createVerifier } = api.createVerifier ? api : entries["."];
   const permission = isPublic ? {} : { dangerouslyAllowSecretInBrowser: true };
   const creating = () => ({ keys: key, accept: [isPublic ? "v3" : "v2"], clock, clockTolerance: 0, ...permission });
-  const verifier = createVerifier(creating());
+  const bound = boundOf(subject, isPublic);
+  const verifier = createVerifier({ ...creating(), keys: [key, bound.key] });
   const store = () => ({ consume: () => true, attempt: () => 1, release() {}, withdraw() {} });
   const guarding = () => ({
     verifier,
@@ -92,9 +93,13 @@ function fixtureOfKeys(subject, _entry, api, maker, isPublic) {
   });
 
   const type = isPublic ? "PublicVerifier" : "Verifier";
+  // A link that is not bound ignores it; a bound one takes no other.
+  const anyBrowser = { "expected.nonce": () => WORKS };
+  const toBound = () => [bound.token, { ...ACTIVATE, nonce: bound.nonce }];
   const ofRedeem = {
     expected: inherited,
     "expected.expiresAt": optional(when((value) => isNumber(value, 0, LAST_SECOND))),
+    ...anyBrowser,
     callback: optional(functions),
     "callback()": anything,
   };
@@ -104,6 +109,10 @@ function fixtureOfKeys(subject, _entry, api, maker, isPublic) {
       places: { ...ofRedeem, "expected.code": optional() },
     },
     { args: () => [recovery.token, { ...recover }], places: ofRedeem },
+    {
+      args: toBound,
+      places: { ...ofRedeem, "expected.nonce": undefined, "expected.code": optional() },
+    },
   ].map((recipe) => ({ ...recipe, throwsAnything: (path) => path.startsWith("callback") }));
   const recipes = {
     ...both("Guard.redeem", redeeming),
@@ -122,13 +131,15 @@ function fixtureOfKeys(subject, _entry, api, maker, isPublic) {
       ...both(`${type}.verify`, [
         {
           args: () => [activation.token, { ...ACTIVATE }],
-          places: { expected: inherited, "expected.code": optional() },
+          places: { expected: inherited, ...anyBrowser, "expected.code": optional() },
         },
+        { args: toBound, places: { "expected.code": optional() } },
       ]),
-      ...both(`${type}.verifyLink`, [{ args: () => [recovery.token, { action: "recover" }], places: {} }]),
+      ...both(`${type}.verifyLink`, [{ args: () => [recovery.token, { action: "recover" }], places: anyBrowser }]),
       ...both("VerifiedLink.withUncountedCode", [
         { args: () => [isPublic ? undefined : code], places: isPublic ? { code: optional() } : {} },
       ]),
+      [`${maker}.bindingOf`]: [{ args: () => [bound.nonce], places: {}, letsThrough: (binding) => isBytes(binding) }],
       [`${maker}.decodeUnverified`]: [{ args: () => [activation.token], places: {} }],
       [`${maker}.createVerifier`]: [
         { args: () => [creating()], places: ofVerifier(subject, activation), letsThrough: accepts, makes: true },
@@ -138,7 +149,7 @@ function fixtureOfKeys(subject, _entry, api, maker, isPublic) {
   if (!isPublic && api.createVerifier) {
     Object.assign(
       recipes,
-      both("Verifier.verifyWithUncountedCode", [{ args: () => [recovery.token, { ...recover }], places: {} }]),
+      both("Verifier.verifyWithUncountedCode", [{ args: () => [recovery.token, { ...recover }], places: anyBrowser }]),
     );
   }
   if (api.createMemoryStore) Object.assign(recipes, ofMemory(maker, clock));
@@ -180,6 +191,14 @@ function genuine({ vectors2, vectors3 }, isPublic) {
   const { activation, recovery } = isPublic ? v3Pair(vectors3) : v2Pair(vectors2);
   const key = isPublic ? text(activation.publicKey) : activation.key;
   return { activation, recovery, key, clock: () => activation.now, code: recovery.code ?? "04711" };
+}
+
+/** A genuine link for one browser, and its nonce. */
+function boundOf({ vectorsOfBound }, isPublic) {
+  const isMeant = ({ version, action }) => version === (isPublic ? 3 : 2) && action === "activate";
+  const group = vectorsOfBound.groups.find(isMeant);
+  const { token, nonce } = group.tests.find(({ comment }) => comment === "genuine");
+  return { token, nonce, key: isPublic ? text(group.public_key) : group.key };
 }
 
 function ofVerifier({ inWindow }, { expiresAt }) {

@@ -5,6 +5,7 @@ import { v2, v3 } from "./formats.mjs";
 import { outcome } from "./outcome.mjs";
 import { withPatience } from "./patience.mjs";
 import { surface } from "./surface.mjs";
+import vectorsOfBound from "./bound.mjs";
 import listed from "./surface_list.mjs";
 import { randomCalls } from "./surface_random.mjs";
 import vectors1 from "./v1.mjs";
@@ -36,6 +37,7 @@ async function results({ entries, module, publicModule, inWindow, within }) {
     options,
     vectors2,
     vectors3,
+    vectorsOfBound,
     errors: entries["./errors"],
   };
   const judged = { ...subject, ...entries["."], publicEntry: entries["./public"], vectors: vectors1 };

@@ -53,9 +53,9 @@ export function judging(verifier, expected) {
   const { verifyWithUncountedCode: verify, tryVerifyWithUncountedCode: tryVerify } = verifier;
   if (verify !== undefined) return { verify, tryVerify };
   return {
-    verify: (token, { action, code }) => verifier.verifyLink(token, { action }).withUncountedCode(code),
-    tryVerify(token, { action, code }) {
-      const found = verifier.tryVerifyLink(token, { action });
+    verify: (token, { code, ...link }) => verifier.verifyLink(token, link).withUncountedCode(code),
+    tryVerify(token, { code, ...link }) {
+      const found = verifier.tryVerifyLink(token, link);
       return found.ok ? found.link.tryWithUncountedCode(code) : found;
     },
   };

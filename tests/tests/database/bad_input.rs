@@ -236,7 +236,7 @@ async fn a_schema_that_is_absent_or_too_old_names_the_command_that_mends_it() ->
     let database = Database::with_base_schema()?;
     database.connect().await?.batch_execute("ALTER TABLE tokens DROP COLUMN code").await?;
     let text = database_failure(&mut collector::on_base_schema(database.url())?)?;
-    let ending = "set MAILROOM_QUEUE_KIND to `cursor` for a schema from before migration 15";
+    let ending = "set MAILROOM_QUEUE_KIND to `cursor` for a schema from before migration 17";
     assert!(text.contains("column \"code\" does not exist") && text.ends_with(ending), "{text}");
     Ok(())
 }
@@ -294,9 +294,9 @@ async fn a_bad_row_is_passed_with_its_id_and_reason_and_the_others_go_out() -> R
     for (id, reason) in [
         (1, "its secret has 31 bytes instead of 32"),
         (2, "its secret has 33 bytes instead of 32"),
-        (3, "it is a recovery and its code is not five digits"),
-        (4, "it is a recovery and its code is not five digits"),
-        (5, "it is a recovery and its code is not five digits"),
+        (3, "its code is not of 5 digits"),
+        (4, "its code is not of 5 digits"),
+        (5, "its code is not of 5 digits"),
         (6, "its login contains a comma"),
         (7, "its email contains a quote"),
         (8, "its login contains a line feed"),

@@ -40,8 +40,8 @@ impl<'a> Role<'a> {
     }
 }
 
-const REDEEM: &str = "EXECUTE ON FUNCTION mailroom_redeem";
-const REQUEST: &str = "EXECUTE ON FUNCTION mailroom_request";
+const REDEEM: &str = "EXECUTE ON FUNCTION mailroom.redeem";
+const REQUEST: &str = "EXECUTE ON FUNCTION mailroom.request";
 
 #[tokio::test]
 async fn two_functions_are_all_an_application_needs_of_the_tokens() -> Result<()> {
@@ -65,6 +65,12 @@ async fn two_functions_are_all_an_application_needs_of_the_tokens() -> Result<()
     for statement in [
         "SELECT secret FROM tokens",
         "SELECT code FROM tokens",
+        "SELECT secret FROM mailroom.queue",
+        "SELECT secrets FROM mailroom.leases",
+        "SELECT secret FROM mailroom.dead_letters",
+        "SELECT secret FROM mailroom.adopted_tokens",
+        "SELECT count(*) FROM mailroom.issued_tokens",
+        "SELECT mailroom.cancel(1)",
         "UPDATE tokens SET consumed_at = NULL",
         "DELETE FROM mailroom.code_attempts",
         "SELECT count(*) FROM mailroom.code_attempts",
@@ -92,7 +98,7 @@ async fn nobody_calls_the_functions_who_was_not_allowed_to() -> Result<()> {
         let error = error.expect_err("it was not granted");
         let error = error.as_db_error().context("by the server")?;
         assert_eq!(error.code(), &SqlState::INSUFFICIENT_PRIVILEGE, "{error}");
-        assert!(error.message().contains("permission denied for function mailroom_re"), "{error}");
+        assert!(error.message().contains("permission denied for function re"), "{error}");
     }
     assert!(!owner.is_used(token.id).await?);
     drop(stranger);
@@ -109,7 +115,8 @@ async fn tables_and_paths_of_the_caller_change_nothing() -> Result<()> {
         .batch_execute(
             "CREATE TEMPORARY TABLE tokens (LIKE public.tokens INCLUDING DEFAULTS);
             CREATE TEMPORARY TABLE accounts (LIKE public.accounts INCLUDING DEFAULTS);
-            CREATE TEMPORARY TABLE mailroom.code_attempts (LIKE public.code_attempts)",
+            CREATE TEMPORARY TABLE issued_tokens (LIKE mailroom.issued_tokens INCLUDING DEFAULTS);
+            CREATE TEMPORARY TABLE code_attempts (LIKE mailroom.code_attempts)",
         )
         .await?;
     for path in ["pg_temp, public", "public, pg_temp, pg_catalog"] {
@@ -153,7 +160,7 @@ async fn a_trigger_on_a_table_of_somebody_elses_makes_no_tokens() -> Result<()> 
         .client
         .batch_execute(
             "CREATE TABLE own (id bigint);
-            CREATE TRIGGER own AFTER INSERT ON own FOR EACH ROW EXECUTE FUNCTION trg_after_account_insert()",
+            CREATE TRIGGER own AFTER INSERT ON own REFERENCING NEW TABLE AS made EXECUTE FUNCTION mailroom.trg_after_accounts_insert()",
         )
         .await
         .expect_err("the function is not everybody's");
@@ -202,7 +209,7 @@ async fn put_impostors(owner: &Application) -> Result<()> {
         "left(varchar, integer)",
         "octet_length(text)",
         "floor(bigint)",
-        "mailroom.consumed_id(text)",
+        "consumed_id(bytea)",
         "status_needed_by(text)",
         "clock_timestamp()",
         "count(bigint)",

@@ -75,8 +75,8 @@ async fn while_an_account_rests_its_right_code_is_refused_and_others_are_not() -
     let application = Application::connect(&database).await?;
     let (account, other) =
         (active_account(&application, "a").await?, active_account(&application, "b").await?);
-    let insert = "INSERT INTO mailroom.code_failures (account, failures, rests_until)
-        VALUES ($1, 100, extract(epoch FROM now())::bigint + 60)";
+    let insert = "INSERT INTO mailroom.code_failures (subject, failures, rests_until)
+        VALUES ($1::bigint::text, 100, extract(epoch FROM now())::bigint + 60)";
     application.client.execute(insert, &[&account]).await?;
     for (account, verdict) in [(account, "too_many_attempts"), (other, "ok")] {
         let token = application.insert_token(account, RECOVERY).await?;

@@ -81,7 +81,7 @@ async fn a_token_that_is_recorded_and_never_came_is_lost() -> Result<()> {
 async fn a_token_that_was_given_up_is_lost_unless_its_sender_refused_it() -> Result<()> {
     let (mut trial, second) = trial(
         "DELETE FROM mailroom.queue WHERE token = $1;
-        INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason) VALUES ($1, now(), 1, 1, 1, 'no')",
+        INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason) VALUES ($1, now(), 1, 1, 1, 1, 'no')",
     )
     .await?;
     assert!(fault(&mut trial).await.starts_with("1 tokens are lost"));
@@ -122,12 +122,12 @@ async fn a_token_in_two_places_or_in_none_is_a_fault() -> Result<()> {
     for (rest, sentence) in [
         ("DELETE FROM mailroom.queue WHERE token = $1", "is nowhere"),
         (
-            "INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason) VALUES ($1, now(), 1, 1, 1, 'no')",
-            "is at once dead, pending",
+            "INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason) VALUES ($1, now(), 1, 1, 1, 1, 'no')",
+            "is at once dead, queued",
         ),
         (
             "INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES ($1, now(), 1, 'sent')",
-            "is pending after it was sent",
+            "is queued after it was sent",
         ),
         (
             "DELETE FROM mailroom.queue WHERE token = $1;
@@ -149,8 +149,8 @@ async fn a_token_in_two_places_or_in_none_is_a_fault() -> Result<()> {
 async fn what_a_collector_holds_after_its_end_is_found() -> Result<()> {
     let (trial, _) = trial(
         "DELETE FROM mailroom.queue WHERE token = $1;
-        INSERT INTO mailroom.leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities)
-            VALUES (gen_random_uuid(), 1, now(), now(), now(), now(), '{$1}', '{1}', '{0}', '{1}')",
+        INSERT INTO mailroom.leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities, secrets, codes)
+            VALUES (gen_random_uuid(), 1, now(), now(), now(), now(), '{$1}', '{1}', '{0}', '{1}', '{x}', '{NULL}')",
     )
     .await?;
     assert!(trial.history.nothing_is_claimed(&trial.client).await.is_err());

@@ -161,7 +161,7 @@ async fn a_connection_that_works_while_nothing_else_does_is_logged_once() -> Res
     let connected = |log: &str| log.matches("connected to").count() + log.matches("has the queue").count();
     assert!(connected(&collector.log()) <= 2, "{}", collector.log());
     client
-        .batch_execute("ALTER TABLE gone RENAME TO handovers; ALTER TABLE gone_too RENAME TO pending")
+        .batch_execute("ALTER TABLE mailroom.gone RENAME TO delivery_attempts; ALTER TABLE mailroom.gone_too RENAME TO queue")
         .await?;
     collector.wait_for_log("collecting again", 1)?;
     collector.stop()?;

@@ -60,7 +60,9 @@ async fn the_example_in_python_loses_nothing_while_its_mail_server_is_away() -> 
     wait_until(|| i64::try_from(server.mails().len()) == Ok(found.0))?;
     println!("all {} mails went out within {:?}", found.0, back.elapsed());
     wait_until_all_are_settled(&client).await?;
-    let row = client.query_one("SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text = 'sent'", &[]).await?;
+    let row = client
+        .query_one("SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text = 'sent'", &[])
+        .await?;
     ensure!(row.get::<_, i64>(0) == found.0, "{} were sent", row.get::<_, i64>(0));
     let order = server.order();
     ensure!(i64::try_from(order.len()) == Ok(found.0), "{} mails were sent", order.len());
@@ -141,7 +143,7 @@ async fn the_example_in_python_sends_mails_and_answers_for_each() -> Result<()> 
 async fn wait_until_all_are_settled(client: &Client) -> Result<()> {
     for _ in 0..3_000 {
         let query = "SELECT count(*) FROM mailroom.deliveries JOIN tokens ON tokens.id = token JOIN accounts ON accounts.id = account
-            WHERE state::text NOT IN ('sent', 'dead') AND NOT (login = 'bob' AND state::text = 'parked')";
+            WHERE state::text NOT IN ('sent', 'dead') AND NOT (login = 'bob' AND state::text = 'deferred')";
         if client.query_one(query, &[]).await?.get::<_, i64>(0) == 0 {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! What `mailroom.redeem` answers, and what it leaves behind.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use mailroom_tests::application::{Application, Redemption, Token};
 use mailroom_tests::postgres::Database;
 
@@ -177,7 +177,8 @@ async fn spoil(application: &Application, account: i64, how: &str) -> Result<Tok
     application.client.execute(insert, &[&account, &expiry]).await?;
     let token = application.newest_token(account, RECOVERY).await?;
     if how.contains("exhausted") {
-        let insert = "INSERT INTO mailroom.code_attempts SELECT $1, ordinal, 0 FROM generate_series(1, 5) AS ordinal";
+        let insert =
+            "INSERT INTO mailroom.code_attempts SELECT $1, ordinal, 0 FROM generate_series(1, 5) AS ordinal";
         application.client.execute(insert, &[&token.id]).await?;
     }
     if how.contains("used") {
@@ -280,10 +281,11 @@ async fn secrets_that_no_link_carries_are_unknown() -> Result<()> {
         let answer = application.redeem_anything(secret, action, None).await?;
         assert_eq!(answer, Redemption::refused("unknown"), "{action:?}");
     }
+    for action in ["", "Activate", "activate ", "notice", "sign_in", "no_such_action"] {
+        let answer = application.redeem(&token.secret, action, None).await?;
+        assert_eq!(answer, Redemption::refused("unknown"), "{action}");
+    }
     assert!(!application.is_used(token.id).await?);
-    let error =
-        application.redeem(&token.secret, "activate", None).await.expect_err("there is no such action");
-    assert!(error.as_db_error().context("by the server")?.message().contains("invalid input value for enum"));
     Ok(())
 }
 
@@ -294,9 +296,11 @@ async fn a_redemption_writes_into_no_index() -> Result<()> {
     for login in ["a", "b", "c"] {
         application.register_and_activate(login).await?;
     }
-    let updates = "SELECT pg_stat_force_next_flush(), n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'tokens'";
-    application.client.query_one(updates, &[]).await?;
-    let row = application.client.query_one(updates, &[]).await?;
-    assert_eq!((row.get::<_, i64>(1), row.get::<_, i64>(2)), (3, 3));
+    let updates = "SELECT pg_stat_force_next_flush(), n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
+        WHERE relid IN ('tokens'::regclass, 'mailroom.issued_tokens'::regclass)";
+    application.client.query(updates, &[]).await?;
+    let rows = application.client.query(updates, &[]).await?;
+    let counts: Vec<(i64, i64)> = rows.iter().map(|row| (row.get(1), row.get(2))).collect();
+    assert_eq!(counts, [(3, 3), (3, 3)]);
     Ok(())
 }

@@ -156,11 +156,11 @@ async fn of_a_hundred_links_of_one_account_one_is_redeemed() -> Result<()> {
     Ok(())
 }
 
-/// Waits until some call to `mailroom_redeem` waits for a lock.
+/// Waits until some call to `mailroom.redeem` waits for a lock.
 async fn until_one_waits(application: &Application) -> Result<()> {
     let began = Instant::now();
     let waiting = "SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%mailroom_redeem%'";
+        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%mailroom.redeem%'";
     while application.client.query_one(waiting, &[]).await?.get::<_, i64>(0) == 0 {
         if began.elapsed() > Duration::from_secs(30) {
             bail!("nobody waits");

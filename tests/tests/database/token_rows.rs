@@ -1,15 +1,11 @@
 //! Rows of `tokens` stay as their mail was signed, and are found by their consumed ids.
 
-use anyhow::{Context, Result, ensure};
-use mailroom::migrate::{self, MIGRATIONS};
+use anyhow::{Context, Result};
 use mailroom_tests::application::Application;
 use mailroom_tests::postgres::Database;
 use mailroom_verifier_core::{ConsumedId, Secret};
 use tokio_postgres::Client;
 use tokio_postgres::error::{DbError, SqlState};
-
-/// The migration that indexes consumed ids.
-const INDEXING: usize = 9;
 
 async fn rows(client: &Client) -> Result<Vec<String>> {
     let query = "SELECT to_jsonb(tokens)::text FROM tokens ORDER BY 1";
@@ -174,67 +170,17 @@ async fn a_token_is_found_by_its_consumed_id_through_the_index() -> Result<()> {
     application
         .client
         .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 2000) n; ANALYZE tokens",
+            "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 2000) n;
+            ANALYZE mailroom.issued_tokens",
         )
         .await?;
     let id = "SELECT mailroom.consumed_id(secret) FROM tokens WHERE id = 1234";
     let id: Vec<u8> = application.client.query_one(id, &[]).await?.get(0);
-    let query = "SELECT id FROM tokens WHERE mailroom.consumed_id(secret) = $1";
+    let query = "SELECT id FROM mailroom.issued_tokens WHERE consumed_id = $1";
     let found = application.client.query(query, &[&id]).await?;
     assert_eq!(found.iter().map(|row| row.get(0)).collect::<Vec<i64>>(), [1234]);
     let plan = application.client.query(&format!("EXPLAIN {}", query.replace("$1", "'\\x00'")), &[]).await?;
     let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
-    assert!(plan[0].contains("Index Scan using tokens_consumed_id_key"), "{plan:?}");
-    Ok(())
-}
-
-/// The statement that the migration offers to those who cannot wait.
-fn statement_of_the_migration() -> Result<String> {
-    let lines = MIGRATIONS[INDEXING].up.lines().filter_map(|line| line.strip_prefix("--     "));
-    let statement = lines.collect::<Vec<&str>>().join("\n");
-    ensure!(statement.starts_with("CREATE UNIQUE INDEX CONCURRENTLY"), "it offers none");
-    Ok(statement)
-}
-
-async fn oid_of_index(client: &Client) -> Result<u32> {
-    Ok(client.query_one("SELECT 'tokens_consumed_id_key'::regclass::oid", &[]).await?.get(0))
-}
-
-#[tokio::test]
-async fn an_index_that_was_built_beforehand_is_taken_over() -> Result<()> {
-    let database = Database::create()?;
-    let mut client = database.connect().await?;
-    migrate::up(&mut client, &MIGRATIONS[..INDEXING], &mut |_| {}).await?;
-    client.batch_execute(&statement_of_the_migration()?).await?;
-    let before = oid_of_index(&client).await?;
-    migrate::up(&mut client, MIGRATIONS, &mut |_| {}).await?;
-    assert_eq!(oid_of_index(&client).await?, before);
-
-    let definition = "SELECT pg_get_indexdef('tokens_consumed_id_key'::regclass)";
-    let fresh = Database::migrated()?;
-    let built_by_the_migration: String = fresh.connect().await?.query_one(definition, &[]).await?.get(0);
-    assert_eq!(client.query_one(definition, &[]).await?.get::<_, String>(0), built_by_the_migration);
-    Ok(())
-}
-
-#[tokio::test]
-async fn an_index_that_is_of_no_use_stops_the_migration() -> Result<()> {
-    for index in [
-        // As an interrupted CREATE INDEX CONCURRENTLY leaves it.
-        "; UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'tokens_consumed_id_key'::regclass",
-        "; DROP INDEX tokens_consumed_id_key; CREATE UNIQUE INDEX tokens_consumed_id_key ON tokens (secret)",
-        "; DROP INDEX tokens_consumed_id_key; CREATE INDEX tokens_consumed_id_key ON tokens (md5(secret))",
-    ] {
-        let database = Database::create()?;
-        let mut client = database.connect().await?;
-        migrate::up(&mut client, &MIGRATIONS[..INDEXING], &mut |_| {}).await?;
-        let statement = statement_of_the_migration()?.replace("CONCURRENTLY", "");
-        client.batch_execute(&format!("{}{index}", statement.trim_end_matches(';'))).await?;
-        let error = migrate::up(&mut client, MIGRATIONS, &mut |_| {}).await.expect_err(index).to_string();
-        assert!(error.contains("tokens_consumed_id_key is not a valid unique index"), "{error}");
-
-        client.batch_execute("DROP INDEX tokens_consumed_id_key").await?;
-        migrate::up(&mut client, MIGRATIONS, &mut |_| {}).await?;
-    }
+    assert!(plan[0].contains("Index Scan using issued_tokens_consumed_id_key"), "{plan:?}");
     Ok(())
 }

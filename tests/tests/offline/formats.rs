@@ -17,14 +17,14 @@ const PUBLIC: &str = "mrpk_A6EHv_POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg";
 const EXPIRY: u64 = 1_800_000_900;
 
 /// A call with these variables and no others of ours.
-fn mailroom(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Command> {
+pub(crate) fn mailroom(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Command> {
     let mut command = program::mailroom()?;
     command.args(arguments).envs(variables.iter().copied()).stdin(Stdio::null());
     Ok(command)
 }
 
 /// Exit status, standard output and standard error.
-fn run(command: &mut Command, input: &str) -> Result<(Option<i32>, String, String)> {
+pub(crate) fn run(command: &mut Command, input: &str) -> Result<(Option<i32>, String, String)> {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     // A call that is refused does not read.
     child.stdin.take().context("standard input is a pipe")?.write_all(input.as_bytes()).ok();
@@ -33,12 +33,12 @@ fn run(command: &mut Command, input: &str) -> Result<(Option<i32>, String, Strin
     Ok((output.status.code(), text(output.stdout)?, text(output.stderr)?))
 }
 
-fn text(value: &Value) -> Result<&str> {
+pub(crate) fn text(value: &Value) -> Result<&str> {
     value.as_str().context("the vectors have a text here")
 }
 
 /// The text form of the private key with this seed, in hexadecimal.
-fn private_key(seed: &str) -> Result<String> {
+pub(crate) fn private_key(seed: &str) -> Result<String> {
     let byte = |start| u8::from_str_radix(&seed[start..start + 2], 16);
     let bytes: Vec<u8> = (0..seed.len()).step_by(2).map(byte).collect::<Result<_, _>>()?;
     Ok(format!("mrsk_{}", Base64UrlUnpadded::encode_string(&bytes)))

@@ -1,6 +1,7 @@
 //! Everything that needs no database: the commands, the formats, what is delivered beside the program.
 
 mod bare_metal;
+mod browsers;
 mod commands;
 mod dependencies;
 mod formats;

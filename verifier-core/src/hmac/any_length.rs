@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 use sha2::block_api::compress256;
 
-use super::{BLOCK, INITIAL, LastBlock, MacKey};
+use super::{BLOCK, INITIAL, MacKey, Message};
 
 /// The tag of any message under a key of any length (RFC 2104, section 2).
 pub(crate) fn tag(key: &[u8], message: &[u8]) -> [u8; 32] {
@@ -16,7 +16,7 @@ pub(crate) fn tag(key: &[u8], message: &[u8]) -> [u8; 32] {
     block[..key.len()].copy_from_slice(key);
     let key = MacKey::of_block(&block);
     let inner = digest(key.inner, BLOCK, message);
-    LastBlock::new(BLOCK, &inner).hash(key.outer)
+    Message::<1>::starting_at(BLOCK, &inner).hash(key.outer)
 }
 
 /// SHA-256 from the state after `before` bytes. The message is padded here as far as one block does not do.
@@ -44,7 +44,7 @@ fn short(state: [u32; 8], before: usize, rest: &[u8]) -> [u8; 32] {
     macro_rules! of_length {
         ($($length:literal)*) => {
             match rest.len() {
-                $($length => LastBlock::new::<$length>(before, rest.try_into().unwrap()).hash(state),)*
+                $($length => Message::<1>::starting_at::<$length>(before, rest.try_into().unwrap()).hash(state),)*
                 length => unreachable!("{length} bytes need another block"),
             }
         };

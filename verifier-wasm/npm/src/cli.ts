@@ -13,7 +13,7 @@ async function main(): Promise<0 | 1 | 2> {
   const command = parseArguments(process.argv.slice(2));
   if (command === "help") return print(HELP, 0);
   if (command === "version") return print(version(), 0);
-  const { token, action, code } = command;
+  const { token, action, code, binding } = command;
   const engine = startEngine();
   const keys = loadKeys(engine, command.keyFile, process.env);
   const judge = async (question: Question, separator: string): Promise<boolean> => {
@@ -21,7 +21,7 @@ async function main(): Promise<0 | 1 | 2> {
     await print(separator + text, 0);
     return genuine;
   };
-  if (token !== "-") return (await judge({ token, action, code }, "")) ? 0 : 1;
+  if (token !== "-") return (await judge({ token, action, code, binding }, "")) ? 0 : 1;
 
   let seen = 0;
   let genuine = true;
@@ -29,8 +29,8 @@ async function main(): Promise<0 | 1 | 2> {
     const [token = "", ...rest] = line.text.split(" ");
     const question =
       rest.length > 0
-        ? { token, action, code: rest.join(" ") }
-        : { token, action, code, length: line.length };
+        ? { token, action, code: rest.join(" "), binding }
+        : { token, action, code, binding, length: line.length };
     genuine = (await judge(question, seen++ > 0 ? "\n" : "")) && genuine;
   }
   if (seen === 0) throw new UsageError("there is no token on standard input; write one a line");

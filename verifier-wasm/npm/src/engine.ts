@@ -3,6 +3,7 @@ import type * as Exports from "./generated/verifier_bg.wasm.js";
 import { Stack } from "./stack.js";
 import { OK, refusal, SIGNATURE } from "./status.js";
 import type { Bytes } from "./types.js";
+import { isBound } from "./version.js";
 
 /** A key as the module prepares it. A shared one is as secret as the key itself. */
 export interface PreparedKey {
@@ -16,13 +17,18 @@ export type KeyLength = typeof SHARED_KEY | typeof PUBLIC_KEY;
 export const SHARED_KEY = 196;
 export const PUBLIC_KEY = 32;
 
-const TEXT_LENGTH = 160;
+const TEXT_LENGTH = 176;
 const CODE_LENGTH = 16;
+const NONCE_LENGTH = 48;
 const OUTPUT_LENGTH = 16;
 const ACTIONS_LENGTH = 128;
 
 /** The length of the code where none is given; no text has it. */
 const NO_CODE = -1;
+
+/** Instead of a nonce, for a browser that is not judged, or was before; no text is it. */
+export const NOT_JUDGED = -1;
+type Nonce = string | typeof NOT_JUDGED;
 
 /**
  * One instance of a WebAssembly module, and the buffers in its memory that it shares with JavaScript.
@@ -35,6 +41,7 @@ export class Engine {
   readonly #stack: Stack;
   readonly #text: Bytes;
   readonly #code: Bytes;
+  readonly #nonce: Bytes;
   readonly #key: Bytes;
   readonly #actions: Bytes;
   readonly #output: Bytes;
@@ -58,6 +65,7 @@ export class Engine {
     };
     this.#text = place(TEXT_LENGTH);
     this.#code = place(CODE_LENGTH);
+    this.#nonce = place(NONCE_LENGTH);
     this.#output = place(OUTPUT_LENGTH);
     this.#actions = place(ACTIONS_LENGTH);
     this.#key = place(keyLength);
@@ -86,27 +94,38 @@ export class Engine {
     token: string,
     action: KnownAction,
     code: string | undefined,
+    nonce: Nonce,
     keys: readonly PreparedKey[],
     now: number,
     tolerance: number,
   ): number {
     const codeLength = code === undefined ? NO_CODE : typeof code === "string" ? write(code, this.#code) : 0;
+    const nonceLength = this.#writeNonce(token, nonce);
     const { verify } = this.#exports;
     const { number } = action;
-    return this.#judge(token, action, keys, (length) => verify(length, number, codeLength, now, tolerance));
+    return this.#judge(token, action, keys, (length) =>
+      verify(length, number, codeLength, nonceLength, now, tolerance),
+    );
   }
 
-  /** Judges the link of a token without its code. The other arguments and the result are those of `verify`. */
+  /**
+   * Judges the link of a token without its code. The other arguments and the result are those of `verify`, but that
+   * `OTHER_BROWSER` says that the link is genuine and valid.
+   */
   verifyLink(
     token: string,
     action: KnownAction,
+    nonce: string,
     keys: readonly PreparedKey[],
     now: number,
     tolerance: number,
   ): number {
+    const nonceLength = this.#writeNonce(token, nonce);
     const { verify_link } = this.#exports;
     const { number } = action;
-    return this.#judge(token, action, keys, (length) => verify_link(length, number, now, tolerance));
+    return this.#judge(token, action, keys, (length) =>
+      verify_link(length, number, nonceLength, now, tolerance),
+    );
   }
 
   #judge(
@@ -124,6 +143,15 @@ export class Engine {
       this.#stack.leave();
     }
     return status;
+  }
+
+  /** The 16 bytes that name the browser that has this nonce, if it is one. */
+  bind(nonce: string): Bytes | undefined {
+    const length = write(nonce, this.#nonce);
+    this.#stack.enter();
+    const bound = this.#exports.bind(length);
+    this.#stack.leave();
+    return bound ? this.#output.slice() : undefined;
   }
 
   /** When the token ends that the last call of `verify` or `verifyLink` accepted; 0 if it does not say. */
@@ -154,6 +182,12 @@ export class Engine {
     }
     this.#loaded = key;
     this.#known = list;
+  }
+
+  /** Writes what the browser of a token is compared with; of a token that is not bound nothing is, and hashing takes time. */
+  #writeNonce(token: string, nonce: Nonce): number {
+    if (nonce === NOT_JUDGED) return nonce;
+    return isBound(token) ? write(nonce, this.#nonce) : 0;
   }
 
   /** Writes a token or a key and returns its length. */

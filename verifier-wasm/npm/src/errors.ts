@@ -45,6 +45,7 @@ export type VerificationReason =
   | "ERR_TOKEN_SIGNATURE"
   | "ERR_TOKEN_ACTION"
   | "ERR_TOKEN_EXPIRED"
+  | "ERR_TOKEN_OTHER_BROWSER"
   | "ERR_CODE_UNCHECKABLE"
   | "ERR_CODE_REQUIRED"
   | "ERR_CODE_MALFORMED"
@@ -86,6 +87,12 @@ export class TokenActionError extends VerificationError {
 export class TokenExpiredError extends VerificationError {
   static readonly reason = "ERR_TOKEN_EXPIRED";
   declare readonly reason: typeof TokenExpiredError.reason;
+}
+
+/** A genuine link that is bound to another browser than the visitor's. Only its code proves the person there. */
+export class TokenOtherBrowserError extends VerificationError {
+  static readonly reason = "ERR_TOKEN_OTHER_BROWSER";
+  declare readonly reason: typeof TokenOtherBrowserError.reason;
 }
 
 /** A code was given where nothing that was signed covers one: with an activation, or with any v3 token. */
@@ -227,6 +234,7 @@ export function errorOf(refusal: unknown): VerificationError | RedemptionError {
     TokenSignatureError,
     TokenActionError,
     TokenExpiredError,
+    TokenOtherBrowserError,
     CodeUncheckableError,
     CodeRequiredError,
     CodeMalformedError,

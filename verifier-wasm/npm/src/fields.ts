@@ -1,5 +1,5 @@
 import type { Action, Bytes } from "./types.js";
-import { type Version, versionOf } from "./version.js";
+import { isBound, type Version, versionOf } from "./version.js";
 
 /** The fields of a token. */
 export interface Fields {
@@ -8,27 +8,33 @@ export interface Fields {
   readonly actionNumber: number | undefined;
   readonly keyId: Bytes | undefined;
   readonly expiresAt: number | undefined;
+  readonly binding: Bytes | undefined;
   readonly secret: Bytes;
   readonly tag: Bytes;
 }
 
 const BUILT_IN: readonly (Action | undefined)[] = [undefined, "activate", "recover"];
 const HEADER = 14;
+const BINDING = 16;
 const SECRET = 32;
 
 /** The fields of a well-formed token, without any proof. */
 export function fieldsOf(token: string): Fields {
   const version = versionOf(token);
   const bytes = decode(token, 0, (token.length * 3) >> 2);
-  const start = version === 1 ? 0 : HEADER;
+  const bound = isBound(token);
+  const start = version === 1 ? 0 : HEADER + (bound ? BINDING : 0);
   const end = start + SECRET;
   const header = new DataView(bytes.buffer);
+  // The other bit says that the token is bound.
+  const actionNumber = (bytes[1] as number) & 127;
   return {
     version,
-    action: version === 1 ? undefined : BUILT_IN[bytes[1] as number],
-    actionNumber: version === 1 ? undefined : bytes[1],
+    action: version === 1 ? undefined : BUILT_IN[actionNumber],
+    actionNumber: version === 1 ? undefined : actionNumber,
     keyId: version === 1 ? undefined : bytes.slice(2, 6),
     expiresAt: version === 1 ? undefined : header.getUint32(6) * 2 ** 32 + header.getUint32(10),
+    binding: bound ? bytes.slice(HEADER, start) : undefined,
     secret: bytes.slice(start, end),
     tag: bytes.slice(end, end + (version === 3 ? 64 : 32)),
   };
@@ -36,7 +42,8 @@ export function fieldsOf(token: string): Fields {
 
 /** The 32 bytes by which the database finds the row of a well-formed token. */
 export function secretOf(token: string): Bytes {
-  // The header of 14 bytes ends inside of four characters.
+  // The header of 14 bytes ends inside of four characters, that of 30 bytes behind four.
+  if (isBound(token)) return decode(token, HEADER + BINDING, SECRET);
   return versionOf(token) === 1 ? decode(token, 0, SECRET) : decode(token, 12, SECRET + 2).slice(2);
 }
 

@@ -18,10 +18,11 @@ import {
   CODE_REQUIRED,
   CODE_UNCHECKABLE,
   EXPIRED,
+  OTHER_BROWSER,
   refused,
 } from "./status.js";
 import type { Verification, VerifiedToken } from "./token.js";
-import type { Action, ExpectedActivation, ExpectedRecovery, TriedRecovery } from "./types.js";
+import type { Action, ExpectedActivation, ExpectedRecovery, Nonce, TriedRecovery } from "./types.js";
 
 /** By how many seconds the clocks of those who share a store may differ. */
 const CLOCK_MARGIN = 300;
@@ -69,7 +70,7 @@ export interface Guard<Further extends string = never> {
    * Verifies a token and marks it as used, so that one redemption among all guards of the store succeeds.
    *
    * Redeem when a button is pressed, never when a page is opened: mail scanners open links. Tokens that are not
-   * genuine, valid and for this action never reach the store. Each attempt at a code takes a number before the code is
+   * genuine, valid and for this action and browser never reach the store. Each attempt at a code takes a number before the code is
    * compared.
    *
    * @throws VerificationError when the token or the code is not good
@@ -153,11 +154,14 @@ export function makeGuard<Further extends string>(given: GuardOptions<Further>):
     action: string,
     code: string | undefined,
     expiresAt: number | undefined,
+    nonce: Nonce,
   ): Judged | Promise<Judged> {
-    const found = verifier.tryVerifyLink(token, { action });
+    const found = verifier.tryVerifyLink(token, { action, nonce });
     if (!found.ok)
       return found.reason === "ERR_LINK_UNCHECKABLE" ? judgeV1(token, action, code, expiresAt) : found;
     const { link } = found;
+    // Before a try is counted: tries from elsewhere would use up those of the one who asked for the link.
+    if (link.browser === "other") return refused(OTHER_BROWSER);
     const rememberUntil = link.expiresAt + REMEMBERED_AFTER;
     if (link.codeDigits !== 0) return judgeCode(link, code, rememberUntil);
     return remembered(link.tryWithUncountedCode(code), rememberUntil);
@@ -243,7 +247,7 @@ export function makeGuard<Further extends string>(given: GuardOptions<Further>):
   ): Promise<
     { readonly ok: true; readonly token: VerifiedToken<string>; readonly result: unknown } | RefusedRedemption
   > {
-    const { action, code, expiresAt } = readExpectation(expected, OF_REDEMPTION);
+    const { action, code, expiresAt, nonce } = readExpectation(expected, OF_REDEMPTION);
     // The verifier knows which actions there are.
     if (typeof action !== "string")
       throw new InvalidArgumentError("the option action is the name of an action");
@@ -256,7 +260,7 @@ export function makeGuard<Further extends string>(given: GuardOptions<Further>):
     }
 
     // A synchronous answer is not awaited.
-    const judged = judge(textOf(token), action, codeOf(code), until);
+    const judged = judge(textOf(token), action, codeOf(code), until, textOf(nonce));
     const genuine = judged instanceof Promise ? await judged : judged;
     if (!genuine.ok) return genuine;
     const { rememberUntil, owner } = genuine;

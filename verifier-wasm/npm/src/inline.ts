@@ -10,9 +10,10 @@ import wasm from "./generated/wasm.js";
 import { type Guard, makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
 import { type MemoryStore, type MemoryStoreOptions, makeMemoryStore } from "./memory_store.js";
+import { textOf } from "./options.js";
 import { compile, SHARED_KEY, startNow } from "./start.js";
 import { decodeToken, type UnverifiedToken } from "./token.js";
-import type { VerifierOptions } from "./types.js";
+import type { Bytes, Nonce, VerifierOptions } from "./types.js";
 import type { Verifier } from "./verifier.js";
 import { makeVerifier } from "./verifier_factory.js";
 import { readSharedOptions } from "./verifier_options.js";
@@ -50,6 +51,17 @@ export function createVerifier<const Further extends string = never>(
  */
 export function decodeUnverified(token: string): UnverifiedToken {
   return decodeToken(started().engine, token);
+}
+
+/**
+ * What the database keeps of the browser that asks for a link, to bind the link to it: 16 bytes. Nothing for a value that is no
+ * nonce, such as a cookie that is not there yet: set it then.
+ *
+ * @example
+ * const binding = bindingOf(cookie);
+ */
+export function bindingOf(nonce: Nonce): Bytes | undefined {
+  return started().engine.bind(textOf(nonce));
 }
 
 /**

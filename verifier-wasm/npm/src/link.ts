@@ -2,7 +2,7 @@ import { atCaller } from "./caller.js";
 import { codeOf } from "./options.js";
 import { asResult, orThrow } from "./status.js";
 import type { Verification, VerifiedToken } from "./token.js";
-import type { Action, Bytes, Refused } from "./types.js";
+import type { Action, Browser, Bytes, Refused } from "./types.js";
 
 /** @internal Judges a link together with a code; the number is one of `status.ts`. */
 type CodeJudge<Name extends string> = (code: string | undefined) => VerifiedToken<Name> | number;
@@ -57,6 +57,14 @@ export class VerifiedLink<Name extends string = Action> {
     return this.#token.verifiedAt;
   }
 
+  /**
+   * In which browser the link was opened. In `"other"` ask for the code, which alone proves the person there: `withUncountedCode`
+   * judges it in v2, the database in v3.
+   */
+  get browser(): Browser {
+    return this.#token.browser;
+  }
+
   /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
   get secret(): Bytes {
     return this.#token.secret;
@@ -74,7 +82,8 @@ export class VerifiedLink<Name extends string = Action> {
    * Compares the code that was typed beside this link **without counting the attempts**: with enough calls each of the
    * 100,000 codes is found. Count them yourself before you call it, or use `guard.redeem`, which does.
    *
-   * The clock is read again: a link that has expired since it was verified is refused.
+   * The clock is read again: a link that has expired since it was verified is refused. In another browser a link is refused whose
+   * code no signature covers.
    *
    * @throws VerificationError when the code is wrong, no signature covers one, or the link has expired
    */

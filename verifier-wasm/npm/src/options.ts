@@ -30,12 +30,13 @@ interface GivenExpectation {
   readonly action: unknown;
   readonly code?: unknown;
   readonly expiresAt?: unknown;
+  readonly nonce?: unknown;
 }
 
 /** The options of those who expect a link or an activation, a token with its code, or one that is redeemed. */
-export const OF_LINK: readonly string[] = ["action"];
-export const OF_TOKEN: readonly string[] = ["action", "code"];
-export const OF_REDEMPTION: readonly string[] = ["action", "code", "expiresAt"];
+export const OF_LINK: readonly string[] = ["action", "nonce"];
+export const OF_TOKEN: readonly string[] = ["action", "code", "nonce"];
+export const OF_REDEMPTION: readonly string[] = ["action", "code", "expiresAt", "nonce"];
 
 /** The same for what every verification reads, by names that are known beforehand, which is much faster. */
 export function readExpectation(options: unknown, known: typeof OF_TOKEN): GivenExpectation {
@@ -43,6 +44,7 @@ export function readExpectation(options: unknown, known: typeof OF_TOKEN): Given
   let action: unknown;
   let code: unknown;
   let expiresAt: unknown;
+  let nonce: unknown;
   let stray: string | undefined;
   try {
     const given = options as GivenExpectation;
@@ -50,13 +52,14 @@ export function readExpectation(options: unknown, known: typeof OF_TOKEN): Given
       if (name === "action") action = given.action;
       else if (!known.includes(name)) stray = name;
       else if (name === "code") code = given.code;
+      else if (name === "nonce") nonce = given.nonce;
       else expiresAt = given.expiresAt;
     }
   } catch (cause) {
     throw unreadable(cause);
   }
   if (stray !== undefined) throw strayOption(stray, known);
-  return { action, code, expiresAt };
+  return { action, code, expiresAt, nonce };
 }
 
 function demandOptions(options: unknown, known: readonly string[]): asserts options is object {
@@ -96,8 +99,8 @@ export function unreadable(cause: unknown): InvalidArgumentError {
 }
 
 /**
- * What a visitor sent for a token or a code, as text: an address with two of them gives a list, a form without one nothing.
- * Whatever is no string becomes the empty one, which is neither a token nor a code.
+ * What a visitor sent for a token, a code or a nonce, as text: an address with two of them gives a list, a form without one
+ * nothing. Whatever is no string becomes the empty one, which is none of them.
  */
 export function textOf(sent: unknown): string {
   return typeof sent === "string" ? sent : "";

@@ -9,9 +9,11 @@ import { atCaller } from "./caller.js";
 import wasm from "./generated/public_wasm.js";
 import { type Guard, makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
+import { textOf } from "./options.js";
 import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
 import { compile, PUBLIC_KEY, startNow } from "./start.js";
 import { decodeToken, type UnverifiedToken } from "./token.js";
+import type { Bytes, Nonce } from "./types.js";
 import { makePublicVerifier } from "./verifier_factory.js";
 import { readPublicOptions } from "./verifier_options.js";
 
@@ -24,13 +26,17 @@ export type { UnverifiedToken, Verification, Verified, VerifiedToken } from "./t
 export type { TokenStore } from "./token_store.js";
 export type {
   Action,
+  Browser,
+  Bytes,
   CommonOptions,
   ExpectedActivation,
   ExpectedRecovery,
   FurtherAction,
   LinkExpectation,
+  Nonce,
   Refused,
   TriedRecovery,
+  Visitor,
 } from "./types.js";
 
 const started = startNow(PUBLIC_KEY, () => compile(wasm));
@@ -56,6 +62,17 @@ export function createVerifier<const Further extends string = never>(
  */
 export function decodeUnverified(token: string): UnverifiedToken {
   return decodeToken(started().engine, token);
+}
+
+/**
+ * What the database keeps of the browser that asks for a link, to bind the link to it: 16 bytes. Nothing for a value that is no
+ * nonce, such as a cookie that is not there yet: set it then.
+ *
+ * @example
+ * const binding = bindingOf(cookie);
+ */
+export function bindingOf(nonce: Nonce): Bytes | undefined {
+  return started().engine.bind(textOf(nonce));
 }
 
 /**

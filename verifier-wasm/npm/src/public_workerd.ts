@@ -8,10 +8,12 @@ import { atCaller } from "./caller.js";
 import { PUBLIC_KEY } from "./engine.js";
 import { makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
+import { textOf } from "./options.js";
 import module from "./public.wasm";
 import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
 import { startNow } from "./start.js";
 import { decodeToken } from "./token.js";
+import type { Nonce } from "./types.js";
 import { makePublicVerifier } from "./verifier_factory.js";
 import { readPublicOptions } from "./verifier_options.js";
 
@@ -25,6 +27,10 @@ export function createVerifier<const Further extends string = never>(
 
 export function decodeUnverified(token: string) {
   return decodeToken(started().engine, token);
+}
+
+export function bindingOf(nonce: Nonce) {
+  return started().engine.bind(textOf(nonce));
 }
 
 export function createGuard(options: GuardOptions) {

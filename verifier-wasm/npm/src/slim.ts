@@ -10,10 +10,11 @@ import { InvalidArgumentError } from "./errors.js";
 import { type Guard, makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
 import { type MemoryStore, type MemoryStoreOptions, makeMemoryStore } from "./memory_store.js";
+import { textOf } from "./options.js";
 import type { PublicVerifier, PublicVerifierOptions } from "./public_verifier.js";
 import { startLoaded } from "./start.js";
 import { decodeToken, type UnverifiedToken } from "./token.js";
-import type { VerifierOptions } from "./types.js";
+import type { Bytes, Nonce, VerifierOptions } from "./types.js";
 import type { Verifier } from "./verifier.js";
 import { makePublicVerifier, makeVerifier } from "./verifier_factory.js";
 import { readPublicOptions, readSharedOptions } from "./verifier_options.js";
@@ -33,6 +34,7 @@ export type { Verifier } from "./verifier.js";
 export interface VerifierModule {
   createVerifier<const Further extends string = never>(options: VerifierOptions<Further>): Verifier<Further>;
   decodeUnverified(token: string): UnverifiedToken;
+  bindingOf(nonce: Nonce): Bytes | undefined;
   createGuard<Further extends string = never>(options: GuardOptions<Further>): Guard<Further>;
   /** Only if the caller passed a module: a store needs an instance of its own. */
   createMemoryStore(options: MemoryStoreOptions): MemoryStore;
@@ -44,6 +46,7 @@ export interface PublicVerifierModule {
     options: PublicVerifierOptions<Further>,
   ): PublicVerifier<Further>;
   decodeUnverified(token: string): UnverifiedToken;
+  bindingOf(nonce: Nonce): Bytes | undefined;
   createGuard<Further extends string = never>(options: GuardOptions<Further>): Guard<Further>;
 }
 
@@ -60,6 +63,7 @@ export function instantiate(source: WebAssembly.Module | WebAssembly.Instance): 
   return Object.freeze<VerifierModule>({
     createVerifier: (options) => makeVerifier(readSharedOptions(engine, options)),
     decodeUnverified: (token) => decodeToken(engine, token),
+    bindingOf: (nonce) => engine.bind(textOf(nonce)),
     createGuard: (options) => makeGuard(options),
     createMemoryStore(options) {
       if (!module) {
@@ -85,6 +89,7 @@ export function instantiatePublic(source: WebAssembly.Module | WebAssembly.Insta
   return Object.freeze<PublicVerifierModule>({
     createVerifier: (options) => makePublicVerifier(readPublicOptions(engine, options)),
     decodeUnverified: (token) => decodeToken(engine, token),
+    bindingOf: (nonce) => engine.bind(textOf(nonce)),
     createGuard: (options) => makeGuard(options),
   });
 }

@@ -8,6 +8,7 @@ import {
   TokenActionError,
   TokenExpiredError,
   TokenMalformedError,
+  TokenOtherBrowserError,
   TokenSignatureError,
   type VerificationError,
   type VerificationReason,
@@ -31,8 +32,11 @@ export const EXPIRED = 11;
 /** The link is valid, the code is wrong. */
 export const CODE_MISMATCH = 12;
 
+/** The link is valid, but in another browser. */
+export const OTHER_BROWSER = 14;
+
 /** A token of v3 for a verifier of shared keys. The modules do not return this number. */
-const FOR_PUBLIC_KEY = 14;
+const FOR_PUBLIC_KEY = 15;
 
 /** The status of a version that is not accepted. A verifier of public keys accepts v3. */
 export function unaccepted(version: number): number {
@@ -53,7 +57,7 @@ type Class = ErrorClass<VerificationReason, "visitor", VerificationError>;
 
 /** What the numbers of `verifier-wasm/src/status.rs` mean, from 1 on. */
 const refusals: readonly (readonly [Class, string])[] = [
-  [TokenMalformedError, "a token is a string of 86, 104, 124 or 147 characters"],
+  [TokenMalformedError, "a token is a string of 86, 104, 124, 126, 146, 147 or 168 characters"],
   [TokenMalformedError, "the token is not canonical base64url"],
   [TokenSignatureError, "no key of this ring signed this token for this action and code"],
   [CodeUncheckableError, "nothing that was signed covers a code: leave it out"],
@@ -66,6 +70,7 @@ const refusals: readonly (readonly [Class, string])[] = [
   [TokenExpiredError, "the token has expired"],
   [CodeMismatchError, "the code is not this link's"],
   [LinkUncheckableError, "a v1 token is judged only together with its code"],
+  [TokenOtherBrowserError, "the link was asked for in another browser"],
   [TokenSignatureError, "a v3 token is for mailroom-verifier/public"],
 ];
 

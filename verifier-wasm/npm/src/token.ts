@@ -2,8 +2,8 @@ import type { KnownAction } from "./actions.js";
 import type { Engine } from "./engine.js";
 import { fieldsOf, secretOf } from "./fields.js";
 import { textOf } from "./options.js";
-import type { Action, Bytes, Refused } from "./types.js";
-import { type Version, versionOf } from "./version.js";
+import type { Action, Browser, Bytes, Refused } from "./types.js";
+import { isBound, type Version, versionOf } from "./version.js";
 
 /**
  * A token that a key of the ring signed for this action and, of a recovery of v1 or v2, for this code.
@@ -17,14 +17,23 @@ export class VerifiedToken<Name extends string = Action> {
   readonly #action: KnownAction;
   readonly #expiresAt: number;
   readonly #verifiedAt: number;
+  readonly #elsewhere: boolean;
 
   /** @internal */
-  constructor(engine: Engine, token: string, action: KnownAction, expiresAt: number, verifiedAt: number) {
+  constructor(
+    engine: Engine,
+    token: string,
+    action: KnownAction,
+    expiresAt: number,
+    verifiedAt: number,
+    elsewhere: boolean,
+  ) {
     this.#engine = engine;
     this.#token = token;
     this.#action = action;
     this.#expiresAt = expiresAt;
     this.#verifiedAt = verifiedAt;
+    this.#elsewhere = elsewhere;
   }
 
   /** The version of the signature format. */
@@ -45,6 +54,15 @@ export class VerifiedToken<Name extends string = Action> {
   /** When the token was judged, by the verifier's clock, in whole seconds since the Unix epoch. */
   get verifiedAt(): number {
     return this.#verifiedAt;
+  }
+
+  /**
+   * In which browser the link was opened. Tell the database: a bound row needs its code unless this is `"same"`. It is
+   * `"other"` only if the code was proven there.
+   */
+  get browser(): Browser {
+    if (!isBound(this.#token)) return "unbound";
+    return this.#elsewhere ? "other" : "same";
   }
 
   /**
@@ -90,6 +108,8 @@ export interface UnverifiedToken {
   readonly unverifiedExpiresAt: number | undefined;
   /** The four bytes by which a token of v2 or v3 names its key. */
   readonly unverifiedKeyId: Bytes | undefined;
+  /** The 16 bytes that claim to name the browser that a token is bound to; `undefined` for one that is not bound. */
+  readonly unverifiedBinding: Bytes | undefined;
   /** The 32 bytes that claim to be a row's secret. */
   readonly unverifiedSecret: Bytes;
   /** The 32 bytes, or 64 in v3, that claim to be its signature. */
@@ -102,7 +122,7 @@ export interface UnverifiedToken {
 export function decodeToken(engine: Engine, token: unknown): UnverifiedToken {
   const text = textOf(token);
   const id = engine.id(text);
-  const { version, action, actionNumber, keyId, expiresAt, secret, tag } = fieldsOf(text);
+  const { version, action, actionNumber, keyId, expiresAt, binding, secret, tag } = fieldsOf(text);
   return {
     verified: false,
     version,
@@ -110,6 +130,7 @@ export function decodeToken(engine: Engine, token: unknown): UnverifiedToken {
     unverifiedActionNumber: actionNumber,
     unverifiedExpiresAt: expiresAt,
     unverifiedKeyId: keyId,
+    unverifiedBinding: binding,
     unverifiedSecret: secret,
     unverifiedSignature: tag,
     unverifiedConsumedId: id,

@@ -17,6 +17,21 @@ export interface FurtherAction {
 // `Uint8Array<ArrayBuffer>` in the words of TypeScript before 5.7, too, in which it has no parameter.
 export type Bytes = ReturnType<Uint8Array["slice"]>;
 
+/**
+ * The value of the cookie that your application set in the browser that asked for a link, as the request has it: 43 characters, the
+ * base64url of 32 random bytes. Whatever is no such text, such as the list of a cookie that came twice, counts as no cookie.
+ */
+export type Nonce = string | readonly string[] | null | undefined;
+
+/** In which browser a link was opened: the one that asked for it, another one, or any at all of a link that is not bound. */
+export type Browser = "same" | "other" | "unbound";
+
+/** What is known of the browser that a request came from. */
+export interface Visitor {
+  /** Links that are bound to a browser work in no other one; all others ignore it. */
+  readonly nonce?: Nonce;
+}
+
 /** A shared key: 64 hexadecimal characters of either case, or 32 bytes. */
 export type SharedKey = string | Uint8Array;
 
@@ -77,25 +92,25 @@ export interface VerifierOptions<Further extends string = never> extends CommonO
 }
 
 /** What `verify` expects of a token: an action without a code, such as an activation. Options of other names are refused. */
-export interface ExpectedActivation<Further extends string = never> {
+export interface ExpectedActivation<Further extends string = never> extends Visitor {
   readonly action: "activate" | Further;
 }
 
 /** What `verifyWithUncountedCode` expects of a token. Options of other names are refused. */
-export interface ExpectedRecovery<Further extends string = never> {
+export interface ExpectedRecovery<Further extends string = never> extends Visitor {
   readonly action: "recover" | Further;
   /** The digits that the person typed, as they came: five for a recovery. */
   readonly code: string;
 }
 
 /** The same for `tryVerifyWithUncountedCode`, with any value that the visitor sent as a code. */
-export interface TriedRecovery<Further extends string = never> {
+export interface TriedRecovery<Further extends string = never> extends Visitor {
   readonly action: "recover" | Further;
   readonly code: unknown;
 }
 
 /** The action that the caller expects of a link, before its code is typed. Options of other names are refused. */
-export interface LinkExpectation<Further extends string = never> {
+export interface LinkExpectation<Further extends string = never> extends Visitor {
   readonly action: Action | Further;
 }
 

@@ -1,6 +1,6 @@
 import type { Actions } from "./actions.js";
 import { atCaller } from "./caller.js";
-import type { Engine } from "./engine.js";
+import { type Engine, NOT_JUDGED } from "./engine.js";
 import { VerifiedLink } from "./link.js";
 import { codeOf, OF_LINK, OF_TOKEN, readExpectation, textOf } from "./options.js";
 import type { PublicVerifier } from "./public_verifier.js";
@@ -13,6 +13,7 @@ import {
   isAboutCode,
   isMalformed,
   OK,
+  OTHER_BROWSER,
   orThrow,
   refused,
   unaccepted,
@@ -70,37 +71,42 @@ function makeJudge<Further extends string>(
   const read = () => Math.floor(clock());
 
   function judge(sent: unknown, expected: unknown, known: typeof OF_TOKEN): Token | number {
-    const { action: name, code } = readExpectation(expected, known);
-    const action = actions.demand(name);
-    const token = textOf(sent);
-    const now = read();
-    const status = engine.verify(token, action, codeOf(code), ring().candidates(token), now, clockTolerance);
-    const version = versionOf(token);
-    if (!accepts[version - 1]) {
-      return isMalformed(status) || (version === 1 && isAboutCode(status)) ? status : unaccepted(version);
-    }
-    return status === OK ? new VerifiedToken(engine, token, action, engine.expiresAt, now) : status;
-  }
-
-  function judgeLink(sent: unknown, expected: unknown): VerifiedLink<Action | Further> | number {
-    const { action: name } = readExpectation(expected, OF_LINK);
+    const { action: name, code, nonce } = readExpectation(expected, known);
     const action = actions.demand(name);
     const token = textOf(sent);
     const now = read();
     const keys = ring().candidates(token);
-    const status = engine.verifyLink(token, action, keys, now, clockTolerance);
+    const status = engine.verify(token, action, codeOf(code), textOf(nonce), keys, now, clockTolerance);
+    const version = versionOf(token);
+    if (!accepts[version - 1]) {
+      return isMalformed(status) || (version === 1 && isAboutCode(status)) ? status : unaccepted(version);
+    }
+    return status === OK ? new VerifiedToken(engine, token, action, engine.expiresAt, now, false) : status;
+  }
+
+  function judgeLink(sent: unknown, expected: unknown): VerifiedLink<Action | Further> | number {
+    const { action: name, nonce } = readExpectation(expected, OF_LINK);
+    const action = actions.demand(name);
+    const token = textOf(sent);
+    const now = read();
+    const keys = ring().candidates(token);
+    const status = engine.verifyLink(token, action, textOf(nonce), keys, now, clockTolerance);
     const version = versionOf(token);
     if (!accepts[version - 1]) return isMalformed(status) ? status : unaccepted(version);
-    if (status !== OK) return status;
+    const elsewhere = status === OTHER_BROWSER;
+    if (status !== OK && !elsewhere) return status;
     const { expiresAt } = engine;
-    const at = (verifiedAt: number): Token => new VerifiedToken(engine, token, action, expiresAt, verifiedAt);
+    const at = (verifiedAt: number): Token =>
+      new VerifiedToken(engine, token, action, expiresAt, verifiedAt, elsewhere);
     const proven = at(now);
     return new VerifiedLink(proven, clockTolerance, action.digits, (code) => {
       const now = read();
       let status = OK;
       // All keys are tried again: ids may collide.
-      if (proven.codeIsProven) status = engine.verify(token, action, code, keys, now, clockTolerance);
+      if (proven.codeIsProven)
+        status = engine.verify(token, action, code, NOT_JUDGED, keys, now, clockTolerance);
       else if (now >= expiresAt + clockTolerance) status = EXPIRED;
+      else if (elsewhere) status = OTHER_BROWSER;
       else if (code !== undefined) status = CODE_UNCHECKABLE;
       return status === OK ? at(now) : status;
     });

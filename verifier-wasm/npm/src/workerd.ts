@@ -10,9 +10,10 @@ import { SHARED_KEY } from "./engine.js";
 import { makeGuard } from "./guard.js";
 import type { GuardOptions } from "./guard_options.js";
 import { type MemoryStoreOptions, makeMemoryStore } from "./memory_store.js";
+import { textOf } from "./options.js";
 import { startNow } from "./start.js";
 import { decodeToken } from "./token.js";
-import type { VerifierOptions } from "./types.js";
+import type { Nonce, VerifierOptions } from "./types.js";
 import module from "./verifier.wasm";
 import { makeVerifier } from "./verifier_factory.js";
 import { readSharedOptions } from "./verifier_options.js";
@@ -25,6 +26,10 @@ export function createVerifier(options: VerifierOptions) {
 
 export function decodeUnverified(token: string) {
   return decodeToken(started().engine, token);
+}
+
+export function bindingOf(nonce: Nonce) {
+  return started().engine.bind(textOf(nonce));
 }
 
 export function createGuard(options: GuardOptions) {

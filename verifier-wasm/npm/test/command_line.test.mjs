@@ -110,9 +110,15 @@ test("what is malformed about a text that is no token is said", async () => {
   const { token } = activation;
   const alphabet = "and only A to Z, a to z, 0 to 9, - and _ stand in a token";
   for (const [text, fault] of [
-    ["", "it has 0 characters, and a token has 86 (version 1), 104 or 124 (2), or 147 (3)"],
-    [token.slice(1), "it has 85 characters, and a token has 86 (version 1), 104 or 124 (2), or 147 (3)"],
-    [`${token}==`, "it has 88 characters, and a token has 86 (version 1), 104 or 124 (2), or 147 (3)"],
+    ["", "it has 0 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), or 147 or 168 (3)"],
+    [
+      token.slice(1),
+      "it has 85 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), or 147 or 168 (3)",
+    ],
+    [
+      `${token}==`,
+      "it has 88 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), or 147 or 168 (3)",
+    ],
     [`${token.slice(0, 20)}+${token.slice(21)}`, `its character 21 is U+002B, ${alphabet}`],
     [`${token.slice(0, 84)}😀`, `its character 85 is U+1F600, ${alphabet}`],
     [
@@ -418,4 +424,50 @@ test("npx finds the program", async () => {
   const { status, stdout } = await run("npx", args, { env: { MAILROOM_SECRET_KEY: activation.key } });
   assert.deepEqual(verdicts(stdout), [true]);
   assert.equal(status, 0);
+});
+
+test("a bound link is genuine for its browser alone, whatever its code", async () => {
+  const key = Buffer.from(activation.key, "hex");
+  const derive = (info, length) => Buffer.from(hkdfSync("sha256", key, "", info, length));
+  const tag = (info, ...parts) =>
+    createHmac("sha256", derive(info, 32)).update(Buffer.concat(parts)).digest();
+  const binding = Buffer.alloc(16, 0xb1);
+  const expiry = Buffer.alloc(8);
+  expiry.writeBigUInt64BE(253_402_300_799n);
+  const signed = (action) =>
+    Buffer.concat([
+      Buffer.from([2, 0x80 | action]),
+      derive("mailroom/v2 key id", 4),
+      expiry,
+      binding,
+      Buffer.alloc(32, 7),
+    ]);
+  const [one, two] = [signed(1), signed(2)];
+  const activate = Buffer.concat([one, tag("mailroom/v2 link", one)]).toString("base64url");
+  const code = tag("mailroom/v2 code", two, Buffer.from("01234")).subarray(0, 15);
+  const recover = Buffer.concat([two, tag("mailroom/v2 link", two), code]).toString("base64url");
+  const hex = binding.toString("hex");
+  for (const [args, verdict] of [
+    [[activate, "--action=activate", "--binding", hex], "valid"],
+    [[activate, "--action=activate", `--binding=${hex.toUpperCase()}`], "valid"],
+    [[activate, "--action=activate", `--binding=${"b2".repeat(16)}`], "not valid: ERR_TOKEN_OTHER_BROWSER"],
+    [[activate, "--action=activate"], "not valid: ERR_TOKEN_OTHER_BROWSER"],
+    [[activate, "--action=recover", "--binding", hex], "not valid: ERR_TOKEN_ACTION"],
+    [[recover, "--action=recover", "--code=01234", "--binding", hex], "valid"],
+    [[recover, "--action=recover", "--code=01235", "--binding", hex], "not valid: ERR_CODE_MISMATCH"],
+    [[recover, "--action=recover", "--code=01234"], "not valid: ERR_TOKEN_OTHER_BROWSER"],
+    [[recover, "--action=recover", "--code=x"], "not valid: ERR_TOKEN_OTHER_BROWSER"],
+  ]) {
+    const { status, stdout, stderr } = await verifier(args);
+    assert.ok(stdout.includes(`verdict     ${verdict}`), `${args.slice(1)}: ${stdout}${stderr}`);
+    assert.ok(stdout.includes(`binding     ${hex}\n`), stdout);
+    assert.equal(status, verdict === "valid" ? 0 : 1);
+  }
+  const { status, stdout } = await verifier([activation.token, "--action=activate", "--binding", hex]);
+  assert.deepEqual([status, stdout.includes("binding")], [0, false]);
+  for (const wrong of ["", "b1", hex.slice(1), `${hex}b1`, "g".repeat(32)]) {
+    const { status, stdout, stderr } = await verifier([activate, "--action=activate", `--binding=${wrong}`]);
+    assert.deepEqual([status, stdout], [2, ""]);
+    assert.equal(stderr, "mailroom-verifier: --binding is 32 hexadecimal characters\n");
+  }
 });

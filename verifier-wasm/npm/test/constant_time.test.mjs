@@ -2,7 +2,7 @@
 // touches, is the same for every key that did not sign the token, however much of its tag is right.
 
 import assert from "node:assert/strict";
-import { createHmac, hkdfSync, randomBytes } from "node:crypto";
+import { createHash, createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { test } from "node:test";
 
 import { packaged, start } from "./traced.mjs";
@@ -10,6 +10,7 @@ import { packaged, start } from "./traced.mjs";
 const OK = 0;
 const SIGNATURE = 3;
 const CODE_MISMATCH = 12;
+const OTHER_BROWSER = 14;
 const { exports, trace, places } = start(packaged());
 const memory = new Uint8Array(exports.memory.buffer);
 const PATHS = { activate: "/activate", recover: "/recover" };
@@ -19,10 +20,11 @@ const NOW = 1_800_000_000;
 /** Of a prepared key; the four bytes from `KEY_ID` on are its id. */
 const KEY_LENGTH = 196;
 const KEY_ID = 192;
-/** Where text, code and prepared key lie. */
+/** Where text, code, nonce and prepared key lie, as `src/buffers.rs` has them. */
 const TEXT = exports.buffers();
-const CODES = TEXT + 160;
-const KEYS = CODES + 8 + 16;
+const CODES = TEXT + 176;
+const NONCES = CODES + 16;
+const KEYS = NONCES + 48 + 16 + 128;
 
 function prepare(key) {
   memory.set(key, TEXT);
@@ -31,14 +33,16 @@ function prepare(key) {
 }
 
 /** The trace of one verification with a key prepared before. */
-function verification(prepared, token, action, expected) {
+function verification(prepared, token, action, expected, nonce = "") {
   memory.set(prepared, KEYS);
   memory.set(Buffer.from(token), TEXT);
   memory.set(Buffer.from(CODE), CODES);
+  memory.set(Buffer.from(nonce), NONCES);
+  const codeLength = action === "recover" ? CODE.length : -1;
   let status;
   const events = trace(() => {
     exports.load_key();
-    status = exports.verify(token.length, NUMBERS[action], action === "recover" ? CODE.length : -1, NOW, 0);
+    status = exports.verify(token.length, NUMBERS[action], codeLength, nonce.length, NOW, 0);
   });
   assert.equal(status, expected);
   return events;
@@ -166,6 +170,30 @@ for (const action of ["activate", "recover"]) {
     assert.ok(places > 200, `only ${places} places report`);
   });
 }
+
+test("bound: one wrong byte anywhere in the binding goes the same way as another browser", () => {
+  const key = randomBytes(32);
+  const prepared = prepare(key);
+  const nonce = randomBytes(32).toString("base64url");
+  const own = createHash("sha256").update(`mailroom/browser\0${nonce}`).digest().subarray(0, 16);
+  const start = header(key, "activate");
+  start[1] |= 0x80;
+  const ways = (binding, expected) => {
+    const signed = Buffer.concat([start, binding, randomBytes(32)]);
+    const token = Buffer.concat([signed, mac(derive(key, "mailroom/v2 link"), signed)]).toString("base64url");
+    // The characters themselves are looked up in a table: whoever sent them knows them.
+    return verification(prepared, token, "activate", expected, nonce)
+      .filter((_, index) => index % 2 === 0)
+      .join();
+  };
+  const other = ways(randomBytes(16), OTHER_BROWSER);
+  for (let byte = 0; byte < 16; byte++) {
+    const binding = Buffer.from(own);
+    binding[byte] ^= 1;
+    assert.ok(ways(binding, OTHER_BROWSER) === other, `byte ${byte}`);
+  }
+  assert.ok(ways(own, OK) !== other);
+});
 
 test("preparing a key takes the same way for every key, in bytes and in hexadecimal", () => {
   const bytes = () => {

@@ -102,6 +102,7 @@ declare const process: { env: Record<string, string | undefined> };
 declare const verifier: entry.Verifier, guard: entry.Guard, store: entry.TokenStore;
 declare const small: entry.TokenStore, unreachable: entry.TokenStore;
 declare const token: string, code: string, password: string, url: URL, form: FormData;
+declare const cookie: string | undefined;
 declare const origin: { recover(secret: Uint8Array, password: string): Promise<void> };
 declare function readFile(path: string): Promise<Uint8Array<ArrayBuffer>>;
 declare function fileURLToPath(url: string): string;
@@ -117,7 +118,9 @@ test("the examples of the documentation comments compile", async () => {
   });
   assert.ok(examples.length >= 12, `${examples.length} examples`);
   const programs = examples.map(({ of, text }) => {
-    const names = ["createVerifier", "createGuard"].map((name) => `${name} = ${of}.${name}`).join(", ");
+    const names = ["createVerifier", "createGuard", "bindingOf"]
+      .map((name) => `${name} = ${of}.${name}`)
+      .join(", ");
     const own = `const ${names}, { createMemoryStore } = entry;`;
     return `export async () => { ${own} { return (async () => {\n${text}return; })(); } };\n`;
   });

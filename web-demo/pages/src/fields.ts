@@ -13,15 +13,21 @@ const HEADER: readonly Field[] = [
   { name: "key id", tint: 3, length: 4 },
   { name: "expires at", tint: 4, length: 8 },
 ];
+const BINDING: Field = { name: "browser", tint: 7, length: 16 };
 const SECRET: Field = { name: "secret of the row", tint: 5, length: 32 };
 const TAG: Field = { name: "tag (HMAC-SHA-256)", tint: 6, length: 32 };
+const CODE_TAG: Field = { name: "tag of the code", tint: 7, length: 15 };
+const SIGNATURE: Field = { name: "signature (Ed25519)", tint: 6, length: 64 };
 
 /** By the length of the token in characters, which alone tells the format. */
 const LAYOUTS: Readonly<Record<number, readonly Field[]>> = {
   86: [SECRET, TAG],
   104: [...HEADER, SECRET, TAG],
-  124: [...HEADER, SECRET, TAG, { name: "tag of the code", tint: 7, length: 15 }],
-  147: [...HEADER, SECRET, { name: "signature (Ed25519)", tint: 6, length: 64 }],
+  124: [...HEADER, SECRET, TAG, CODE_TAG],
+  126: [...HEADER, BINDING, SECRET, TAG],
+  146: [...HEADER, BINDING, SECRET, TAG, CODE_TAG],
+  147: [...HEADER, SECRET, SIGNATURE],
+  168: [...HEADER, BINDING, SECRET, SIGNATURE],
 };
 
 /** The fields, in order, or nothing for a length that no token has. */

@@ -56,7 +56,7 @@ async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_
     let key = SharedKey::from_hex(KEY).ok().context("the key of the tests is one")?;
     let actions = Actions::new([VOTE]).ok().context("it is sound")?;
     let ring = KeyRing::new([key.into()]).ok().context("one key is a ring")?.knowing(&actions);
-    let expected = Expected { action: Action::Further(VOTE), code: Some(code.as_bytes()) };
+    let expected = Expected { action: Action::Further(VOTE), code: Some(code.as_bytes()), binding: None };
     let verified = UntrustedToken::parse(token)?.verify(&ring, expected, Moment::at(1_700_000_000))?;
     let secret = verified.secret().as_bytes().to_vec();
     let redeem = "SELECT verdict::text, subject_id FROM mailroom.redeem($1, 'vote', $2)";

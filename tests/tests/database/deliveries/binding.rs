@@ -21,7 +21,7 @@ async fn a_queue_that_was_restored_elsewhere_is_not_sent_until_it_is_bound_again
     let said = error.to_string();
     assert!(said.contains("belongs to another PostgreSQL cluster"), "{said}");
     assert!(said.contains("`mailroom migrate bind`"), "{said}");
-    assert_eq!(state(&client, waiting).await?, at("pending", 0));
+    assert_eq!(state(&client, waiting).await?, at("queued", 0));
 
     let output = program::mailroom()?
         .args(["migrate", "bind"])

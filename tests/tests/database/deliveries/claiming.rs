@@ -15,7 +15,7 @@ async fn a_token_waits_in_the_transaction_that_made_it_and_is_claimed_once() -> 
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let id = token(&client, "activation").await?;
-    assert_eq!(state(&client, id).await?, at("pending", 0));
+    assert_eq!(state(&client, id).await?, at("queued", 0));
     let (mut one, mut two) = (queue(&database).await?, queue(&database).await?);
     let claim = one.settle_and_claim(Vec::new(), all(10)).await?;
     assert_eq!(ids(&claim.batches), [id]);
@@ -62,10 +62,8 @@ async fn what_is_used_deleted_expired_or_about_to_is_logged_and_never_leased() -
         .batch_execute(&format!(
             "UPDATE tokens SET consumed_at = 1 WHERE id = {used};
             DELETE FROM tokens WHERE id = {deleted};
-            SET session_replication_role = replica;
-            UPDATE tokens SET expires_at = 1 WHERE id = {expired};
-            UPDATE tokens SET expires_at = extract(epoch FROM now()) + 28 WHERE id = {dying};
-            SET session_replication_role = origin"
+            UPDATE mailroom.issued_tokens SET expires_at = 1 WHERE id = {expired};
+            UPDATE mailroom.issued_tokens SET expires_at = extract(epoch FROM now()) + 28 WHERE id = {dying}"
         ))
         .await?;
     let mut queue = queue(&database).await?;
@@ -149,7 +147,9 @@ async fn a_claim_skips_what_another_one_has_not_finished_and_a_peek_does_not() -
     let database = Database::migrated()?;
     let (client, other) = (database.connect().await?, database.connect().await?);
     let ids_ = tokens(&client, "activation", 2).await?;
-    other.batch_execute(&format!("BEGIN; SELECT FROM mailroom.queue WHERE token = {} FOR UPDATE", ids_[0])).await?;
+    other
+        .batch_execute(&format!("BEGIN; SELECT FROM mailroom.queue WHERE token = {} FOR UPDATE", ids_[0]))
+        .await?;
     let mut queue = queue(&database).await?;
     assert_eq!(ids(&queue.settle_and_claim(Vec::new(), all(10)).await?.batches), [ids_[1]]);
     assert_eq!(queue.peek(10).await?.due, 1);
@@ -211,7 +211,7 @@ async fn a_peek_says_when_the_next_token_is_due_and_reads_no_further_than_a_leas
 }
 
 #[tokio::test]
-async fn a_collector_needs_four_functions_and_no_table() -> Result<()> {
+async fn a_collector_needs_seven_functions_and_no_table() -> Result<()> {
     let database = Database::migrated()?;
     let owner = Application::connect(&database).await?;
     let id = token(&owner.client, "activation").await?;
@@ -220,7 +220,8 @@ async fn a_collector_needs_four_functions_and_no_table() -> Result<()> {
         .client
         .batch_execute(&format!(
             "CREATE ROLE {role} LOGIN;
-            GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_tend, mailroom_tidy, mailroom_prospect TO {role}"
+            GRANT EXECUTE ON FUNCTION mailroom.settle, mailroom.release, mailroom.claim, mailroom.list_actions,
+                mailroom.heartbeat, mailroom.sweep, mailroom.peek TO {role}"
         ))
         .await?;
     let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
@@ -231,9 +232,18 @@ async fn a_collector_needs_four_functions_and_no_table() -> Result<()> {
     assert!(!log.contains("sweeping"), "{log}");
     assert_eq!(state(&owner.client, id).await?, at("sent", 1));
     owner.client.batch_execute(&format!("SET ROLE {role}")).await?;
-    for table in
-        ["tokens", "accounts", "pending", "parked", "leases", "dead", "handovers", "collectors", "deliveries"]
-    {
+    for table in [
+        "public.tokens",
+        "public.accounts",
+        "mailroom.issued_tokens",
+        "mailroom.queue",
+        "mailroom.leases",
+        "mailroom.dead_letters",
+        "mailroom.payloads",
+        "mailroom.delivery_attempts",
+        "mailroom.collectors",
+        "mailroom.deliveries",
+    ] {
         let read = owner.client.batch_execute(&format!("SELECT FROM {table}")).await;
         assert!(read.is_err(), "{table} can be read");
     }

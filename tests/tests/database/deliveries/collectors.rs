@@ -50,7 +50,10 @@ async fn three_collectors_share_the_work_and_nothing_goes_out_twice() -> Result<
     assert_eq!(tokens.len(), 2_000);
     assert_eq!(tokens.into_iter().collect::<HashSet<_>>().len(), 2_000);
     let left: i64 = client
-        .query_one("SELECT (SELECT count(*) FROM mailroom.queue) + (SELECT count(*) FROM mailroom.leases)", &[])
+        .query_one(
+            "SELECT (SELECT count(*) FROM mailroom.queue) + (SELECT count(*) FROM mailroom.leases)",
+            &[],
+        )
         .await?
         .get(0);
     assert_eq!(left, 0);
@@ -104,7 +107,7 @@ async fn batches_are_kept_over_a_lost_connection() -> Result<()> {
 /// How many entries have been read of the index by which claims read, live ones and dead.
 async fn entries_read(client: &Client) -> Result<i64> {
     let query =
-        "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'pending_priority_due_at_idx'";
+        "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'queue_priority_due_at_idx'";
     Ok(client.query_one(query, &[]).await?.get(0))
 }
 
@@ -157,7 +160,7 @@ async fn a_claim_that_was_broken_off_leaves_nothing_behind() -> Result<()> {
     assert!(broken_off.is_err());
     client.batch_execute("COMMIT").await?;
     assert!(queue.settle_and_claim(Vec::new(), None).await?.batches.is_empty());
-    assert_eq!(state(&client, id).await?, at("pending", 0));
+    assert_eq!(state(&client, id).await?, at("queued", 0));
     assert_eq!(ids(&queue.settle_and_claim(Vec::new(), all(10)).await?.batches), [id]);
     Ok(())
 }

@@ -4,8 +4,9 @@ mod binding;
 mod claiming;
 pub(crate) mod clock;
 mod collectors;
+mod deferring;
+mod low_watermark;
 mod model;
-mod parking;
 mod refusals;
 mod set_back;
 mod settling;
@@ -20,8 +21,8 @@ use anyhow::{Context, Result};
 use mailroom::config::DeliverySettings;
 use mailroom::queue::{Batch, ClaimRequest, DeliveriesQueue, Queue};
 use mailroom_connect::{ConnectionSettings, Environment};
-use mailroom_verifier_core::Version;
 use mailroom_tests::postgres::Database;
+use mailroom_verifier_core::Version;
 use tokio_postgres::Client;
 
 const LEASE: Duration = Duration::from_secs(90);
@@ -92,8 +93,7 @@ async fn state(client: &Client, token: i64) -> Result<(String, Option<i32>)> {
 
 /// What the log says of a token: attempt, outcome and reason.
 async fn log(client: &Client, token: i64) -> Result<Vec<(i32, String, Option<String>)>> {
-    let query =
-        "SELECT attempt, outcome::text, reason FROM mailroom.delivery_attempts WHERE token = $1 ORDER BY happened_at, ctid";
+    let query = "SELECT attempt, outcome::text, reason FROM mailroom.delivery_attempts WHERE token = $1 ORDER BY happened_at, ctid";
     let rows = client.query(query, &[&token]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
 }

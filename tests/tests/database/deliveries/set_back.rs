@@ -105,7 +105,7 @@ async fn a_token_that_expires_while_it_waits_for_another_try_is_counted_when_it_
     // It lives for a quarter of an hour, of which half a minute is too little to be sent.
     clock::forward(&client, Duration::from_secs(14 * 60)).await?;
     assert!(claim(&mut queue).await?.is_empty());
-    assert_eq!(state(&client, id).await?, at("pending", 1));
+    assert_eq!(state(&client, id).await?, at("queued", 1));
     let next = queue.peek(1).await?.next;
     assert!(next.is_some_and(|next| next <= Duration::from_secs(40)), "{next:?}");
     clock::forward(&client, Duration::from_secs(40)).await?;
@@ -125,8 +125,8 @@ async fn a_lease_that_lapses_before_its_place_in_the_queue_holds_the_low_waterma
     drop(gone);
     clock::turn(&client, -HOUR).await?;
     queue(&database).await?;
-    let is_held = "SELECT prospect.oldest_place <= leases.ends_at AND leases.ends_at < leases.due_at
-        FROM mailroom.leases, mailroom.peek(NULL, 1) AS prospect";
+    let is_held = "SELECT peek.oldest_place <= leases.ends_at AND leases.ends_at < leases.due_at
+        FROM mailroom.leases, mailroom.peek(NULL, 1) AS peek";
     assert!(client.query_one(is_held, &[]).await?.get::<_, bool>(0));
     Ok(())
 }

@@ -109,8 +109,8 @@ async fn exceptions_concern_their_tokens_alone() -> Result<()> {
     .await?;
     assert_eq!(state(&client, ids[0]).await?, at("sent", 1));
     assert_eq!(state(&client, ids[1]).await?, at("dead", 1));
-    assert_eq!(state(&client, ids[2]).await?, at("pending", 1));
-    assert_eq!(state(&client, ids[3]).await?, at("pending", 1));
+    assert_eq!(state(&client, ids[2]).await?, at("queued", 1));
+    assert_eq!(state(&client, ids[3]).await?, at("queued", 1));
     assert_eq!(log(&client, ids[2]).await?, [entry(1, "unanswered")]);
     // What nobody answered is due at once, and that was no refusal.
     let again = claim(&mut queue).await?.remove(0);

@@ -27,18 +27,24 @@ pub(super) struct Standing {
     pub(super) row: Option<Row>,
 }
 
-/// A token's row and its account's status.
+/// A token's row and its subject's eligibility.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    pub(super) consumed: bool,
+    pub(super) is_void: bool,
     pub(super) expires_at: i64,
-    pub(super) has_right_status: bool,
+    pub(super) is_eligible: bool,
 }
 
 impl Standing {
     /// Whether the last entry of the log says so.
     pub(super) fn ended(&self) -> Option<&Entry> {
         self.log.last().filter(|entry| ["sent", "expired", "cancelled"].contains(&entry.outcome.as_str()))
+    }
+
+    /// Whether it was given up and cannot be used any more, so that its dead letter may be pruned.
+    pub(super) fn is_over_and_dead(&self, now: i64) -> bool {
+        let is_dead = self.log.last().is_some_and(|entry| entry.outcome == "dead");
+        is_dead && self.row.as_ref().is_none_or(|row| row.is_void || row.expires_at <= now)
     }
 }
 
@@ -55,9 +61,9 @@ pub(super) async fn read(client: &Client) -> Result<BTreeMap<i64, Standing>> {
             }),
             "row" => {
                 standing.row = Some(Row {
-                    consumed: row.get("consumed"),
+                    is_void: row.get("is_void"),
                     expires_at: row.get("moment"),
-                    has_right_status: row.get("has_right_status"),
+                    is_eligible: row.get("is_eligible"),
                 });
             }
             place => standing.places.push(place.to_owned()),

@@ -1,8 +1,10 @@
 -- Everything that is known of each token, one row a fact.
 SELECT 'row' AS kind, tokens.id AS token, NULL::integer AS attempt, NULL::text AS outcome, expires_at AS moment,
-    consumed_at IS NOT NULL AS consumed,
-    status::text = CASE action::text WHEN 'activation' THEN 'provisioned' ELSE 'active' END AS has_right_status, 0 AS nth
-FROM tokens JOIN accounts ON accounts.id = tokens.account
+    consumed_at IS NOT NULL OR cancelled_at IS NOT NULL AS is_void,
+    eligibility IS NULL OR (status::text = CASE action WHEN 1 THEN 'provisioned' ELSE 'active' END) IS TRUE AS is_eligible, 0 AS nth
+FROM mailroom.issued_tokens AS tokens
+JOIN mailroom.actions ON actions.number = action
+LEFT JOIN accounts ON accounts.id::text = subject_id
 UNION ALL
 SELECT CASE deferrals WHEN 0 THEN 'queued' ELSE 'deferred' END, token, attempts, NULL, NULL, NULL, NULL, 0 FROM mailroom.queue
 UNION ALL

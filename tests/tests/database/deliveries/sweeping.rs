@@ -8,34 +8,21 @@ use tokio_postgres::Client;
 
 use super::{LEASE, all, queue, token};
 
-/// Parks tokens with ids from a million on, quickly: without the triggers. Every hundredth one has expired.
-async fn park(client: &Client, count: i32) -> Result<()> {
-    let last = 1_000_000 + count;
-    for statement in [
-        "SET session_replication_role = replica".to_owned(),
-        format!(
-            "INSERT INTO accounts (id, email, login, status)
-            SELECT n, n || '@b.test', n, 'suspended' FROM generate_series(1000001, {last}) AS n"
-        ),
-        format!(
-            "INSERT INTO tokens (id, action, account)
-            SELECT n, 'activation', n FROM generate_series(1000001, {last}) AS n"
-        ),
-        format!(
-            "INSERT INTO mailroom.deferred (token, account, parked_at, expires_at, attempts, failures, priority)
-            SELECT n, n, now(), CASE WHEN n % 100 = 0 THEN 1 ELSE extract(epoch FROM now()) + 900 END, 0, 0, 1
-            FROM generate_series(1000001, {last}) AS n"
-        ),
-        "SET session_replication_role = origin".to_owned(),
-    ] {
-        client.batch_execute(&statement).await?;
-    }
-    Ok(())
+/// Defers tokens with ids from a million on, quickly: without the triggers.
+async fn defer(client: &Client, count: i32) -> Result<()> {
+    let insert = format!(
+        "SET session_replication_role = replica;
+        INSERT INTO mailroom.queue (token, due_at, put_off_at, deferrals, priority, secret)
+            SELECT n, now() + interval '1 hour', now(), 9, 1, 'x' FROM generate_series(1000001, {}) AS n;
+        SET session_replication_role = origin",
+        1_000_000 + count
+    );
+    Ok(client.batch_execute(&insert).await?)
 }
 
 #[tokio::test]
-async fn renewing_leases_costs_the_same_however_many_tokens_are_parked() -> Result<()> {
-    const PARKED: i32 = 200_000;
+async fn renewing_leases_costs_the_same_however_many_tokens_are_deferred() -> Result<()> {
+    const DEFERRED: i32 = 200_000;
     let database = Database::migrated()?;
     let client = database.connect().await?;
     token(&client, "activation").await?;
@@ -45,34 +32,54 @@ async fn renewing_leases_costs_the_same_however_many_tokens_are_parked() -> Resu
     // What is read once a session is read before.
     blocks(&client, heartbeat).await?;
     let before = blocks(&client, heartbeat).await?;
-    park(&client, PARKED).await?;
+    defer(&client, DEFERRED).await?;
     // And what it forgets meanwhile, as others change the catalogue, is read again.
     blocks(&client, heartbeat).await?;
     let after = blocks(&client, heartbeat).await?;
-    println!("{before} blocks with nothing parked, {after} with {PARKED} tokens");
+    println!("{before} blocks with nothing deferred, {after} with {DEFERRED} tokens");
     assert!(after < before + 200, "{after} blocks instead of {before}");
+    Ok(())
+}
 
-    // A part of a sweep is no more than it is asked for, and together the parts see every row once.
-    let most = 5_000;
+#[tokio::test]
+async fn parts_of_a_sweep_are_no_more_than_was_asked_for_and_see_every_row_together() -> Result<()> {
+    const MISPLACED: i64 = 20_000;
+    const MOST: i64 = 5_000;
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    // As after a clock that was set back: the older half of them was put off, for an hour.
+    client
+        .batch_execute(&format!(
+            "INSERT INTO mailroom.queue (token, due_at, put_off_at, priority, secret)
+            SELECT n, moment + CASE WHEN n % 2 = 0 THEN interval '1 hour' ELSE interval '0' END,
+                CASE WHEN n % 2 = 0 THEN moment END, n % 3 % 2, 'x'
+            FROM (SELECT n, now() + interval '1 day' + n * interval '1 ms' AS moment FROM generate_series(1, {MISPLACED}) AS n) AS rows"
+        ))
+        .await?;
+    let misplaced = "SELECT count(*) FROM mailroom.queue WHERE coalesce(put_off_at, due_at) > clock_timestamp() + interval '1 s'";
+    let mut left: i64 = client.query_one(misplaced, &[]).await?.get(0);
+    assert_eq!(left, MISPLACED);
     let mut place = "NULL".to_owned();
-    let mut parts = 0;
-    loop {
-        let sweep = format!("SELECT parked_through FROM mailroom.sweep(1, {place}, NULL, {most})");
-        let row = client.query_one(&sweep, &[]).await?;
-        let Some(through) = row.get::<_, Option<i64>>(0) else { break };
-        let last = place.parse().unwrap_or(1_000_000);
-        assert!((last + 1..=last + most).contains(&through), "from {last} to {through}");
-        place = through.to_string();
-        parts += 1;
+    for part in 1.. {
+        let sweep = format!("SELECT later_through::text FROM mailroom.sweep({place}, {MOST})");
+        let through: Option<String> = client.query_one(&sweep, &[]).await?.get(0);
+        let now_left: i64 = client.query_one(misplaced, &[]).await?.get(0);
+        // So many of each priority.
+        assert!(left - now_left <= 2 * (MOST + 1), "{} in one part", left - now_left);
+        left = now_left;
+        assert!(part <= MISPLACED / MOST + 1, "{part} parts");
+        let Some(through) = through else { break };
+        place = format!("'{through}'");
     }
-    assert!(parts >= PARKED / 5_000 - 1, "{parts} parts");
-    let blocks = blocks(&client, &format!("SELECT * FROM mailroom.sweep(1, NULL, NULL, {most})")).await?;
-    assert!(blocks < 30 * most, "{blocks} blocks for {most} rows");
-    let count =
-        "SELECT (SELECT count(*) FROM mailroom.deferred), (SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'expired')";
-    let row = client.query_one(count, &[]).await?;
-    let expired = i64::from(PARKED / 100);
-    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (i64::from(PARKED) - expired, expired));
+    assert_eq!(left, 0);
+    let (due, later) = (
+        "due_at <= clock_timestamp()",
+        "due_at BETWEEN clock_timestamp() + interval '50 minutes' AND clock_timestamp() + interval '1 hour'",
+    );
+    for placed in [due, later] {
+        let count = format!("SELECT count(*) FROM mailroom.queue WHERE {placed}");
+        assert_eq!(client.query_one(&count, &[]).await?.get::<_, i64>(0), MISPLACED / 2, "{placed}");
+    }
     Ok(())
 }
 
@@ -81,7 +88,7 @@ async fn a_failed_sweep_costs_neither_the_session_nor_a_lease() -> Result<()> {
     let database = Database::migrated()?;
     let (client, other) = (database.connect().await?, database.connect().await?);
     token(&client, "activation").await?;
-    other.batch_execute("BEGIN; LOCK TABLE mailroom.deferred IN ACCESS EXCLUSIVE MODE").await?;
+    other.batch_execute("BEGIN; LOCK TABLE mailroom.dead_letters IN ACCESS EXCLUSIVE MODE").await?;
     let mut queue = queue(&database).await?;
     let sessions = "SELECT count(*) FROM pg_stat_activity
         WHERE application_name = 'mailroom collect' AND datname = current_database()

@@ -146,7 +146,7 @@ async fn a_lock_that_is_never_given_back_ends_the_attempts_and_is_named() -> Res
     let attempts = LOCK_ATTEMPTS as usize;
     assert_eq!(outcome.stderr.matches("trying again").count(), attempts - 1, "{}", outcome.stderr);
     for part in [
-        "1_generate_unguessable_codes.up.sql: statement 5 failed: ".to_owned(),
+        "1_generate_unguessable_codes.up.sql: statement 4 failed: ".to_owned(),
         format!("It was tried {attempts} times"),
         format!("(the oldest open transaction is that of server process {process}, user "),
         "application \"long report\"".to_owned(),

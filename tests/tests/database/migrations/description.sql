@@ -1,25 +1,32 @@
--- Everything that a schema consists of, one line each, without the bookkeeping of migrations.
+-- Everything that the schema of the base tables and the schema mailroom consist of, one line each, without the bookkeeping of
+-- migrations.
 WITH
+homes AS (
+    SELECT oid, nspname, nspowner, nspacl FROM pg_namespace WHERE nspname IN (current_schema(), 'mailroom')
+),
 relations AS (
-    SELECT oid, relname, relkind, relowner, relacl, reloptions, relpersistence
-    FROM pg_class
-    WHERE relnamespace = current_schema()::regnamespace
-        AND relkind IN ('r', 'p', 'v', 'm', 'S', 'i')
+    SELECT pg_class.oid, nspname || '.' || relname AS relname, relkind, relowner, relacl, reloptions, relpersistence, relreplident
+    FROM pg_class JOIN homes ON homes.oid = relnamespace
+    WHERE relkind IN ('r', 'p', 'v', 'm', 'S', 'i')
         AND relname NOT LIKE 'schema\_migrations%'
+        AND relname NOT LIKE 'migrations%'
         AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e')
 ),
 functions AS (
     SELECT * FROM pg_proc
-    WHERE pronamespace = current_schema()::regnamespace
+    WHERE pronamespace IN (SELECT oid FROM homes)
         AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_proc.oid AND deptype = 'e')
 ),
 types AS (
     SELECT * FROM pg_type
-    WHERE typnamespace = current_schema()::regnamespace AND typtype IN ('e', 'd', 'r')
+    WHERE typnamespace IN (SELECT oid FROM homes) AND typtype IN ('e', 'd', 'r')
 ),
 lines (kind, name, description) AS (
-    SELECT 'relation', relname::text, concat_ws(
-        ' ', relkind, relpersistence, relowner::regrole, relacl, reloptions, obj_description(oid, 'pg_class')
+    SELECT 'schema', nspname::text, concat_ws(' ', nspowner::regrole, nspacl, obj_description(oid, 'pg_namespace'))
+    FROM homes
+    UNION ALL
+    SELECT 'relation', relname, concat_ws(
+        ' ', relkind, relpersistence, relreplident, relowner::regrole, relacl, reloptions, obj_description(oid, 'pg_class')
     )
     FROM relations
     UNION ALL
@@ -39,10 +46,10 @@ lines (kind, name, description) AS (
     )
     FROM pg_constraint JOIN relations ON relations.oid = conrelid
     UNION ALL
-    SELECT 'index', relname::text, concat_ws(' ', pg_get_indexdef(indexrelid), indisvalid, indisready, indisclustered)
+    SELECT 'index', relname, concat_ws(' ', pg_get_indexdef(indexrelid), indisvalid, indisready, indisclustered)
     FROM pg_index JOIN relations ON relations.oid = indexrelid
     UNION ALL
-    SELECT 'sequence', relname::text, concat_ws(
+    SELECT 'sequence', relname, concat_ws(
         ' ', format_type(seqtypid, NULL), seqstart, seqincrement, seqmax, seqmin, seqcache, seqcycle,
         (
             SELECT refobjid::regclass || '.' || refobjsubid FROM pg_depend
@@ -62,7 +69,7 @@ lines (kind, name, description) AS (
     )
     FROM functions
     UNION ALL
-    SELECT 'type', typname::text, concat_ws(
+    SELECT 'type', oid::regtype::text, concat_ws(
         ' ', typowner::regrole,
         (SELECT string_agg(enumlabel, ', ' ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = types.oid),
         obj_description(oid, 'pg_type')
@@ -71,6 +78,6 @@ lines (kind, name, description) AS (
     UNION ALL
     SELECT 'extension', extname::text, concat_ws(' ', extversion, extnamespace::regnamespace) FROM pg_extension
     UNION ALL
-    SELECT 'view', viewname::text, definition FROM pg_views WHERE schemaname = current_schema()
+    SELECT 'view', relname, pg_get_viewdef(oid) FROM relations WHERE relkind = 'v'
 )
 SELECT kind || ' ' || name || ': ' || description FROM lines ORDER BY 1

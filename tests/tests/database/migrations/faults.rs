@@ -85,15 +85,16 @@ async fn codes_other_than_five_digits_are_refused() -> Result<()> {
     Ok(())
 }
 
-/// Puts bytes of the test's choice in the place of pgcrypto's.
+/// Puts UUIDs that begin with bytes of the test's choice in the place of random ones.
 async fn code_from_bytes(client: &Client, draws: &[&str]) -> Result<(String, i64)> {
     client
         .batch_execute(
             "CREATE SCHEMA IF NOT EXISTS chosen;
             DROP TABLE IF EXISTS chosen.draws;
             CREATE TABLE chosen.draws (number serial, bytes bytea);
-            CREATE OR REPLACE FUNCTION chosen.gen_random_bytes(integer) RETURNS bytea LANGUAGE sql AS $$
-                DELETE FROM chosen.draws WHERE number = (SELECT min(number) FROM chosen.draws) RETURNING bytes
+            CREATE OR REPLACE FUNCTION chosen.gen_random_uuid() RETURNS uuid LANGUAGE sql AS $$
+                DELETE FROM chosen.draws WHERE number = (SELECT min(number) FROM chosen.draws)
+                RETURNING (encode(bytes, 'hex') || '-0000-4000-8000-000000000000')::uuid
             $$;
             ALTER FUNCTION generate_token_code() SET search_path = chosen, pg_catalog",
         )
@@ -110,14 +111,14 @@ async fn numbers_that_would_favour_some_codes_are_drawn_again() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     for (draws, code) in [
-        (&["000000"][..], "00000"),
-        (&["000007"], "00007"),
-        (&["01869f"], "99999"),
-        (&["0186a0"], "00000"),
-        // 16,699,999 is the last number of the last whole hundred thousand.
-        (&["fed25f"], "99999"),
-        (&["fed260", "000001"], "00001"),
-        (&["ffffff", "fed260", "ffedcb", "012345"], "74565"),
+        (&["00000000"][..], "00000"),
+        (&["00000007"], "00007"),
+        (&["0001869f"], "99999"),
+        (&["000186a0"], "00000"),
+        // 4,294,899,999 is the last number of the last whole hundred thousand.
+        (&["fffef91f"], "99999"),
+        (&["fffef920", "00000001"], "00001"),
+        (&["ffffffff", "fffef920", "ffffedcb", "00012345"], "74565"),
     ] {
         assert_eq!(code_from_bytes(&client, draws).await?, (code.to_owned(), 0), "{draws:?}");
     }

@@ -9,6 +9,7 @@ mod no_transaction;
 mod prerequisites;
 mod schema;
 mod takeover;
+mod without_accounts;
 
 use std::process::{Command, Output};
 

@@ -1,7 +1,8 @@
 //! What keeps migrations from being taken is found before the first of them.
 
 use anyhow::Result;
-use mailroom::migrate::MIGRATIONS;
+use mailroom::migrate::{self, HistoryTable, MIGRATIONS, Plan};
+use mailroom_tests::application::{Application, Redemption};
 use mailroom_tests::postgres::{Cluster, Database};
 use tokio_postgres::Client;
 
@@ -56,7 +57,7 @@ async fn an_extension_in_another_schema_has_to_be_on_the_path() -> Result<()> {
     assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len());
     client.batch_execute("SET search_path = public").await?;
     client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a')").await?;
-    assert_eq!(count(&client, "pending").await?, 1);
+    assert_eq!(count(&client, "mailroom.queue").await?, 1);
     Ok(())
 }
 
@@ -71,12 +72,12 @@ async fn rights_that_are_missing_are_named() -> Result<()> {
     client.batch_execute("SET search_path = mail; SET ROLE owner").await?;
     refused(&mut client, &["role \"owner\"", "GRANT CREATE, USAGE ON SCHEMA mail TO \"owner\""]).await?;
     client.batch_execute("RESET ROLE; GRANT CREATE ON SCHEMA mail TO owner; SET ROLE owner").await?;
-    refused(
-        &mut client,
-        &["role \"owner\"", "CREATE EXTENSION pgcrypto SCHEMA mail", "GRANT CREATE ON DATABASE"],
-    )
-    .await?;
-    client.batch_execute("RESET ROLE; CREATE EXTENSION pgcrypto SCHEMA mail; SET ROLE owner").await?;
+    let (name, grant) =
+        (database.name(), format!("GRANT CREATE ON DATABASE {} TO \"owner\"", database.name()));
+    refused(&mut client, &["role \"owner\" may not create the schema mailroom", &grant]).await?;
+    client
+        .batch_execute(&format!("RESET ROLE; GRANT CREATE ON DATABASE {name} TO owner; SET ROLE owner"))
+        .await?;
     assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len());
     Ok(())
 }
@@ -143,7 +144,7 @@ async fn a_schema_that_was_loaded_by_hand_beside_a_product_is_taken_over_into_a_
     // To believe it would leave twelve migrations out.
     assert!(fail(&database, &["up"])?.contains("records version 12"));
     succeed(&database, &["up", "--baseline", "0", "--migrations-table", "mailroom_migrations"])?;
-    assert_eq!(count(&client, "leases").await?, 0);
+    assert_eq!(count(&client, "mailroom.leases").await?, 0);
     Ok(())
 }
 
@@ -162,25 +163,75 @@ async fn a_table_has_a_name_of_small_letters() -> Result<()> {
 
 #[tokio::test]
 async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() -> Result<()> {
+    for done in 11..=MIGRATIONS.len() {
+        let database = Database::create()?;
+        let mut client = database.connect().await?;
+        let role = database.name();
+        client
+            .batch_execute(&format!(
+                "CREATE EXTENSION pgcrypto; CREATE ROLE {role}; GRANT CREATE ON SCHEMA public TO {role};
+                GRANT CREATE ON DATABASE {role} TO {role}; SET ROLE {role}"
+            ))
+            .await?;
+        up(&mut client, &MIGRATIONS[..done]).await?;
+        client.batch_execute("RESET ROLE").await?;
+        assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len() - done);
+        if done == MIGRATIONS.len() {
+            let last = Plan::dropping_secrets(HistoryTable::default());
+            assert_eq!(migrate::up(&mut client, last, &mut |_| {}).await?, 1);
+        }
+        client
+            .batch_execute("INSERT INTO accounts (email, login) VALUES ('a@b.test', 'a'), ('b@b.test', 'b')")
+            .await?;
+        // Whoever calls them, they run with the rights of their owners.
+        let claimed = client
+            .query(
+                "SELECT secret, reason FROM mailroom.claim(
+                    1, ARRAY[gen_random_uuid()], 2, true, 9, 0, NULL, NULL, 90000, 30, '{1,2}'
+                )",
+                &[],
+            )
+            .await?;
+        let (tokens, summary) = claimed.split_at(claimed.len() - 1);
+        assert_eq!((tokens.len(), summary[0].get::<_, Option<&str>>(1)), (2, None), "{done}");
+        let redeem = "SELECT verdict::text FROM mailroom.redeem($1, 'activate')";
+        let verdict = client.query_one(redeem, &[&tokens[0].get::<_, Vec<u8>>(0)]).await?;
+        assert_eq!(verdict.get::<_, &str>(0), "ok", "{done}");
+        client
+            .batch_execute(
+                "SELECT mailroom.request('a', 'recover'); SELECT * FROM mailroom.status(); SELECT mailroom.retry_all();
+                SELECT mailroom.enqueue('notice', 'c@b.test'); DELETE FROM accounts",
+            )
+            .await?;
+        client.batch_execute(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}")).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn functions_find_the_base_schema_and_need_no_pgcrypto_wherever_both_are_moved_to() -> Result<()> {
     let database = Database::create()?;
-    let mut client = database.connect().await?;
-    let role = database.name();
+    let client = database.connect().await?;
+    client.batch_execute("CREATE EXTENSION pgcrypto").await?;
+    let database = database.migrate()?;
     client
-        .batch_execute(&format!(
-            "CREATE EXTENSION pgcrypto; CREATE ROLE {role}; GRANT CREATE ON SCHEMA public TO {role}; SET ROLE {role}"
-        ))
+        .batch_execute(
+            "CREATE SCHEMA elsewhere; ALTER EXTENSION pgcrypto SET SCHEMA elsewhere; ALTER SCHEMA public RENAME TO base;
+            CREATE SCHEMA public; SET search_path = base",
+        )
         .await?;
-    up(&mut client, &MIGRATIONS[..19]).await?;
-    client.batch_execute("RESET ROLE").await?;
-    assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len() - 19);
-    // With an exception, which is what another function settles.
-    let settles = format!(
-        "SET ROLE {role};
-        SELECT * FROM mailroom.claim(
-            1, ARRAY[gen_random_uuid()], '{{}}', ARRAY[gen_random_uuid()], '{{1}}', '{{refused}}', '{{NULL}}', '{{451}}', 8, 1000,
-            '{{}}', 1, false, 1, 0, NULL, NULL, 90000, 30
-        );
-        RESET ROLE; DROP OWNED BY {role} CASCADE; DROP ROLE {role}"
-    );
-    Ok(client.batch_execute(&settles).await?)
+    let application = Application { client };
+    let account = application.register_and_activate("a").await?;
+    application.request("a", "password_recovery").await?;
+    let token = application.newest_token(account, "password_recovery").await?;
+    let answer = application.redeem(&token.secret, "password_recovery", token.code.as_deref()).await?;
+    assert_eq!(answer, Redemption::ok(account));
+    // As applications of the base schema do it.
+    let by_hand = application.register("b").await?;
+    application.client.batch_execute("UPDATE tokens SET consumed_at = 1 WHERE consumed_at IS NULL").await?;
+    application.set_status(by_hand, "suspended").await?;
+    application.set_status(by_hand, "active").await?;
+    application.client.batch_execute("DELETE FROM accounts").await?;
+    drop(database);
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! What an operator does with the queue of deliveries: looks at it, puts dead tokens back, prunes the log.
+//! What an operator does with the queue of deliveries: looks at it, puts dead letters back, prunes the log.
 
 mod pruning;
 mod retrying;
@@ -56,8 +56,9 @@ async fn give_up(client: &Client, people: i32) -> Result<()> {
     mailroom_tests::rows::register(client, 1..=people).await?;
     client
         .batch_execute(
-            "INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason)
-                SELECT token, now() - interval '1 hour', 8, 8, priority, 'no such mailbox' FROM mailroom.queue;
+            "INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason)
+                SELECT token, now() - interval '1 hour', expires_at, 8, 8, priority, secret, code, 'no such mailbox'
+                FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token;
             DELETE FROM mailroom.queue",
         )
         .await?;

@@ -9,14 +9,16 @@ use tokio_postgres::Client;
 
 use super::{command, count, run};
 
-const OLD: &str = "handovers WHERE happened_at < now() - interval '30 days'";
+const OLD: &str = "mailroom.delivery_attempts WHERE happened_at < now() - interval '30 days'";
 
 /// A log of many steps: every other row is old.
 async fn write_log(client: &Client, rows: i32) -> Result<()> {
     let insert = "INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome)
         SELECT n, now() - interval '1 day' * (n % 2 * 40 + 1), 1, 'sent' FROM generate_series(1, $1::int) AS n";
     client.execute(insert, &[&rows]).await?;
-    client.batch_execute("UPDATE mailroom.installation SET log_complete_since = now() - interval '1 year'").await?;
+    client
+        .batch_execute("UPDATE mailroom.installation SET log_complete_since = now() - interval '1 year'")
+        .await?;
     Ok(())
 }
 
@@ -28,21 +30,24 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
     assert_eq!(
         said,
-        "pruned 30000 delivery attempts, 0 dead tokens and 0 expired tokens, all older than 30d\n"
+        "pruned 30000 delivery attempts, 0 dead letters and 0 expired tokens, all older than 30d\n"
     );
-    assert_eq!((count(&client, OLD).await?, count(&client, "handovers").await?), (0, 30_000));
+    assert_eq!(
+        (count(&client, OLD).await?, count(&client, "mailroom.delivery_attempts").await?),
+        (0, 30_000)
+    );
     let since = "SELECT log_complete_since BETWEEN now() - interval '31 days' AND now() - interval '30 days' FROM mailroom.installation";
     assert!(client.query_one(since, &[]).await?.get::<_, bool>(0));
     // What took the place of pruned rows is found, too.
-    client.batch_execute("VACUUM handovers").await?;
+    client.batch_execute("VACUUM mailroom.delivery_attempts").await?;
     write_log(&client, 20_000).await?;
     let said = run(&database, &["prune", "--older-than", "720h"])?.success()?;
     assert_eq!(
         said,
-        "pruned 10000 delivery attempts, 0 dead tokens and 0 expired tokens, all older than 30d\n"
+        "pruned 10000 delivery attempts, 0 dead letters and 0 expired tokens, all older than 30d\n"
     );
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
-    assert_eq!(said, "pruned 0 delivery attempts, 0 dead tokens and 0 expired tokens, all older than 30d\n");
+    assert_eq!(said, "pruned 0 delivery attempts, 0 dead letters and 0 expired tokens, all older than 30d\n");
     Ok(())
 }
 
@@ -55,17 +60,18 @@ async fn dead_tokens_go_once_nobody_could_use_them() -> Result<()> {
         .batch_execute(
             "INSERT INTO tokens (account, action, expires_at)
                 SELECT 1, 'password_recovery', extract(epoch FROM now()) + years FROM (VALUES (-1), (31536000)) AS v (years);
-            INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason)
-                SELECT token, now() - interval '40 days', 8, 8, priority, '' FROM mailroom.queue;
-            INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason)
-                VALUES (1000, now() - interval '40 days', 8, 8, 1, ''), (1001, now(), 8, 8, 1, '');
+            INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason)
+                SELECT token, now() - interval '40 days', expires_at, 8, 8, priority, secret, code, ''
+                FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token;
+            INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)
+                VALUES (1000, now() - interval '40 days', 0, 8, 8, 1, ''), (1001, now(), 0, 8, 8, 1, '');
             UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = 1;
             DELETE FROM accounts WHERE id = 2",
         )
         .await?;
     // Used, deleted with its account, expired, never there.
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
-    assert_eq!(said, "pruned 0 delivery attempts, 4 dead tokens and 0 expired tokens, all older than 30d\n");
+    assert_eq!(said, "pruned 0 delivery attempts, 4 dead letters and 0 expired tokens, all older than 30d\n");
     let left: Vec<i64> = client
         .query("SELECT token FROM mailroom.dead_letters ORDER BY token", &[])
         .await?
@@ -83,7 +89,9 @@ async fn steps_are_small_and_what_is_done_is_done() -> Result<()> {
     write_log(&client, 60_000).await?;
     // Somebody has a row of the last step.
     let other = database.connect().await?;
-    other.batch_execute("BEGIN; SELECT FROM mailroom.delivery_attempts WHERE token = 59999 FOR UPDATE").await?;
+    other
+        .batch_execute("BEGIN; SELECT FROM mailroom.delivery_attempts WHERE token = 59999 FOR UPDATE")
+        .await?;
     let mut pruning =
         command(database.url(), &["prune", "--older-than", "30d"])?.stdout(Stdio::null()).spawn()?;
     let mut left = 30_000;
@@ -160,14 +168,15 @@ async fn a_collector_that_may_not_prune_says_so_and_collects() -> Result<()> {
     client
         .batch_execute(&format!(
             "CREATE ROLE {role} LOGIN;
-            GRANT EXECUTE ON FUNCTION mailroom_exchange, mailroom_tend, mailroom_tidy, mailroom_prospect TO {role}"
+            GRANT EXECUTE ON FUNCTION mailroom.settle, mailroom.release, mailroom.claim, mailroom.heartbeat, mailroom.sweep,
+                mailroom.peek, mailroom.list_actions TO {role}"
         ))
         .await?;
     write_log(&client, 10).await?;
     let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
     let mut collector = Collector::start(collector::command(&url)?.args(["--batch-timeout", "0"]))?;
     let lines = collector.lines()?;
-    collector.wait_for_log("permission denied for function mailroom_prune", 1)?;
+    collector.wait_for_log("permission denied for function prune_", 1)?;
     mailroom_tests::rows::register(&client, 1..=3).await?;
     assert_eq!(lines.next_items(3)?.len(), 3);
     collector.stop()?;

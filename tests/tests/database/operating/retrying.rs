@@ -15,8 +15,11 @@ async fn named_tokens_go_out_again_with_all_their_attempts() -> Result<()> {
     give_up(&client, 5).await?;
     assert_eq!(run(&database, &["retry", "2", "4", "2"])?.success()?, "2 tokens wait again\n");
     assert_eq!(run(&database, &["retry", "5"])?.success()?, "1 token waits again\n");
-    assert_eq!(count(&client, "dead").await?, 2);
-    assert_eq!(count(&client, "pending WHERE failures = 0 AND attempts = 8 AND due_at <= now()").await?, 3);
+    assert_eq!(count(&client, "mailroom.dead_letters").await?, 2);
+    assert_eq!(
+        count(&client, "mailroom.queue WHERE failures = 0 AND attempts = 8 AND due_at <= now()").await?,
+        3
+    );
     let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
     let came: BTreeSet<_> = collector.lines()?.next_items(3)?.into_iter().map(|item| item.login).collect();
     assert_eq!(came, ["user2", "user4", "user5"].map(str::to_owned).into());
@@ -53,10 +56,10 @@ async fn tokens_that_are_not_dead_are_named() -> Result<()> {
     give_up(&client, 2).await?;
     let said = run(&database, &["retry", "1", "77"])?;
     assert_eq!((said.code, said.output.as_str()), (Some(1), "1 token waits again\n"));
-    assert_eq!(said.errors, "mailroom: token 77 is not dead\n");
+    assert_eq!(said.errors, "mailroom: token 77 is no dead letter\n");
     let said = run(&database, &["retry", "1"])?;
     assert_eq!((said.code, said.output.as_str()), (Some(1), "0 tokens wait again\n"));
-    assert_eq!(count(&client, "pending").await?, 1);
+    assert_eq!(count(&client, "mailroom.queue").await?, 1);
     Ok(())
 }
 
@@ -86,6 +89,9 @@ async fn two_operators_at_once_put_each_token_back_once() -> Result<()> {
     }
     lines.expect_none(Duration::from_secs(1))?;
     collector.stop()?;
-    assert_eq!(count(&client, "handovers WHERE outcome = 'sent'").await?, i64::try_from(DEAD)?);
+    assert_eq!(
+        count(&client, "mailroom.delivery_attempts WHERE outcome = 'sent'").await?,
+        i64::try_from(DEAD)?
+    );
     Ok(())
 }

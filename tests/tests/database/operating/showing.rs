@@ -11,13 +11,14 @@ const SCENE: &str = "
     UPDATE mailroom.queue SET due_at = now() + interval '1 hour', attempts = 1, failures = 1 WHERE token IN (2, 3);
     INSERT INTO tokens (account, action) VALUES (4, 'password_recovery');
     DELETE FROM mailroom.queue WHERE token BETWEEN 5 AND 10;
-    INSERT INTO mailroom.leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities) VALUES
+    INSERT INTO mailroom.leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities, secrets, codes) VALUES
         (gen_random_uuid(), 7, now() - interval '6 minutes', now() - interval '2 minutes', now() - interval '1 minute', now(),
-            '{5,6}', '{1,1}', '{0,0}', '{1,1}'),
-        (gen_random_uuid(), 8, now(), now(), now() + interval '1 minute', now(), '{7}', '{1}', '{0}', '{1}');
-    INSERT INTO mailroom.deferred (token, account, parked_at, expires_at, attempts, failures, priority)
-        VALUES (8, 8, now(), extract(epoch FROM now()) + 600, 0, 0, 1);
-    INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason) VALUES (9, now(), 8, 8, 1, 'no such mailbox');
+            '{5,6}', '{1,1}', '{0,0}', '{1,1}', '{a,b}', '{NULL,NULL}'),
+        (gen_random_uuid(), 8, now(), now(), now() + interval '1 minute', now(), '{7}', '{1}', '{0}', '{1}', '{a}', '{NULL}');
+    INSERT INTO mailroom.queue (token, due_at, put_off_at, deferrals, priority, secret)
+        VALUES (8, now() + interval '1 minute', now(), 3, 1, 'a');
+    INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)
+        VALUES (9, now(), extract(epoch FROM now()) + 600, 8, 8, 1, 'no such mailbox');
     INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES
         (10, now() - interval '2 hours', 0, 'expired'), (1000, now(), 0, 'expired'), (1001, now(), 1, 'sent'),
         (1002, now() - interval '30 minutes', 1, 'sent'), (1003, now() - interval '61 minutes', 1, 'sent')";
@@ -27,12 +28,12 @@ async fn an_empty_queue_is_all_zeros() -> Result<()> {
     let database = Database::migrated()?;
     let status: Value = serde_json::from_str(&run(&database, &["status", "--json"])?.success()?)?;
     assert_eq!(
-        status["pending"],
-        json!({ "depth": 0, "recoveries_due": 0, "activations_due": 0, "later": 0, "oldest_due_ms": null })
+        status["queue"],
+        json!({ "depth": 0, "first_due": 0, "second_due": 0, "later": 0, "oldest_due_ms": null })
     );
     assert_eq!(status["leases"], json!({ "batches": 0, "tokens": 0, "lapsed": 0, "oldest_ms": null }));
     assert_eq!(status["expired"], json!({ "logged": 0, "last_hour": 0 }));
-    assert_eq!((&status["parked"], &status["dead"]), (&json!(0), &json!(0)));
+    assert_eq!((&status["deferred"], &status["dead_letters"]), (&json!(0), &json!(0)));
     let text = run(&database, &["status"])?.success()?;
     assert!(text.starts_with("waiting   0 tokens\n"), "{text}");
     Ok(())
@@ -47,13 +48,14 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
 
     let said = run(&database, &["status", "--json"])?;
     let status: Value = serde_json::from_str(&said.output)?;
-    let alarms = ["pending.oldest_due_ms", "leases.oldest_ms", "leases.lapsed", "dead", "expired.last_hour"];
+    let alarms =
+        ["queue.oldest_due_ms", "leases.oldest_ms", "leases.lapsed", "dead_letters", "expired.last_hour"];
     assert_eq!((said.code, &status["alarms"]), (Some(1), &json!(alarms)));
     assert_eq!(status["sent"], json!({ "last_minute": 1, "last_hour": 2 }));
-    let pending = &status["pending"];
-    let counts = ["depth", "recoveries_due", "activations_due", "later"].map(|field| &pending[field]);
+    let queue = &status["queue"];
+    let counts = ["depth", "first_due", "second_due", "later"].map(|field| &queue[field]);
     assert_eq!(counts, [&json!(5), &json!(1), &json!(2), &json!(2)], "{status}");
-    let oldest = pending["oldest_due_ms"].as_i64();
+    let oldest = queue["oldest_due_ms"].as_i64();
     assert!(oldest.is_some_and(|oldest| (90_000..150_000).contains(&oldest)), "{status}");
     let leases = &status["leases"];
     assert_eq!(
@@ -61,7 +63,7 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
         [2, 3, 1].map(|n| json!(n)).each_ref()
     );
     assert!(leases["oldest_ms"].as_i64().is_some_and(|oldest| oldest >= 360_000), "{status}");
-    assert_eq!([&status["parked"], &status["dead"]], [&json!(1), &json!(1)]);
+    assert_eq!([&status["deferred"], &status["dead_letters"]], [&json!(1), &json!(1)]);
     assert_eq!(status["expired"], json!({ "logged": 2, "last_hour": 1 }));
 
     let said = run(&database, &["status"])?;
@@ -69,13 +71,13 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
     let text = said.output;
     for line in [
         "waiting   5 tokens, the oldest due for ",
-        "          3 due: 1 recovery, 2 activations; 2 later\n",
+        "          3 due: 1 of priority 0, 2 of priority 1; 2 later\n",
         "leased    3 tokens in 2 batches, the oldest claimed for 6 min; 1 lapsed\n",
-        "parked    1 token,",
+        "deferred  1 token,",
         "dead      1 token\n",
         "expired   2 tokens unsent, 1 of them within the last hour\n",
         "sent      1 token within the last minute, 2 within the last hour\n",
-        "alarm     pending.oldest_due_ms, leases.oldest_ms, leases.lapsed, dead, expired.last_hour\n",
+        "alarm     queue.oldest_due_ms, leases.oldest_ms, leases.lapsed, dead_letters, expired.last_hour\n",
     ] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
@@ -89,13 +91,13 @@ async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() 
     let lease = |claimed: &str, ends: &str| {
         format!(
             "INSERT INTO mailroom.leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, \
-             priorities) VALUES (gen_random_uuid(), 7, now() - interval '{claimed}', now(), now() + interval '{ends}', \
-             now(), '{{1}}', '{{1}}', '{{0}}', '{{1}}')"
+             priorities, secrets, codes) VALUES (gen_random_uuid(), 7, now() - interval '{claimed}', now(), now() + interval '{ends}', \
+             now(), '{{1}}', '{{1}}', '{{0}}', '{{1}}', '{{a}}', '{{NULL}}')"
         )
     };
     let due = |since: &str| {
         format!(
-            "INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority) VALUES (1, now() - interval '{since}', 0, 0, 1)"
+            "INSERT INTO mailroom.queue (token, due_at, priority, secret) VALUES (1, now() - interval '{since}', 1, 'a')"
         )
     };
     let logged = |outcome: &str, since: &str| {
@@ -103,14 +105,16 @@ async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() 
             "INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES (1, now() - interval '{since}', 0, '{outcome}')"
         )
     };
-    let died = "INSERT INTO mailroom.dead_letters (token, died_at, attempts, failures, priority, reason) VALUES (1, now(), 8, 8, 1, 'no')";
+    let died =
+        "INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)
+        VALUES (1, now(), 0, 8, 8, 1, 'no')";
     for (scene, alarm) in [
         (due("55 seconds"), None),
-        (due("70 seconds"), Some("pending.oldest_due_ms")),
+        (due("70 seconds"), Some("queue.oldest_due_ms")),
         (lease("4 minutes", "1 minute"), None),
         (lease("6 minutes", "1 minute"), Some("leases.oldest_ms")),
         (lease("2 minutes", "-1 second"), Some("leases.lapsed")),
-        (died.to_owned(), Some("dead")),
+        (died.to_owned(), Some("dead_letters")),
         (logged("expired", "61 minutes"), None),
         (logged("expired", "59 minutes"), Some("expired.last_hour")),
         (logged("sent", "1 minute"), None),
@@ -150,13 +154,13 @@ async fn the_sent_of_an_hour_are_counted_without_reading_the_log_of_a_month() ->
         .batch_execute(
             "INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome)
                 SELECT n, now() - n * interval '10 seconds', 1, 'sent' FROM generate_series(250000, 1, -1) AS n;
-            ANALYZE handovers",
+            ANALYZE mailroom.delivery_attempts",
         )
         .await?;
     let query = concat!("EXPLAIN (COSTS OFF)\n", include_str!("../../../../collector/src/commands/sent.sql"));
     let plan = client.query(query, &[]).await?;
     let plan: Vec<String> = plan.iter().map(|line| line.get(0)).collect();
     let plan = plan.join("\n");
-    assert!(plan.contains("handovers_happened_at_idx"), "{plan}");
+    assert!(plan.contains("delivery_attempts_happened_at_idx"), "{plan}");
     Ok(())
 }

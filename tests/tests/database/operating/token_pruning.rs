@@ -29,7 +29,7 @@ async fn tokens_that_expired_long_ago_go_and_all_others_stay() -> Result<()> {
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
     assert_eq!(
         said,
-        format!("pruned 0 delivery attempts, 0 dead tokens and {gone} expired tokens, all older than 30d\n")
+        format!("pruned 0 delivery attempts, 0 dead letters and {gone} expired tokens, all older than 30d\n")
     );
     assert_eq!((count(&client, "tokens").await?, count(&client, stays).await?), (kept, kept));
     Ok(())

@@ -38,7 +38,7 @@ async fn nonsense_is_refused_in_one_sentence_and_changes_nothing() -> Result<()>
         assert!(said.errors.contains(sentence), "{arguments:?}: {}", said.errors);
         assert_eq!(said.output, "");
     }
-    assert_eq!(count(&client, "dead").await?, 2);
+    assert_eq!(count(&client, "mailroom.dead_letters").await?, 2);
     Ok(())
 }
 
@@ -64,7 +64,7 @@ async fn a_role_needs_its_function_and_no_table() -> Result<()> {
     for arguments in COMMANDS {
         let said = said(command(&url, arguments)?)?;
         assert_eq!(said.code, Some(1), "{arguments:?}");
-        assert!(said.errors.contains("GRANT EXECUTE ON FUNCTION mailroom_"), "{}", said.errors);
+        assert!(said.errors.contains("GRANT EXECUTE ON FUNCTION mailroom."), "{}", said.errors);
     }
     // As the documents say it, and as they said it when the log could not be read.
     let document = std::fs::read_to_string(mailroom_tests::tools::workspace().join("docs/OPERATIONS.md"))?;

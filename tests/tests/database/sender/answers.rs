@@ -113,7 +113,7 @@ async fn invalid_answers_are_ignored_and_logged_and_change_no_verdict() -> Resul
     assert_eq!(state(&client, 3).await?, "leased");
     // Two verdicts in one answer: the one that loses no mail counts.
     sender.answer(&batch, "\"ok\":[3],\"dead\":[{\"id\":3}],\"retry\":[{\"id\":3,\"after_ms\":3600000}]")?;
-    wait_for_state(&client, &[3], "pending").await?;
+    wait_for_state(&client, &[3], "queued").await?;
     assert_eq!([state(&client, 1).await?, state(&client, 2).await?], ["sent", "sent"]);
     let log = collector.stop()?;
     assert!(!log.contains("ada@example.test"), "{log}");
@@ -177,7 +177,9 @@ async fn dead_letters_are_logged_once_also_if_the_response_to_the_settlement_is_
     collector.wait_for_log("550 unknown (after 1 attempt)", 1)?;
     let log = collector.stop()?;
     assert_eq!(log.matches("tokens are given up").count(), 1, "{log}");
-    let row = client.query_one("SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'dead'", &[]).await?;
+    let row = client
+        .query_one("SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'dead'", &[])
+        .await?;
     assert_eq!(row.get::<_, i64>(0), 1);
     Ok(())
 }

@@ -153,7 +153,8 @@ async fn a_row_that_ends_every_sender_is_tried_after_growing_pauses_and_the_othe
     wait_for_state(&client, &others, "sent").await?;
     let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE token = 3 AND outcome::text = 'error'";
     assert!(client.query_one(query, &[]).await?.get::<_, i64>(0) >= 1);
-    let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE token <> 3 AND outcome::text = 'error'";
+    let query =
+        "SELECT count(*) FROM mailroom.delivery_attempts WHERE token <> 3 AND outcome::text = 'error'";
     assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 0);
     let log = collector.stop()?;
     assert!(log.contains("the sender `bash` has ended (exit status: 9)"), "{log}");
@@ -211,7 +212,7 @@ async fn at_sigterm_the_sender_finishes_what_it_has_and_the_rest_stays_in_the_qu
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     assert_eq!(leased(&client).await?, 0);
     for id in second.ids() {
-        assert_eq!(state(&client, id).await?, "pending");
+        assert_eq!(state(&client, id).await?, "queued");
     }
     let query = "SELECT count(*) FROM mailroom.queue";
     assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 89);

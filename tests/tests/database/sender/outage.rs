@@ -85,7 +85,8 @@ async fn count(client: &Client, query: &str) -> Result<i64> {
     Ok(client.query_one(query, &[]).await?.get(0))
 }
 
-const FAILED: &str = "SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text IN ('error', 'dead', 'lapsed')";
+const FAILED: &str =
+    "SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text IN ('error', 'dead', 'lapsed')";
 const HANDED_OVER: &str = "SELECT count(*) FROM mailroom.delivery_attempts";
 const ALL: &str = "SELECT id FROM tokens ORDER BY id";
 
@@ -173,7 +174,7 @@ async fn a_few_refused_tokens_do_not_delay_others_on_a_quiet_queue() -> Result<(
 
 #[tokio::test]
 async fn refusals_are_bounded_and_logged_where_a_maximum_is_set() -> Result<()> {
-    for (bound, expected) in [(Some("3"), "dead"), (None, "pending")] {
+    for (bound, expected) in [(Some("3"), "dead"), (None, "queued")] {
         let database = Database::migrated()?;
         let client = database.connect().await?;
         register(&client, 1..=1).await?;
@@ -216,10 +217,9 @@ async fn an_answer_can_hold_all_verdicts_and_its_batch_is_settled_at_once() -> R
          \"unavailable\":{\"after_ms\":2000,\"reason\":\"421 <ada@example.test> later\"}",
     )?;
     wait_for_state(&client, &[2], "sent").await?;
-    assert_eq!((state(&client, 3).await?, state(&client, 4).await?), ("pending".into(), "dead".into()));
+    assert_eq!((state(&client, 3).await?, state(&client, 4).await?), ("queued".into(), "dead".into()));
     assert_eq!(reason(&client, 4).await?, "550");
-    let query =
-        "SELECT token, attempts, failures FROM mailroom.queue WHERE due_at <= mailroom.clock() ORDER BY token";
+    let query = "SELECT token, attempts, failures FROM mailroom.queue WHERE due_at <= mailroom.clock() ORDER BY token";
     let rows = client.query(query, &[]).await?;
     let waiting: Vec<(i64, i32, i16)> = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
     assert_eq!(waiting, [(5, 1, 0), (6, 1, 0)]);

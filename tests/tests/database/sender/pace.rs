@@ -97,7 +97,8 @@ async fn claims_are_renewed_while_a_slow_sender_works() -> Result<()> {
         sender.answer(&batch, &format!("\"ok\":[{id}]"))?;
     }
     wait_for_state(&client, &batch.ids(), "sent").await?;
-    let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE attempt > 1 OR outcome::text <> 'sent'";
+    let query =
+        "SELECT count(*) FROM mailroom.delivery_attempts WHERE attempt > 1 OR outcome::text <> 'sent'";
     assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 0);
     collector.stop()?;
     Ok(())

@@ -66,11 +66,12 @@ impl Participant {
 const LOCK: &str = "SELECT pg_advisory_lock(1835100524, 'mailroom.queue'::regclass::oid::integer)";
 
 /// Makes something due, and with it the announcement if it is necessary.
-const WRITE: &str = "INSERT INTO mailroom.queue (token, due_at, priority)
-    SELECT coalesce(max(token), 0) + 1, now(), 1 FROM mailroom.queue";
+const WRITE: &str = "INSERT INTO mailroom.queue (token, due_at, priority, secret)
+    SELECT coalesce(max(token), 0) + 1, now(), 1, 'x' FROM mailroom.queue";
 
 async fn is_lock_free(client: &Client) -> Result<bool> {
-    let query = "SELECT pg_try_advisory_xact_lock_shared(1835100524, 'mailroom.queue'::regclass::oid::integer)";
+    let query =
+        "SELECT pg_try_advisory_xact_lock_shared(1835100524, 'mailroom.queue'::regclass::oid::integer)";
     Ok(client.query_one(query, &[]).await?.get(0))
 }
 

@@ -27,7 +27,7 @@ async fn become_idle() {
 }
 
 #[tokio::test]
-async fn a_change_of_status_wakes_for_parked_tokens() -> Result<()> {
+async fn a_change_of_status_wakes_for_deferred_tokens() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     let (collector, lines) = idle_collector(&database, &[])?;
@@ -156,7 +156,7 @@ async fn a_storm_of_notifications_about_nothing_costs_few_polls_and_hides_nothin
     // The collector's session reports its counts at the next statement; it is pinged every four seconds.
     tokio::time::sleep(Duration::from_secs(6)).await;
     let polls = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_user_functions
-        WHERE funcname IN ('mailroom_exchange', 'mailroom_prospect')";
+        WHERE funcname IN ('claim', 'peek')";
     let polls: i64 = application.client.query_one(polls, &[]).await?.get(0);
     // Five a second once it has backed off.
     let most = 15 * i64::try_from(start.elapsed().as_secs())?;

@@ -126,7 +126,7 @@ async fn write(client: &Client, name: String, mut random: Random) -> Result<Vec<
             client.batch_execute("ROLLBACK TO SAVEPOINT before").await?;
         }
         3 => {
-            // All of them parked, and back in the same transaction or a later one.
+            // All of them ineligible, and eligible again, in the same transaction or a later one.
             client
                 .execute("UPDATE accounts SET status = 'suspended' WHERE login = ANY ($1)", &[&expected])
                 .await?;

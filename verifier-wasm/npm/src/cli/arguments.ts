@@ -2,8 +2,8 @@ import { type KnownAction, readActions } from "../actions.js";
 import type { InvalidArgumentError } from "../errors.js";
 import { UsageError } from "./usage_error.js";
 
-export const HELP = `Usage: mailroom-verifier TOKEN --action activate|recover [--code 01234] [--key-file FILE]
-                         [--further-action NAME=NUMBER:PATH:DIGITS]...
+export const HELP = `Usage: mailroom-verifier TOKEN --action activate|recover [--code 01234] [--binding HEX]
+                         [--key-file FILE] [--further-action NAME=NUMBER:PATH:DIGITS]...
 
 Shows what a token consists of and whether it is genuine: its secret, in
 hexadecimal, and whether its signature matches the one that it should have.
@@ -13,6 +13,8 @@ hexadecimal, and whether its signature matches the one that it should have.
   --action ACTION  what the link is about to do: activate, recover or the name
                    of a further action
   --code DIGITS    the code that belongs to a recovery
+  --binding HEX    the browser that opens the link, as the database has it: 32
+                   hexadecimal characters; a bound link works in no other one
   --key-file FILE  keys, one a line, each of which may have signed; blank lines
                    and lines that begin with # do not count
   --further-action NAME=NUMBER:PATH:DIGITS
@@ -35,10 +37,11 @@ export interface Command {
   readonly token: string;
   readonly action: KnownAction;
   readonly code: string | undefined;
+  readonly binding: Uint8Array | undefined;
   readonly keyFile: string | undefined;
 }
 
-const OPTIONS = ["--action", "--code", "--key-file", "--further-action"] as const;
+const OPTIONS = ["--action", "--code", "--binding", "--key-file", "--further-action"] as const;
 type Option = (typeof OPTIONS)[number];
 
 /** One token in 64 begins with a dash, one in 4,096 with two; every argument that is that long is a token. */
@@ -72,8 +75,16 @@ export function parseArguments(given: readonly string[]): Command | "help" | "ve
     token,
     action: known(action, further),
     code: values.get("--code"),
+    binding: bindingOf(values.get("--binding")),
     keyFile: values.get("--key-file"),
   };
+}
+
+/** The bytes of a binding, which is no secret. */
+function bindingOf(text: string | undefined): Uint8Array | undefined {
+  if (text === undefined) return undefined;
+  if (!/^[0-9a-f]{32}$/i.test(text)) throw new UsageError("--binding is 32 hexadecimal characters");
+  return Buffer.from(text, "hex");
 }
 
 /** The action that is named, of those that every installation has and the further ones. */

@@ -1,36 +1,41 @@
+import { timingSafeEqual } from "node:crypto";
 import type { KnownAction } from "../actions.js";
-import type { Engine, PreparedKey } from "../engine.js";
+import { type Engine, NOT_JUDGED, type PreparedKey } from "../engine.js";
 import type { VerificationError } from "../errors.js";
 import { fieldsOf } from "../fields.js";
-import { OK, refusal, SIGNATURE } from "../status.js";
+import { CODE_MISMATCH, isAboutCode, OK, OTHER_BROWSER, refusal, SIGNATURE } from "../status.js";
 
 /** A token, and what it is expected to be good for. */
 export interface Question {
   readonly token: string;
   readonly action: KnownAction;
   readonly code: string | undefined;
+  /** Of the browser that opens the link. */
+  readonly binding: Uint8Array | undefined;
   /** The number of characters of the whole token, of which `token` may be only the beginning. */
   readonly length?: number;
 }
 
 /** What a person wants to see of a token, whatever is wrong with it. */
 export function report(engine: Engine, keys: readonly PreparedKey[], question: Question): Answer {
-  const { token, action, code } = question;
+  const { token, action, code, binding } = question;
   const now = Math.floor(Date.now() / 1000);
-  const verdicts = keys.map((key) => engine.verify(token, action, code, [key], now, 0));
+  const verdicts = keys.map((key) => engine.verify(token, action, code, NOT_JUDGED, [key], now, 0));
   // Without a key that fits, the current one is the one that should have signed.
   const fitting = Math.max(
     verdicts.findIndex((verdict) => verdict !== SIGNATURE),
     0,
   );
-  const status = verdicts[fitting] ?? SIGNATURE;
+  const found = verdicts[fitting] ?? SIGNATURE;
+  const status = isElsewhere(token, binding, found) ? OTHER_BROWSER : found;
   const error = status === OK ? undefined : refusal(status);
   if (error?.reason === "ERR_TOKEN_MALFORMED") {
     return answer([["verdict", notValid(error, fault(question) ?? error.message)]]);
   }
 
-  const { version, expiresAt, secret } = fieldsOf(token);
+  const { version, expiresAt, binding: bound, secret } = fieldsOf(token);
   const parts: Part[] = [["secret", hexadecimal(secret)]];
+  if (bound) parts.unshift(["binding", hexadecimal(bound)]);
   if (expiresAt !== undefined) parts.unshift(["expires", new Date(expiresAt * 1000).toISOString()]);
   // Never what it should be: whoever is shown the report of a forged token would hold a genuine one.
   if (version !== 3 && (status === OK || status === SIGNATURE)) {
@@ -39,6 +44,13 @@ export function report(engine: Engine, keys: readonly PreparedKey[], question: Q
   if (error) return answer([...parts, ["verdict", notValid(error, error.message)]]);
   if (keys.length > 1) parts.push(["key", `${fitting + 1} of ${keys.length}`]);
   return { ...answer([...parts, ["verdict", "valid"]]), genuine: true };
+}
+
+/** Whether a link is genuine and valid, which is judged before its browser, and bound to another one. */
+function isElsewhere(token: string, binding: Uint8Array | undefined, status: number): boolean {
+  if (status !== OK && status !== CODE_MISMATCH && !isAboutCode(status)) return false;
+  const { binding: bound } = fieldsOf(token);
+  return bound !== undefined && !(binding && timingSafeEqual(bound, binding));
 }
 
 interface Answer {
@@ -56,13 +68,13 @@ function notValid({ reason }: VerificationError, message: string): string {
   return `not valid: ${reason}: ${message}`;
 }
 
-const CHARACTERS = [86, 104, 124, 147];
+const CHARACTERS = [86, 104, 124, 126, 146, 147, 168];
 
 /** What is wrong with a text that is no token, as far as its characters show. */
 function fault({ token, length }: Question): string | undefined {
   const characters = length ?? token.length;
   if (!CHARACTERS.includes(characters)) {
-    return `it has ${characters} characters, and a token has 86 (version 1), 104 or 124 (2), or 147 (3)`;
+    return `it has ${characters} characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), or 147 or 168 (3)`;
   }
   const at = token.search(/[^A-Za-z0-9_-]/);
   if (at >= 0) {

@@ -2,7 +2,9 @@
 
 import {
   type Action,
+  type Browser,
   type Bytes,
+  bindingOf,
   createVerifier,
   decodeUnverified,
   type ExpectedActivation,
@@ -140,6 +142,7 @@ if (result.ok) {
     case "ERR_TOKEN_SIGNATURE":
     case "ERR_TOKEN_ACTION":
     case "ERR_TOKEN_EXPIRED":
+    case "ERR_TOKEN_OTHER_BROWSER":
     case "ERR_CODE_MISMATCH":
     case "ERR_LINK_UNCHECKABLE":
     case "ERR_CODE_UNCHECKABLE":
@@ -151,7 +154,22 @@ if (result.ok) {
   }
 }
 
+declare const cookies: { readonly value: string } | undefined;
+const opened = verifier.verifyLink(token, { action: "recover", nonce: cookies?.value });
+same<typeof opened.browser, "same" | "other" | "unbound">(true);
+same<Browser, "same" | "other" | "unbound">(true);
+same<ReturnType<typeof verify>["browser"], Browser>(true);
+tryVerify(token, { action: "activate", nonce: maybe });
+tryVerify(token, { action: "activate", nonce: [token, token] as const });
+verifier.verifyWithUncountedCode(token, { action: "recover", code: "01234", nonce: token });
+same<ReturnType<typeof bindingOf>, Bytes | undefined>(true);
+// @ts-expect-error the value of the cookie, not the cookie
+tryVerify(token, { action: "activate", nonce: cookies });
+// @ts-expect-error a nonce is text
+bindingOf(bytes);
+
 const shown = decodeUnverified(token);
+same<typeof shown.unverifiedBinding, Bytes | undefined>(true);
 same<typeof shown, UnverifiedToken>(true);
 same<typeof shown.verified, false>(true);
 same<typeof shown.version, 1 | 2 | 3>(true);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use mailroom::queue::{ClaimRequest, Queue};
+use mailroom::queue::ClaimRequest;
 
 use super::super::state::{self, Standing};
 use super::super::{LEASE, SETTINGS, clock, queue};
@@ -13,9 +13,11 @@ impl Model<'_> {
     pub(super) async fn check(&self) -> Result<()> {
         let standings = state::read(&self.client).await?;
         let leases = state::leases(&self.client).await?;
+        // The clock may have been set back since something was pruned.
+        let now = clock::now(&self.client).await? + 60;
         for id in &self.known {
             let standing = standings.get(id).cloned().unwrap_or_default();
-            check_place(&standing).with_context(|| format!("token {id}: {standing:?}"))?;
+            check_place(&standing, now).with_context(|| format!("token {id}: {standing:?}"))?;
         }
         for id in self.known.iter().filter(|id| self.sent.contains(*id)) {
             let ended = standings[id].ended().map(|entry| entry.outcome.as_str());
@@ -39,27 +41,34 @@ impl Model<'_> {
             self.late.batch_execute("COMMIT").await?;
             self.known.extend(ids);
         }
-        if self.locked.take().is_some() {
+        if std::mem::take(&mut self.is_status_open) {
             self.status.batch_execute("COMMIT").await?;
         }
+        // The others are gone. This one goes on with its low watermark, unless it may be wrong, until its next peek from the beginning.
         self.collectors.truncate(1);
-        self.held.clear();
-        self.held.push(Vec::new());
-        // The others are gone, and so is what this one had.
-        self.collectors[0] = queue(self.database).await?;
+        self.held.truncate(1);
+        if self.was_set_back {
+            self.held[0].clear();
+            self.collectors[0] = queue(self.database).await?;
+        }
+        while !self.held[0].is_empty() {
+            self.settle(0, 0, &[5]).await?;
+        }
         for _ in 0..12 {
             clock::forward(&self.client, LEASE + Duration::from_secs(1)).await?;
-            self.collectors[0].peek(10).await?;
+            self.peek(0).await?;
             self.claim(0, ClaimRequest { batches: 100, limit: 2, partial: true, rescan: true }).await?;
             while !self.held[0].is_empty() {
                 self.settle(0, 0, &[5]).await?;
             }
             self.check().await?;
         }
+        let now = clock::now(&self.client).await?;
         for (id, standing) in state::read(&self.client).await? {
-            let is_waiting_for_its_account = standing.places == ["parked"]
-                && standing.row.as_ref().is_some_and(|row| !row.has_right_status);
-            let is_done = standing.places.is_empty() && standing.ended().is_some();
+            let is_waiting_for_its_account =
+                standing.places == ["deferred"] && standing.row.as_ref().is_some_and(|row| !row.is_eligible);
+            let is_done =
+                standing.places.is_empty() && (standing.ended().is_some() || standing.is_over_and_dead(now));
             let is_dead = standing.places == ["dead"]
                 && standing.log.last().is_some_and(|entry| entry.outcome == "dead");
             ensure!(is_waiting_for_its_account || is_done || is_dead, "token {id} is lost: {standing:?}");
@@ -69,17 +78,14 @@ impl Model<'_> {
 }
 
 /// What holds of every token at every moment.
-fn check_place(standing: &Standing) -> Result<()> {
+fn check_place(standing: &Standing, now: i64) -> Result<()> {
     let ended = standing.ended();
     match standing.places.as_slice() {
-        [] => ensure!(ended.is_some(), "it is nowhere, and nothing says why"),
+        [] => {
+            ensure!(ended.is_some() || standing.is_over_and_dead(now), "it is nowhere, and nothing says why")
+        }
         [place] => {
             ensure!(ended.is_none(), "it has ended and is {place}");
-            let row = standing.row.as_ref();
-            ensure!(
-                place != "parked" || row.is_none_or(|row| !row.has_right_status),
-                "it is parked, and its account has the right status"
-            );
             ensure!(
                 place != "dead" || standing.log.last().is_some_and(|entry| entry.outcome == "dead"),
                 "it is dead, and nothing says why"
@@ -99,7 +105,7 @@ fn check_place(standing: &Standing) -> Result<()> {
             ("expired", Some(row)) => {
                 ensure!(row.expires_at - entry.at < 30, "it had {} s left", row.expires_at - entry.at);
             }
-            ("cancelled", Some(row)) => ensure!(row.consumed, "it was cancelled for no reason"),
+            ("cancelled", Some(row)) => ensure!(row.is_void, "it was cancelled for no reason"),
             _ => {}
         }
     }

@@ -54,6 +54,21 @@ impl Model<'_> {
         Ok(())
     }
 
+    /// Counts what is due, from its low watermark on, and compares that with what is.
+    pub(super) async fn peek(&mut self, collector: usize) -> Result<()> {
+        let due = "SELECT (SELECT count(*) FROM mailroom.queue WHERE due_at <= mailroom.clock())
+            + (SELECT coalesce(sum(cardinality(tokens)), 0)::bigint FROM mailroom.leases WHERE ends_at <= mailroom.clock())";
+        let due: i64 = self.client.query_one(due, &[]).await?.get(0);
+        let queue = &mut self.collectors[collector];
+        let Ok(peek) = queue.peek(10).await else { return Ok(queue.open().await?) };
+        ensure!(
+            self.was_set_back || i64::try_from(peek.due)? == due.min(10),
+            "{due} tokens are due, and collector {collector} finds {}",
+            peek.due
+        );
+        Ok(())
+    }
+
     /// Somebody else has these batches.
     pub(super) fn lose(&mut self, collector: usize, lost: &[BatchId]) {
         for batch in &self.held[collector] {
@@ -151,11 +166,11 @@ pub(super) fn check_claim(
 
 /// Why a token with this row is not to be sent.
 fn refusal(row: &Row, now: i64) -> Option<String> {
-    if row.consumed {
-        return Some("it was used".to_owned());
+    if row.is_void {
+        return Some("it was used or cancelled".to_owned());
     }
-    if !row.has_right_status {
-        return Some("its account has the wrong status".to_owned());
+    if !row.is_eligible {
+        return Some("its subject is not eligible".to_owned());
     }
     let left = row.expires_at - now;
     (left < 30).then(|| format!("it has {left} s left"))

@@ -1,7 +1,7 @@
 //! Random histories against a model in memory.
 //!
 //! Three collectors, which are real queues with connections of their own, work on one database, while accounts change, tokens are
-//! made by transactions that stay open for a while, and the clock is turned. The model records what each collector was
+//! made, redeemed, cancelled, put back and pruned by transactions that stay open for a while, and the clock is turned. The model records what each collector was
 //! given and what it said; after each step the whole of the queue's tables is read and compared. In some steps two collectors
 //! and an application send their statements at the same time; whatever comes of it must be what it could be if they had come one
 //! after the other.
@@ -32,11 +32,13 @@ const ACCOUNTS: i64 = 6;
 struct Model<'a> {
     database: &'a Database,
     client: Client,
-    /// A transaction that makes tokens, and one that changes a status, if they are open.
+    /// A transaction of an application or operator, which may do anything, and one that changes a status, if they are open.
     late: Client,
     late_tokens: Option<Vec<i64>>,
     status: Client,
-    locked: Option<i64>,
+    is_status_open: bool,
+    /// Low watermarks may be wrong for a while after that.
+    was_set_back: bool,
     collectors: Vec<DeliveriesQueue>,
     /// What each collector was given and has said nothing about.
     held: Vec<Vec<Batch>>,
@@ -50,12 +52,14 @@ struct Model<'a> {
 
 impl<'a> Model<'a> {
     async fn new(database: &'a Database) -> Result<Self> {
-        let client = database.connect().await?;
+        let client = impatient(database).await?;
         client
             .batch_execute(
-                "TRUNCATE accounts, tokens, pending, parked, leases, dead, handovers, collectors RESTART IDENTITY CASCADE;
+                "TRUNCATE accounts, tokens RESTART IDENTITY CASCADE;
+                TRUNCATE mailroom.issued_tokens, mailroom.queue, mailroom.leases, mailroom.dead_letters, mailroom.payloads,
+                    mailroom.delivery_attempts, mailroom.collectors CASCADE;
                 UPDATE stopped_clock SET moment = date_trunc('second', clock_timestamp());
-                INSERT INTO accounts (email, login, status) SELECT n, n, 'active' FROM generate_series(1, 6) AS n",
+                INSERT INTO accounts (email, login, status) SELECT n || '@example.test', n, 'active' FROM generate_series(1, 6) AS n",
             )
             .await?;
         let mut collectors = Vec::new();
@@ -65,10 +69,11 @@ impl<'a> Model<'a> {
         Ok(Self {
             database,
             client,
-            late: database.connect().await?,
+            late: impatient(database).await?,
             late_tokens: None,
-            status: database.connect().await?,
-            locked: None,
+            status: impatient(database).await?,
+            is_status_open: false,
+            was_set_back: false,
             collectors,
             held: vec![Vec::new(); COLLECTORS],
             known: BTreeSet::new(),
@@ -77,6 +82,13 @@ impl<'a> Model<'a> {
             sent: BTreeSet::new(),
         })
     }
+}
+
+/// A connection that does not wait for locks, which only the end of another open transaction would release.
+async fn impatient(database: &Database) -> Result<Client> {
+    let client = database.connect().await?;
+    client.batch_execute("SET lock_timeout = '20ms'").await?;
+    Ok(client)
 }
 
 async fn live_through(database: &Database, steps: &[Step]) -> Result<()> {

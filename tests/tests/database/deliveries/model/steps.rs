@@ -13,12 +13,12 @@ pub(super) enum Step {
         recovery: bool,
         lifetime: i64,
     },
-    /// The same in a transaction that stays open.
-    InsertLate {
-        account: i64,
-        recovery: bool,
+    /// What an application or an operator does at once, or in a transaction that stays open.
+    Apply {
+        work: Work,
+        late: bool,
     },
-    /// Ends the open transaction of the inserts.
+    /// Ends that transaction.
     EndLate {
         commits: bool,
     },
@@ -33,12 +33,6 @@ pub(super) enum Step {
     },
     EndStatus {
         commits: bool,
-    },
-    Consume {
-        nth: usize,
-    },
-    Delete {
-        nth: usize,
     },
     Claim {
         collector: usize,
@@ -60,10 +54,10 @@ pub(super) enum Step {
         collector: usize,
         nth: usize,
     },
-    Tend {
+    Heartbeat {
         collector: usize,
     },
-    Prospect {
+    Peek {
         collector: usize,
     },
     /// The server ends its connection.
@@ -74,7 +68,6 @@ pub(super) enum Step {
     Crash {
         collector: usize,
     },
-    Retry,
     Turn {
         seconds: i64,
     },
@@ -86,13 +79,42 @@ pub(super) enum Step {
     },
 }
 
+/// By one statement.
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    Insert {
+        account: i64,
+        recovery: bool,
+    },
+    /// A mail with a payload, to be delivered in so many seconds.
+    Enqueue {
+        account: i64,
+        action: &'static str,
+        later: i64,
+    },
+    Consume {
+        nth: usize,
+    },
+    Redeem {
+        nth: usize,
+    },
+    Cancel {
+        nth: usize,
+    },
+    Delete {
+        nth: usize,
+    },
+    Retry,
+    Prune,
+}
+
 /// What a collector asks for by one call.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     SettleAndClaim { settles: Option<(usize, Vec<u8>)>, want: Option<ClaimRequest> },
     Release { nth: usize },
-    Tend,
-    Prospect,
+    Heartbeat,
+    Peek,
 }
 
 /// What an application does, or an operator, by one statement.
@@ -101,9 +123,7 @@ pub(super) enum Beside {
     Nothing,
     EndLate { commits: bool },
     SetStatus { account: i64, status: &'static str },
-    Consume { nth: usize },
-    Delete { nth: usize },
-    Retry,
+    Apply(Work),
 }
 
 fn status() -> impl Strategy<Value = &'static str> {
@@ -124,8 +144,31 @@ fn act() -> impl Strategy<Value = Act> {
         6 => (prop::option::of((any::<usize>(), outcomes())), prop::option::weighted(0.8, want()))
             .prop_map(|(settles, want)| Act::SettleAndClaim { settles, want }),
         1 => any::<usize>().prop_map(|nth| Act::Release { nth }),
-        3 => Just(Act::Tend),
-        1 => Just(Act::Prospect),
+        3 => Just(Act::Heartbeat),
+        1 => Just(Act::Peek),
+    ]
+}
+
+/// What makes no token.
+fn ending() -> impl Strategy<Value = Work> {
+    prop_oneof![
+        1 => any::<usize>().prop_map(|nth| Work::Consume { nth }),
+        1 => any::<usize>().prop_map(|nth| Work::Redeem { nth }),
+        1 => any::<usize>().prop_map(|nth| Work::Cancel { nth }),
+        1 => any::<usize>().prop_map(|nth| Work::Delete { nth }),
+        1 => Just(Work::Retry),
+        1 => Just(Work::Prune),
+    ]
+}
+
+fn work() -> impl Strategy<Value = Work> {
+    let account = 1..=ACCOUNTS;
+    let action = prop_oneof![Just("notice"), Just("sign_in")];
+    prop_oneof![
+        2 => (account.clone(), any::<bool>()).prop_map(|(account, recovery)| Work::Insert { account, recovery }),
+        2 => (account, action, prop_oneof![Just(0), Just(20)])
+            .prop_map(|(account, action, later)| Work::Enqueue { account, action, later }),
+        4 => ending(),
     ]
 }
 
@@ -134,9 +177,7 @@ fn together() -> impl Strategy<Value = Step> {
         3 => Just(Beside::Nothing),
         1 => any::<bool>().prop_map(|commits| Beside::EndLate { commits }),
         2 => (1..=ACCOUNTS, status()).prop_map(|(account, status)| Beside::SetStatus { account, status }),
-        1 => any::<usize>().prop_map(|nth| Beside::Consume { nth }),
-        1 => any::<usize>().prop_map(|nth| Beside::Delete { nth }),
-        1 => Just(Beside::Retry),
+        4 => ending().prop_map(Beside::Apply),
     ];
     (0..COLLECTORS, 1..COLLECTORS, act(), act(), beside).prop_map(|(one, apart, first, second, beside)| {
         Step::Together { first: (one, first), second: ((one + apart) % COLLECTORS, second), beside }
@@ -149,13 +190,12 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => (account.clone(), any::<bool>(), prop_oneof![Just(20), Just(35), Just(200), Just(100_000)])
             .prop_map(|(account, recovery, lifetime)| Step::Insert { account, recovery, lifetime }),
-        2 => (account.clone(), any::<bool>()).prop_map(|(account, recovery)| Step::InsertLate { account, recovery }),
+        3 => work().prop_map(|work| Step::Apply { work, late: false }),
+        4 => work().prop_map(|work| Step::Apply { work, late: true }),
         2 => any::<bool>().prop_map(|commits| Step::EndLate { commits }),
         2 => (account.clone(), status()).prop_map(|(account, status)| Step::SetStatus { account, status }),
         1 => (account, status()).prop_map(|(account, status)| Step::SetStatusLate { account, status }),
         2 => any::<bool>().prop_map(|commits| Step::EndStatus { commits }),
-        1 => any::<usize>().prop_map(|nth| Step::Consume { nth }),
-        1 => any::<usize>().prop_map(|nth| Step::Delete { nth }),
         7 => (collector.clone(), want()).prop_map(|(collector, want)| Step::Claim { collector, want }),
         8 => together(),
         1 => (collector.clone(), 1..5_usize, 0..4_000_u64)
@@ -163,12 +203,11 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (collector.clone(), any::<usize>(), outcomes())
             .prop_map(|(collector, nth, outcomes)| Step::Settle { collector, nth, outcomes }),
         1 => (collector.clone(), any::<usize>()).prop_map(|(collector, nth)| Step::Release { collector, nth }),
-        2 => collector.clone().prop_map(|collector| Step::Tend { collector }),
-        2 => collector.clone().prop_map(|collector| Step::Prospect { collector }),
+        2 => collector.clone().prop_map(|collector| Step::Heartbeat { collector }),
+        2 => collector.clone().prop_map(|collector| Step::Peek { collector }),
         1 => collector.clone().prop_map(|collector| Step::Disconnect { collector }),
         1 => collector.prop_map(|collector| Step::Crash { collector }),
-        1 => Just(Step::Retry),
-        3 => prop_oneof![Just(-3), Just(1), Just(5), Just(40), Just(95)].prop_map(|seconds| Step::Turn { seconds }),
+        3 => prop_oneof![1 => Just(-3), 3 => Just(1), 3 => Just(5), 3 => Just(40), 3 => Just(95), 1 => Just(300_000)].prop_map(|seconds| Step::Turn { seconds }),
     ];
     prop::collection::vec(step, 1..60)
 }

@@ -10,13 +10,14 @@ use mailroom::queue::{Batch, BatchId, ClaimRequest, DeliveriesQueue, Queue, Queu
 use super::super::{clock, state};
 use super::Model;
 use super::collecting::{check_claim, handed_on, settlement};
+use super::living::{apply, set_status};
 use super::steps::{Act, Beside};
 
 /// A call of a collector that was prepared.
 enum Call {
     SettleAndClaim(Vec<Settlement>, Option<ClaimRequest>),
-    Tend,
-    Prospect,
+    Heartbeat,
+    Peek,
 }
 
 /// What a call has answered.
@@ -31,8 +32,8 @@ async fn ask(queue: &mut DeliveriesQueue, call: Call) -> Result<Answer, QueueErr
         Call::SettleAndClaim(settlements, want) => {
             Answer::Given(queue.settle_and_claim(settlements, want).await?.batches)
         }
-        Call::Tend => Answer::Lost(queue.heartbeat().await?),
-        Call::Prospect => {
+        Call::Heartbeat => Answer::Lost(queue.heartbeat().await?),
+        Call::Peek => {
             queue.peek(10).await?;
             Answer::Nothing
         }
@@ -54,18 +55,18 @@ impl Model<'_> {
         let second_call = self.prepare(*second, second_act, &mut settled);
         let wants = [&first_call, &second_call].map(|call| match call {
             Call::SettleAndClaim(_, want) => *want,
-            Call::Tend | Call::Prospect => None,
+            Call::Heartbeat | Call::Peek => None,
         });
-        let statement = self.statement(beside);
+        let statement = self.beside(beside);
 
         let client = if matches!(beside, Beside::EndLate { .. }) { &self.late } else { &self.client };
         let [one, two] = self.collectors.get_disjoint_mut([*first, *second])?;
         let (one, two, changed) =
-            tokio::join!(ask(one, first_call), ask(two, second_call), client.batch_execute(&statement));
+            tokio::join!(ask(one, first_call), ask(two, second_call), apply(client, &statement));
         changed.context("what the application did")?;
         let answers = [(*first, one.context("the first")?), (*second, two.context("the second")?)];
-        if let (Beside::EndLate { commits }, Some(ids)) =
-            (beside, self.late_tokens.take_if(|_| !statement.is_empty()))
+        if let Beside::EndLate { commits } = beside
+            && let Some(ids) = self.late_tokens.take()
         {
             self.known.extend(ids.into_iter().filter(|_| *commits));
         }
@@ -121,29 +122,20 @@ impl Model<'_> {
                 }
                 Call::SettleAndClaim(Vec::new(), None)
             }
-            Act::Tend => Call::Tend,
-            Act::Prospect => Call::Prospect,
+            Act::Heartbeat => Call::Heartbeat,
+            Act::Peek => Call::Peek,
         }
     }
 
-    /// What somebody does beside the collectors; nothing if that would wait for an open transaction.
-    fn statement(&self, beside: &Beside) -> String {
+    /// What somebody does beside the collectors.
+    fn beside(&self, beside: &Beside) -> String {
         match beside {
             Beside::EndLate { commits } if self.late_tokens.is_some() => {
                 if *commits { "COMMIT" } else { "ROLLBACK" }.to_owned()
             }
-            Beside::SetStatus { account, status } if self.locked != Some(*account) => {
-                format!("UPDATE accounts SET status = '{status}' WHERE id = {account}")
-            }
-            Beside::Consume { nth } => self.nth_token(*nth).map_or_else(String::new, |id| {
-                let locked = self.locked.unwrap_or(0);
-                format!("UPDATE tokens SET consumed_at = 1 WHERE id = {id} AND account <> {locked} AND consumed_at IS NULL")
-            }),
-            Beside::Delete { nth } => {
-                self.nth_token(*nth).map_or_else(String::new, |id| format!("DELETE FROM tokens WHERE id = {id}"))
-            }
-            Beside::Retry => "SELECT mailroom.retry_all()".to_owned(),
-            Beside::Nothing | Beside::EndLate { .. } | Beside::SetStatus { .. } => String::new(),
+            Beside::SetStatus { account, status } => set_status(*account, status),
+            Beside::Apply(work) => self.statement(work),
+            Beside::Nothing | Beside::EndLate { .. } => String::new(),
         }
     }
 }

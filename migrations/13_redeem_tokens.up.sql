@@ -31,16 +31,24 @@ REVOKE ALL ON FUNCTION mailroom.predicate_name(text) FROM PUBLIC;
 COMMENT ON FUNCTION mailroom.predicate_name(text) IS
     'The name, to be called by, of a function of eligibility that runs with the rights of its own owner.';
 
--- In a block of its own, so that an error of the application's function is the mail's alone.
+-- In a block of its own, so that an error of the application's function is the mail's alone; a lock that it waits for, a failed
+-- assertion and the caller's statement_timeout are errors, too. Once one has taken so long, the others are not asked.
 CREATE FUNCTION mailroom.ask_eligibility(predicate text, subject_ids text[], OUT subject_id text, OUT email text, OUT name text, OUT fault text)
 RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = 300 AS $$
 BEGIN
+    IF clock_timestamp() > statement_timestamp() + interval '4 seconds' THEN
+        fault := format('%s is not asked, because another one takes too long', predicate);
+        RETURN NEXT;
+        RETURN;
+    END IF;
+
     RETURN QUERY EXECUTE format(
         'SELECT subject_id::text, email::text, name::text, NULL::text FROM %s($1, false)', mailroom.predicate_name(predicate)
     ) USING subject_ids;
-EXCEPTION WHEN OTHERS THEN
+EXCEPTION WHEN OTHERS OR assert_failure OR query_canceled THEN
     -- Not its message, which may quote a row.
     fault := format('%s fails with SQLSTATE %s', predicate, SQLSTATE);
     RETURN NEXT;

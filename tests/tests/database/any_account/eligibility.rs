@@ -36,13 +36,12 @@ async fn mails_of_ineligible_subjects_wait_and_are_looked_at_again_when_the_appl
     client.batch_execute(PEOPLE).await?;
     clock::stop(&client).await?;
     let (ada, eve) = (sign_in(&client, "ada").await?, sign_in(&client, "eve").await?);
-    let nobody = enqueue(&client, "'sign_in', 'ada@example.test'").await?;
+    let without = "SELECT mailroom.enqueue('sign_in', 'ada@example.test')";
+    let (_, message) = refused(&client, without).await?;
+    assert!(message.contains("this action needs a subject_id"), "{message}");
     let mut collector = queue(&database, Version::V2).await?;
     assert_eq!(ids(&send(&mut collector).await?), [ada]);
-    assert_eq!(
-        (state(&client, eve).await?, state(&client, nobody).await?),
-        ("deferred".into(), "deferred".into())
-    );
+    assert_eq!(state(&client, eve).await?, "deferred");
     client.batch_execute("UPDATE people SET is_blocked = false").await?;
     assert!(send(&mut collector).await?.is_empty());
     for subject in ["'nobody'", "NULL", "''", "'ada'", "repeat('e', 1000000)"] {
@@ -86,6 +85,9 @@ async fn a_predicate_that_fails_defers_its_own_tokens_alone_ever_longer() -> Res
         "DROP FUNCTION may_sign_in; CREATE FUNCTION may_sign_in(subject_ids text[], is_redemption boolean)
             RETURNS TABLE (subject_id text, email text, name text) LANGUAGE sql SECURITY DEFINER AS
             'SELECT id, (1 / 0)::text, NULL FROM unnest(subject_ids) AS id'",
+        "CREATE OR REPLACE FUNCTION may_sign_in(subject_ids text[], is_redemption boolean)
+            RETURNS TABLE (subject_id text, email text, name text) LANGUAGE plpgsql SECURITY DEFINER AS
+            'BEGIN ASSERT false; END'",
     ] {
         client.batch_execute(fault).await?;
         let waits = sign_in(&client, "ada").await?;
@@ -151,5 +153,37 @@ async fn a_predicate_must_exist_return_rows_and_have_rights_of_its_own() -> Resu
         count(&client, "mailroom.actions WHERE eligibility = 'public.may_sign_in(text[],boolean)'").await?,
         1
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_predicate_that_waits_or_does_not_end_holds_up_nobody_else() -> Result<()> {
+    let (database, client) = product().await?;
+    client.batch_execute(PEOPLE).await?;
+    let other = database.connect().await?;
+    let mut collector = queue(&database, Version::V2).await?;
+    let waits = sign_in(&client, "ada").await?;
+    let goes = enqueue(&client, "'invite', 'ada@example.test'").await?;
+    other.batch_execute("BEGIN; LOCK TABLE people").await?;
+    assert_eq!(ids(&send(&mut collector).await?), [goes]);
+    other.batch_execute("COMMIT").await?;
+    assert_eq!(state(&client, waits).await?, "deferred");
+
+    // Two of them, each of which takes longer than a statement may.
+    client
+        .batch_execute(
+            "CREATE FUNCTION sleeps(subject_ids text[], is_redemption boolean)
+            RETURNS TABLE (subject_id text, email text, name text) LANGUAGE plpgsql SECURITY DEFINER AS
+                'BEGIN PERFORM pg_sleep(60); END';
+            UPDATE mailroom.actions SET eligibility = 'public.sleeps(text[], boolean)' WHERE name IN ('sign_in', 'recover');
+            SELECT mailroom.recheck('ada')",
+        )
+        .await?;
+    let recovery = enqueue(&client, "'recover', 'ada@example.test', subject_id => 'ada'").await?;
+    let goes = enqueue(&client, "'invite', 'ada@example.test'").await?;
+    assert_eq!(ids(&send(&mut collector).await?), [goes]);
+    for token in [waits, recovery] {
+        assert_eq!(state(&client, token).await?, "deferred");
+    }
     Ok(())
 }

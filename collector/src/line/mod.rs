@@ -91,12 +91,15 @@ mod tests {
             concat!(
                 r#"{{"v":1,"batch":"00000000-0000-0000-0000-000000000abc","items":["#,
                 r#"{{"id":7,"attempt":2,"action":"activate","path":"/activate","email":"a@b.test","#,
-                r#""login":"o'neill; \u00fc\ud83d\ude00","token":"{}","code":"","expires_at":1800000900}},"#,
+                r#""login":"o'neill; \u00fc\ud83d\ude00","token":"{}","code":"","expires_at":1800000900,"key":"{key}"}},"#,
                 r#"{{"id":8,"attempt":1,"action":"recover","path":"/recover","email":"a@b.test","#,
-                r#""login":"ada","token":"{}","code":"01234","expires_at":1800000900}}]}}"#,
+                r#""login":"ada","token":"{}","code":"01234","expires_at":1800000900,"key":"{key}"}}]}}"#,
                 "\n"
             ),
-            activation, recovery
+            activation,
+            recovery,
+            // The first 16 bytes of SHA-256("mailroom/consumed" ‖ 0x00 ‖ the secret).
+            key = "6560721bf29d021047089ac2ff556617"
         );
         let line = written(&tokens, LineFormat::Ndjson);
         assert_eq!((String::from_utf8(line.bytes).unwrap(), line.ids), (ndjson, vec![7, 8]));

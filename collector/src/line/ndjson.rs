@@ -5,7 +5,7 @@
 
 use std::io;
 
-use mailroom_verifier_core::SignedToken;
+use mailroom_verifier_core::{ConsumedId, Secret, SignedToken};
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
@@ -25,6 +25,7 @@ struct Item<'a> {
     token: &'a str,
     code: &'a str,
     expires_at: i64,
+    key: String,
 }
 
 pub(super) fn begin(line: &mut Vec<u8>, batch: BatchId) {
@@ -48,6 +49,7 @@ pub(super) fn append(
         token: signed.as_str(),
         code: text("code", token.code.as_deref().unwrap_or_default())?,
         expires_at: token.expires_at,
+        key: key(token)?,
     };
     if !is_first {
         line.push(b',');
@@ -58,6 +60,14 @@ pub(super) fn append(
 
 pub(super) fn end(line: &mut Vec<u8>) {
     line.extend_from_slice(b"]}\n");
+}
+
+/// What every attempt has in common, also after a rotation of the signing key: the consumed-token id (FORMAT.md), in hexadecimal.
+fn key(token: &Token) -> Result<String, InvalidRow> {
+    let secret = Secret::try_from(token.secret.as_slice());
+    let secret = secret.map_err(|error| InvalidRow::Secret { found: error.found })?;
+    let digits = ConsumedId::of(&secret).as_bytes().map(|byte| format!("{byte:02x}"));
+    Ok(digits.concat())
 }
 
 fn text<'a>(name: &'static str, bytes: &'a [u8]) -> Result<&'a str, InvalidRow> {

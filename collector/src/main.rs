@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use mailroom::cli::{self, Command};
+#[cfg(feature = "send")]
+use mailroom::commands::send;
 use mailroom::commands::{collect, keygen, migrate, prune, retry, sign, status, verify};
 use mailroom::log::{self, LogFormat};
 use tracing::level_filters::LevelFilter;
@@ -32,6 +34,8 @@ async fn run(command: Command) -> ExitCode {
         Command::Status(arguments) => status::run(arguments).await,
         Command::Retry(arguments) => retry::run(&arguments).await,
         Command::Prune(arguments) => prune::run(arguments).await,
+        #[cfg(feature = "send")]
+        Command::Send(arguments) => send::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Sign(arguments) => sign::run(&arguments),
         Command::Keygen(arguments) => keygen::run(&arguments),

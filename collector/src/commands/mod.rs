@@ -9,6 +9,8 @@ pub mod keygen;
 pub mod migrate;
 pub mod prune;
 pub mod retry;
+#[cfg(feature = "send")]
+pub mod send;
 pub mod sign;
 pub mod status;
 pub mod verify;

@@ -50,14 +50,14 @@ impl Line {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::queue::{BatchId, Token};
     use mailroom_verifier_core::Action;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    pub(super) fn token(id: i64, login: &[u8]) -> Token {
+    pub(crate) fn token(id: i64, login: &[u8]) -> Token {
         Token {
             id,
             attempt: 2,
@@ -70,7 +70,7 @@ mod tests {
         }
     }
 
-    fn recovery(id: i64) -> Token {
+    pub(crate) fn recovery(id: i64) -> Token {
         Token { action: Action::Recover, code: Some(b"01234".to_vec()), ..token(id, b"ada") }
     }
 

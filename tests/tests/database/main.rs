@@ -17,6 +17,7 @@ mod guessing;
 mod harness;
 mod history;
 mod logging;
+mod mailroom_send;
 mod migrations;
 mod operating;
 mod pooling;

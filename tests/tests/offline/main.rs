@@ -5,4 +5,5 @@ mod commands;
 mod dependencies;
 mod formats;
 mod python_verifier;
+mod sending;
 mod service;

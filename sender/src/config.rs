@@ -29,6 +29,12 @@ pub(crate) struct Config {
     pub(crate) language: String,
     /// Where links lead.
     pub(crate) links: LinksConfig,
+    /// Postmark.
+    #[cfg(feature = "postmark")]
+    pub(crate) postmark: Option<crate::provider::http::ApiConfig>,
+    /// Resend.
+    #[cfg(feature = "resend")]
+    pub(crate) resend: Option<crate::provider::http::ApiConfig>,
     /// A mail server.
     #[cfg(feature = "smtp")]
     pub(crate) smtp: Option<crate::provider::smtp::SmtpConfig>,
@@ -78,6 +84,14 @@ impl Config {
         let folder = path.parent().unwrap_or(Path::new(""));
         config.journal = folder.join(config.journal);
         config.templates = config.templates.map(|templates| folder.join(templates));
+        #[cfg(feature = "postmark")]
+        if let Some(postmark) = &mut config.postmark {
+            postmark.make_paths_relative_to(folder);
+        }
+        #[cfg(feature = "resend")]
+        if let Some(resend) = &mut config.resend {
+            resend.make_paths_relative_to(folder);
+        }
         #[cfg(feature = "smtp")]
         if let Some(smtp) = &mut config.smtp {
             smtp.make_paths_relative_to(folder);

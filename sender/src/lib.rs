@@ -7,6 +7,8 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
+//! | `postmark` | yes | Postmark, by its HTTP API |
+//! | `resend` | yes | Resend, by its HTTP API |
 //! | `smtp` | yes | mail servers |
 
 mod check;

@@ -10,6 +10,12 @@ use crate::mail::Mail;
 use crate::protocol::Key;
 
 pub(crate) mod folder;
+#[cfg(feature = "http")]
+pub(crate) mod http;
+#[cfg(feature = "postmark")]
+mod postmark;
+#[cfg(feature = "resend")]
+mod resend;
 #[cfg(feature = "smtp")]
 pub(crate) mod smtp;
 
@@ -104,6 +110,14 @@ pub(crate) enum Verdict {
 /// None or several, or settings of it that cannot be used.
 pub(crate) fn of(config: &crate::config::Config) -> Result<Box<dyn Provider>, Error> {
     let mut named: Vec<Box<dyn Provider>> = Vec::new();
+    #[cfg(feature = "postmark")]
+    if let Some(postmark) = &config.postmark {
+        named.push(Box::new(http::Http::<postmark::Postmark>::new(postmark)?));
+    }
+    #[cfg(feature = "resend")]
+    if let Some(resend) = &config.resend {
+        named.push(Box::new(http::Http::<resend::Resend>::new(resend)?));
+    }
     #[cfg(feature = "smtp")]
     if let Some(smtp) = &config.smtp {
         named.push(Box::new(smtp::Smtp::new(smtp)?));
@@ -111,6 +125,8 @@ pub(crate) fn of(config: &crate::config::Config) -> Result<Box<dyn Provider>, Er
     let _ = config;
     match (named.pop(), named.is_empty()) {
         (Some(provider), true) => Ok(provider),
-        _ => Err(Error::configuration("the configuration must have exactly one table of a provider: [smtp]")),
+        _ => Err(Error::configuration(
+            "the configuration must have exactly one table of a provider, such as [smtp]",
+        )),
     }
 }

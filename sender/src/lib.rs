@@ -11,6 +11,9 @@
 //! | `resend` | yes | Resend, by its HTTP API |
 //! | `smtp` | yes | mail servers |
 
+#[cfg(not(any(feature = "postmark", feature = "resend", feature = "smtp")))]
+compile_error!("a sender needs a provider: enable the feature postmark, resend or smtp");
+
 mod check;
 mod config;
 mod error;

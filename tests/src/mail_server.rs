@@ -113,6 +113,9 @@ impl MailServer {
     }
 
     /// All mails that it has taken in, in their order.
+    ///
+    /// # Panics
+    /// If it has ended.
     pub fn mails(&self) -> Vec<Mail> {
         let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = {

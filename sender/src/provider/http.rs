@@ -82,11 +82,6 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A text of the body.
-    pub(crate) fn text(&self, name: &str) -> &str {
-        self.body[name].as_str().unwrap_or_default()
-    }
-
     /// What the provider's words are, after the status.
     pub(crate) fn reason(&self, words: &str) -> String {
         format!("{} {words}", self.status).trim_end().to_owned()

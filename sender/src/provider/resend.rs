@@ -38,7 +38,7 @@ impl Api for Resend {
     }
 
     fn judge(answer: &Answer) -> Option<Verdict> {
-        let (name, after) = (answer.text("name"), answer.retry_after);
+        let (name, after) = (answer.body["name"].as_str().unwrap_or_default(), answer.retry_after);
         let reason = answer.reason(name);
         match (answer.status, name) {
             (409, "concurrent_idempotent_requests") => Some(Verdict::Retry { after, reason }),

@@ -58,8 +58,7 @@ pub(crate) fn serve(
             batches: HashMap::new(),
         };
         let outcome = desk.run(&received);
-        jobs.withdraw();
-        jobs.close();
+        desk.finish(&received);
         outcome
     })
 }
@@ -149,6 +148,20 @@ impl<W: Write> Desk<'_, W> {
             self.answer()?;
         }
         Ok(())
+    }
+
+    /// Lets the threads end. After an error, what is on its way is waited for and recorded, so that it is not sent again.
+    fn finish(&mut self, events: &Receiver<Event>) {
+        for sealed in self.jobs.withdraw() {
+            self.waiting.remove(&sealed.key);
+        }
+        self.jobs.close();
+        while !self.waiting.is_empty() {
+            if let Ok(Event::Delivered(key, verdict)) = events.recv() {
+                self.settle(key, verdict);
+            }
+        }
+        self.journal.sync(seconds(SystemTime::now())).ok();
     }
 
     /// Takes a batch: every token gets a verdict now, or a mail that waits for a connection.

@@ -156,7 +156,11 @@ impl Journal {
         let mail = Span { offset: offset + mail.start as u64, length: mail.len() as u64 };
         let sealed = Arc::new(sealed);
         self.used += line.len() as u64;
-        self.entries.insert(key, Entry::Tried { sealed: Arc::clone(&sealed), expires_at, mail });
+        let entry = Entry::Tried { sealed: Arc::clone(&sealed), expires_at, mail };
+        // Written for another provider: the new text takes its place.
+        if let Some(Entry::Tried { mail, .. }) = self.entries.insert(key, entry) {
+            self.to_erase.push(mail);
+        }
         Ok(sealed)
     }
 

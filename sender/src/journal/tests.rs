@@ -62,6 +62,24 @@ fn a_mail_is_what_it_was_at_its_first_attempt_until_it_is_accepted_and_then_its_
 }
 
 #[test]
+fn a_mail_that_is_written_anew_for_another_provider_takes_the_place_of_the_old_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut journal = Journal::open(&path, NOW).unwrap();
+    journal.fix(Sealed { provider: "resend".to_owned(), ..sealed(1) }, LATER).unwrap();
+    journal.sync(NOW).unwrap();
+    journal.fix(sealed(1), LATER).unwrap();
+    journal.sync(NOW).unwrap();
+    let text = fs::read(&path).unwrap();
+    assert_eq!(record::parse(&text).count(), 1);
+    drop(journal);
+    let Some(Known::Tried(found)) = Journal::open(&path, NOW).unwrap().known(key(1)) else {
+        panic!("it is lost")
+    };
+    assert_eq!(found.provider, "smtp");
+}
+
+#[test]
 fn whatever_a_kill_leaves_of_a_file_the_whole_records_count() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");

@@ -11,6 +11,8 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, CommandFactory, Error, FromArgMatches, Parser};
 
+#[cfg(feature = "send")]
+use crate::commands::send;
 use crate::commands::{collect, keygen, migrate, prune, retry, sign, status, verify};
 
 /// The longest text that can be a misspelt flag or command. Tokens, secrets and keys are longer.
@@ -47,6 +49,12 @@ pub(crate) enum Command {
     ///
     /// In steps of a few milliseconds, beside collectors and everybody else.
     Prune(prune::PruneArguments),
+    /// Send the mails of tokens: a sender for `mailroom collect --sender`
+    ///
+    /// Reads batches from standard input, sends a mail for each token as its configuration says, and answers on standard output.
+    /// Ends when the input does. It needs neither the database nor the signing keys.
+    #[cfg(feature = "send")]
+    Send(send::SendArguments),
     /// Check whether a token is genuine
     ///
     /// That is, whether one of the keys signed it for this action and code and, in v2 and v3, whether it is still valid. It

@@ -33,6 +33,8 @@ pub mod fleet;
 pub mod history;
 pub mod machine;
 #[cfg(feature = "client")]
+pub mod mail_server;
+#[cfg(feature = "client")]
 pub mod mailer;
 pub mod memory;
 #[cfg(feature = "client")]
@@ -45,6 +47,8 @@ pub mod proxy;
 pub mod recorder;
 #[cfg(feature = "client")]
 pub mod rows;
+#[cfg(feature = "client")]
+pub mod sending;
 #[cfg(feature = "client")]
 pub mod stopwatch;
 pub mod tools;

@@ -8,6 +8,8 @@ pub(crate) mod keygen;
 pub(crate) mod migrate;
 pub(crate) mod prune;
 pub(crate) mod retry;
+#[cfg(feature = "send")]
+pub(crate) mod send;
 pub(crate) mod sign;
 pub(crate) mod status;
 pub(crate) mod verify;
@@ -61,6 +63,8 @@ async fn execute(command: Command) -> Outcome {
         Command::Status(arguments) => status::run(arguments).await,
         Command::Retry(arguments) => retry::run(&arguments).await,
         Command::Prune(arguments) => prune::run(arguments).await,
+        #[cfg(feature = "send")]
+        Command::Send(arguments) => send::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Sign(arguments) => sign::run(&arguments),
         Command::Keygen(arguments) => keygen::run(&arguments),

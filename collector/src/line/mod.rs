@@ -49,14 +49,14 @@ impl Line {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::queue::Token;
     use mailroom_verifier_core::{Action, Further, SharedKey};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    pub(super) fn token(id: i64, login: &[u8]) -> Token {
+    pub(crate) fn token(id: i64, login: &[u8]) -> Token {
         Token {
             id,
             attempt: 2,
@@ -71,7 +71,7 @@ mod tests {
         }
     }
 
-    fn recovery(id: i64) -> Token {
+    pub(crate) fn recovery(id: i64) -> Token {
         Token { action: Action::Recover, code: Some(b"01234".to_vec()), ..token(id, b"ada") }
     }
 
@@ -93,12 +93,15 @@ mod tests {
             concat!(
                 r#"{{"v":1,"batch":"00000000-0000-0000-0000-000000000abc","items":["#,
                 r#"{{"id":7,"attempt":2,"action":"activate","path":"/activate","email":"a@b.test","#,
-                r#""login":"o'neill; \u00fc\ud83d\ude00","token":"{}","code":"","expires_at":1800000900}},"#,
+                r#""login":"o'neill; \u00fc\ud83d\ude00","token":"{}","code":"","expires_at":1800000900,"key":"{key}"}},"#,
                 r#"{{"id":8,"attempt":1,"action":"recover","path":"/recover","email":"a@b.test","#,
-                r#""login":"ada","token":"{}","code":"01234","expires_at":1800000900}}]}}"#,
+                r#""login":"ada","token":"{}","code":"01234","expires_at":1800000900,"key":"{key}"}}]}}"#,
                 "\n"
             ),
-            activation, recovery
+            activation,
+            recovery,
+            // The first 16 bytes of SHA-256("mailroom/consumed" ‖ 0x00 ‖ the secret).
+            key = "6560721bf29d021047089ac2ff556617"
         );
         let line = written(&tokens, LineFormat::Ndjson);
         assert_eq!((String::from_utf8(line.bytes).unwrap(), line.ids), (ndjson, vec![7, 8]));

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use mailroom_verifier_core::SignedToken;
+use mailroom_verifier_core::{ConsumedId, Secret, SignedToken};
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
@@ -26,6 +26,7 @@ struct Item<'a> {
     token: &'a str,
     code: &'a str,
     expires_at: i64,
+    key: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     language: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,6 +58,7 @@ pub(super) fn append<'a>(
         token: signed.map_or("", SignedToken::as_str),
         code: text("code", token.code.as_deref().unwrap_or_default())?,
         expires_at: token.expires_at,
+        key: key(token)?,
         language: token.language.as_deref(),
         payload: token.payload.as_deref().map(json).transpose()?,
     };
@@ -69,6 +71,14 @@ pub(super) fn append<'a>(
 
 pub(super) fn end(line: &mut Vec<u8>) {
     line.extend_from_slice(b"]}\n");
+}
+
+/// What every attempt has in common, also after a rotation of the signing key: the consumed-token id (FORMAT.md), in hexadecimal.
+fn key(token: &Token) -> Result<String, InvalidRow> {
+    let secret = Secret::try_from(token.secret.as_slice());
+    let secret = secret.map_err(|error| InvalidRow::Secret { found: error.found })?;
+    let digits = ConsumedId::of(&secret).as_bytes().map(|byte| format!("{byte:02x}"));
+    Ok(digits.concat())
 }
 
 fn text<'a>(name: &'static str, bytes: &'a [u8]) -> Result<&'a str, InvalidRow> {

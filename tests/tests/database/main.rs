@@ -18,6 +18,7 @@ mod guessing;
 mod harness;
 mod history;
 mod logging;
+mod mailroom_send;
 mod migrations;
 mod operating;
 mod pooling;

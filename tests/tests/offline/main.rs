@@ -6,4 +6,5 @@ mod commands;
 mod dependencies;
 mod formats;
 mod python_verifier;
+mod sending;
 mod service;

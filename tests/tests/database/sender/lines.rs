@@ -30,7 +30,8 @@ async fn check(client: &Client, items: &[Value]) -> Result<()> {
     let ring = KeyRing::new([key.into()]).ok().context("one key is a ring")?;
     let mut logins = Vec::new();
     for item in items {
-        let query = "SELECT action::text, code, expires_at, email, login FROM tokens JOIN accounts ON accounts.id = account
+        let query = "SELECT action::text, code, expires_at, email, login,
+            left(encode(sha256('mailroom/consumed\\000'::bytea || secret), 'hex'), 32) AS key FROM tokens JOIN accounts ON accounts.id = account
             WHERE tokens.id = $1";
         let row = client.query_one(query, &[&item["id"].as_i64()]).await?;
         let (action, name) = match row.get("action") {
@@ -42,6 +43,7 @@ async fn check(client: &Client, items: &[Value]) -> Result<()> {
         let expected = json!({
             "id": item["id"], "attempt": 1, "action": name, "path": format!("/{name}"), "token": token, "code": code,
             "email": row.get::<_, &str>("email"), "login": row.get::<_, &str>("login"), "expires_at": expires_at,
+            "key": row.get::<_, &str>("key"),
         });
         assert_eq!(item, &expected);
         let code = (action == Action::Recover).then_some(code.as_bytes());

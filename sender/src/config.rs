@@ -1,0 +1,196 @@
+//! The configuration: one file in TOML. Relative paths in it start from its folder. It holds no secret.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lettre::message::Mailbox;
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::link::Links;
+
+/// Everything that can be configured, as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    /// Who the mails are from: `no-reply@example.org` or `Example <no-reply@example.org>`.
+    pub(crate) from: String,
+    /// Where answers of people go, if not to `from`.
+    pub(crate) reply_to: Option<String>,
+    /// What people know the site as, for the templates.
+    pub(crate) product: String,
+    /// The file that remembers what was sent.
+    pub(crate) journal: PathBuf,
+    /// The folder of the templates; those that are shipped unless given.
+    pub(crate) templates: Option<PathBuf>,
+    /// The folder in it whose templates are used.
+    #[serde(default = "english")]
+    pub(crate) language: String,
+    /// Where links lead.
+    pub(crate) links: LinksConfig,
+    /// Postmark.
+    #[cfg(feature = "postmark")]
+    pub(crate) postmark: Option<crate::provider::http::ApiConfig>,
+    /// Resend.
+    #[cfg(feature = "resend")]
+    pub(crate) resend: Option<crate::provider::http::ApiConfig>,
+    /// A mail server.
+    #[cfg(feature = "smtp")]
+    pub(crate) smtp: Option<crate::provider::smtp::SmtpConfig>,
+}
+
+/// Where links lead.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LinksConfig {
+    /// What comes before the path of a link: `https://example.org`.
+    pub(crate) base: String,
+    /// Bases of actions that have their own.
+    #[serde(default)]
+    pub(crate) actions: BTreeMap<String, String>,
+    /// Where the token is in a link.
+    #[serde(default)]
+    pub(crate) token: TokenPlace,
+}
+
+/// Where the token is in a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TokenPlace {
+    /// `?token=…`, which the server sees.
+    #[default]
+    Query,
+    /// `#token=…`, which only scripts of the page see.
+    Fragment,
+}
+
+fn english() -> String {
+    "en".to_owned()
+}
+
+impl Config {
+    /// Reads a configuration and makes its paths absolute or relative to the working folder.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no TOML; an unknown, missing or repeated setting.
+    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
+        let shown = path.display();
+        let text = fs::read_to_string(path)
+            .map_err(|error| Error::configuration(format!("{shown} cannot be read: {error}")))?;
+        let mut config: Self = basic_toml::from_str(&text).map_err(|error| {
+            Error::configuration(format!("{shown}: {}", without_values(&error.to_string())))
+        })?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        config.journal = folder.join(config.journal);
+        config.templates = config.templates.map(|templates| folder.join(templates));
+        #[cfg(feature = "postmark")]
+        if let Some(postmark) = &mut config.postmark {
+            postmark.make_paths_relative_to(folder);
+        }
+        #[cfg(feature = "resend")]
+        if let Some(resend) = &mut config.resend {
+            resend.make_paths_relative_to(folder);
+        }
+        #[cfg(feature = "smtp")]
+        if let Some(smtp) = &mut config.smtp {
+            smtp.make_paths_relative_to(folder);
+        }
+        if config.product.trim().is_empty() || config.product.chars().any(char::is_control) {
+            return Err(Error::configuration("product must be a line of text that is not empty"));
+        }
+        Ok(config)
+    }
+
+    pub(crate) fn from(&self) -> Result<Mailbox, Error> {
+        mailbox("from", &self.from)
+    }
+
+    pub(crate) fn reply_to(&self) -> Result<Option<Mailbox>, Error> {
+        self.reply_to.as_deref().map(|text| mailbox("reply_to", text)).transpose()
+    }
+
+    pub(crate) fn links(&self) -> Result<Links, Error> {
+        Links::new(&self.links)
+    }
+}
+
+fn mailbox(name: &str, text: &str) -> Result<Mailbox, Error> {
+    let mailbox: Option<Mailbox> = text.parse().ok();
+    let is_plain =
+        |mailbox: &Mailbox| mailbox.email.to_string().is_ascii() && !text.chars().any(char::is_control);
+    mailbox.filter(is_plain).ok_or_else(|| {
+        Error::configuration(format!(
+            "{name} must be an address in ASCII, such as `no-reply@example.org` or `Example <no-reply@example.org>`"
+        ))
+    })
+}
+
+/// An error of the parser, which quotes values in some of its words; a value could be a secret in the wrong place.
+fn without_values(error: &str) -> String {
+    let mut kept = String::new();
+    for (index, part) in error.split('"').enumerate() {
+        kept.push_str(if index % 2 == 0 { part } else { "…" });
+    }
+    // Names of settings are in these quotes, too, and are wanted.
+    for kind in ["unknown variant `", "string `", "value `"] {
+        if let Some((before, (_, after))) =
+            kept.split_once(kind).map(|(before, rest)| (before, rest.split_once('`').unwrap_or_default()))
+        {
+            kept = format!("{before}{kind}…`{after}");
+        }
+    }
+    kept.trim().replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Config, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("send.toml");
+        fs::write(&path, text).unwrap();
+        Config::read(&path)
+    }
+
+    const GOOD: &str = "from = \"Example <no-reply@example.org>\"\nproduct = \"Example\"\njournal = \"sent\"\n[links]\nbase = \"https://example.org\"\n";
+
+    #[test]
+    fn paths_start_from_the_folder_of_the_configuration() {
+        let config = read(GOOD).unwrap();
+        assert!(config.journal.is_absolute() && config.journal.ends_with("sent"));
+        assert_eq!(config.from().unwrap().email.to_string(), "no-reply@example.org");
+        assert_eq!(config.language, "en");
+        assert_eq!(config.links.token, TokenPlace::Query);
+    }
+
+    #[test]
+    fn what_is_wrong_is_one_sentence_that_repeats_no_value() {
+        for (text, expected) in [
+            (GOOD.replace("product", "password"), "unknown field `password`"),
+            (GOOD.replace("product = \"Example\"\n", ""), "missing field `product`"),
+            (GOOD.replace("\"sent\"", "\"hunter2\" \"hunter2\""), "line 3"),
+            (GOOD.replace("\"sent\"", "[\"hunter2\"]"), "journal"),
+            (GOOD.replace("\"Example\"", "\"\""), "product must be"),
+            (GOOD.to_owned() + "token = \"hunter2\"", "unknown variant"),
+            (GOOD.to_owned() + "base = \"hunter2\"", "duplicate"),
+        ] {
+            let error = read(&text).unwrap_err().to_string();
+            assert!(
+                error.contains(expected) && !error.contains("hunter2") && !error.contains('\n'),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_sender_that_is_no_address_is_refused() {
+        for from in ["", "Example", "a@b@c", "a@x.test, b@x.test", "ä@x.test", "a@x.test\\r\\nBcc: b@x.test"]
+        {
+            let config = read(&GOOD.replace("Example <no-reply@example.org>", from)).unwrap();
+            let error = config.from().unwrap_err().to_string();
+            assert!(error.starts_with("from must be an address"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The journal: what is sent under a key, fixed at its first attempt, and which keys were accepted.
+//!
+//! Not everything that is sent follows from the token: templates and sender change with the configuration, the date with the clock,
+//! and the token's own text with a rotation of the signing key. A provider that compares what comes under an idempotency key would
+//! refuse the second attempt then. So the first attempt writes the whole mail down, and later ones read it.
+//!
+//! The file is append-only, with one exception: when a mail is accepted, its text, which holds the token, is overwritten at once.
+//! The order of steps is what a kill at any point relies on:
+//!
+//! 1. A mail is on the disk before its first attempt.
+//! 2. That it was accepted is on the disk before its text is overwritten and before the collector hears of it. Until a key expires,
+//!    it is answered from here instead of being sent again.
+//! 3. A new file takes the place of an old one in one step (`rename`), when most of the old one is of no use any more.
+//!
+//! Records that a kill or a crash of the machine damaged were never relied upon, so that they are left out.
+
+mod record;
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::Error;
+use crate::protocol::Key;
+use crate::provider::Sealed;
+use record::Record;
+
+/// A file below this size is not rewritten.
+const SMALLEST_REWRITTEN: u64 = 1 << 20;
+
+/// How long another process may still hold the journal: the collector starts a sender when the last one has been killed, which
+/// ends a moment later.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long an accepted key is remembered after its token has expired, in seconds: clocks differ.
+const GRACE: i64 = 300;
+
+/// What is known of a key.
+#[derive(Clone, Debug)]
+pub(crate) enum Known {
+    /// It was tried, and is to be sent like this.
+    Tried(Arc<Sealed>),
+    /// It was accepted.
+    Accepted,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Tried { sealed: Arc<Sealed>, expires_at: i64, mail: Span },
+    Accepted { expires_at: i64 },
+}
+
+/// Where the text of a mail is in the file.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    offset: u64,
+    length: u64,
+}
+
+/// The open journal of this process.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Where the next record goes: behind the last whole one.
+    end: u64,
+    /// What has been appended since the last [`sync`](Self::sync).
+    is_dirty: bool,
+    entries: HashMap<Key, Entry>,
+    /// Texts of accepted mails that are still to be overwritten.
+    to_erase: Vec<Span>,
+    /// How many bytes the records take that are still of use.
+    used: u64,
+    /// Held as long as this process has the journal.
+    _lock: File,
+}
+
+impl Journal {
+    /// Opens a journal, or makes a new one; `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// Another process that has it, a file that cannot be read or written, or that is no journal.
+    pub(crate) fn open(path: &Path, now: i64) -> Result<Self, Error> {
+        let lock = lock(path)?;
+        let failed = |error| unusable(path, &error);
+        let mut file = open(path, false).map_err(failed)?;
+        // Made by somebody else or copied: what is in it is for its owner alone.
+        file.set_permissions(fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
+        if !bytes.is_empty() && !record::begins_a_journal(&bytes) {
+            return Err(Error::configuration(format!(
+                "{} is not a journal of mailroom send",
+                path.display()
+            )));
+        }
+        let mut entries = HashMap::new();
+        for record in record::parse(&bytes) {
+            match record {
+                Record::Tried { key, expires_at, sealed } => {
+                    let sealed = Arc::new(Sealed { key, ..sealed });
+                    entries.insert(
+                        key,
+                        Entry::Tried { sealed, expires_at, mail: Span { offset: 0, length: 0 } },
+                    );
+                }
+                Record::Accepted { key, expires_at } => {
+                    entries.insert(key, Entry::Accepted { expires_at });
+                }
+                Record::GivenUp { key } => {
+                    entries.remove(&key);
+                }
+            }
+        }
+        let mut journal = Self {
+            path: path.to_owned(),
+            file,
+            end: 0,
+            is_dirty: false,
+            entries,
+            to_erase: Vec::new(),
+            used: 0,
+            _lock: lock,
+        };
+        // At every start: texts that a kill kept from being overwritten go away with the damaged records.
+        journal.rewrite(now).map_err(|error| unusable(path, &error))?;
+        Ok(journal)
+    }
+
+    /// Whether files can be made where the journal is, also while another process has it.
+    pub(crate) fn check(path: &Path) -> Result<(), Error> {
+        let lock_path = beside(path, "lock");
+        open(&lock_path, false).map(|_| ()).map_err(|error| unusable(&lock_path, &error))
+    }
+
+    /// What is known of a key.
+    pub(crate) fn known(&self, key: Key) -> Option<Known> {
+        match self.entries.get(&key)? {
+            Entry::Tried { sealed, .. } => Some(Known::Tried(Arc::clone(sealed))),
+            Entry::Accepted { .. } => Some(Known::Accepted),
+        }
+    }
+
+    /// Fixes what is sent under a key. It counts after the next [`sync`](Self::sync).
+    pub(crate) fn fix(&mut self, sealed: Sealed, expires_at: i64) -> Result<Arc<Sealed>, Error> {
+        let key = sealed.key;
+        let (line, mail) = record::tried(key, expires_at, &sealed);
+        let offset = self.append(&line)?;
+        let mail = Span { offset: offset + mail.start as u64, length: mail.len() as u64 };
+        let sealed = Arc::new(sealed);
+        self.used += line.len() as u64;
+        let entry = Entry::Tried { sealed: Arc::clone(&sealed), expires_at, mail };
+        // Written for another provider: the new text takes its place.
+        if let Some(Entry::Tried { mail, .. }) = self.entries.insert(key, entry) {
+            self.to_erase.push(mail);
+        }
+        Ok(sealed)
+    }
+
+    /// Forgets keys that were never tried, after [`sync`](Self::sync) failed for them.
+    pub(crate) fn unfix(&mut self, keys: &[Key]) {
+        for key in keys {
+            self.entries.remove(key);
+        }
+    }
+
+    /// Records that the mail of a key was accepted. The next [`sync`](Self::sync) overwrites its text.
+    ///
+    /// # Errors
+    /// If it cannot be recorded. This process remembers it nevertheless.
+    pub(crate) fn accept(&mut self, key: Key) -> Result<(), Error> {
+        let Some(Entry::Tried { expires_at, mail, .. }) = self.entries.get(&key) else { return Ok(()) };
+        let (expires_at, mail) = (*expires_at, *mail);
+        self.entries.insert(key, Entry::Accepted { expires_at });
+        self.used = self.used.saturating_sub(mail.length);
+        self.append(&record::accepted(key, expires_at))?;
+        self.to_erase.push(mail);
+        Ok(())
+    }
+
+    /// Forgets a key whose mail never will be accepted, so that another attempt is a first one.
+    pub(crate) fn give_up(&mut self, key: Key) -> Result<(), Error> {
+        let Some(Entry::Tried { mail, .. }) = self.entries.remove(&key) else { return Ok(()) };
+        self.used = self.used.saturating_sub(mail.length);
+        self.append(&record::given_up(key))?;
+        self.to_erase.push(mail);
+        Ok(())
+    }
+
+    /// Waits until everything that was appended is on the disk, and overwrites what is to be forgotten.
+    pub(crate) fn sync(&mut self, now: i64) -> Result<(), Error> {
+        let failed = |error| unusable(&self.path, &error);
+        if self.is_dirty {
+            self.file.sync_data().map_err(failed)?;
+            self.is_dirty = false;
+        }
+        for span in self.to_erase.drain(..) {
+            let blank = vec![record::ERASED; usize::try_from(span.length).unwrap_or_default()];
+            self.file.write_all_at(&blank, span.offset).map_err(failed)?;
+        }
+        if self.end > SMALLEST_REWRITTEN && self.end / 2 > self.used {
+            // The old file is as good as the new one, so that a full disk is no reason to stop.
+            self.rewrite(now).ok();
+        }
+        Ok(())
+    }
+
+    /// Appends whole records or nothing.
+    fn append(&mut self, line: &[u8]) -> Result<u64, Error> {
+        let offset = self.end;
+        if let Err(error) = self.file.write_all_at(line, offset) {
+            // If this fails, the next record overwrites the half one, or a start leaves it out.
+            self.file.set_len(offset).ok();
+            return Err(unusable(&self.path, &error));
+        }
+        self.end += line.len() as u64;
+        self.is_dirty = true;
+        Ok(offset)
+    }
+
+    /// Writes what is still of use to a new file, which takes the place of the old one.
+    fn rewrite(&mut self, now: i64) -> io::Result<()> {
+        self.entries.retain(|_, entry| {
+            let (Entry::Tried { expires_at, .. } | Entry::Accepted { expires_at }) = entry;
+            expires_at.saturating_add(GRACE) >= now
+        });
+        let mut bytes = record::HEADER.to_vec();
+        let mut spans = Vec::new();
+        for (key, entry) in &self.entries {
+            match entry {
+                Entry::Tried { sealed, expires_at, .. } => {
+                    let (line, mail) = record::tried(*key, *expires_at, sealed);
+                    spans.push((
+                        *key,
+                        Span { offset: (bytes.len() + mail.start) as u64, length: mail.len() as u64 },
+                    ));
+                    bytes.extend_from_slice(&line);
+                }
+                Entry::Accepted { expires_at } => {
+                    bytes.extend_from_slice(&record::accepted(*key, *expires_at));
+                }
+            }
+        }
+        let new_path = beside(&self.path, "new");
+        let file = open(&new_path, true)?;
+        file.write_all_at(&bytes, 0)?;
+        file.sync_all()?;
+        fs::rename(&new_path, &self.path)?;
+        if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            File::open(folder)?.sync_all()?;
+        }
+        for (key, span) in spans {
+            if let Some(Entry::Tried { mail, .. }) = self.entries.get_mut(&key) {
+                *mail = span;
+            }
+        }
+        self.file = file;
+        self.end = bytes.len() as u64;
+        self.used = self.end;
+        self.is_dirty = false;
+        self.to_erase.clear();
+        Ok(())
+    }
+}
+
+fn open(path: &Path, truncate: bool) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(truncate).mode(0o600).open(path)
+}
+
+/// Takes the lock, for which there is a file of its own, because the journal's is replaced.
+fn lock(path: &Path) -> Result<File, Error> {
+    let lock_path = beside(path, "lock");
+    let file = open(&lock_path, false).map_err(|error| unusable(&lock_path, &error))?;
+    let end = Instant::now() + PATIENCE;
+    while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if Instant::now() > end {
+            return Err(Error::failure(format!(
+                "the journal {} is in use by another process; each collector's sender needs one of its own",
+                path.display()
+            )));
+        }
+        sleep(Duration::from_millis(20));
+    }
+    Ok(file)
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Error {
+    Error::failure(format!("the journal {} cannot be used: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! The records of a journal: one a line, `KIND KEY [EXPIRES_AT [MAIL]]`. The mail is base64 of JSON, so that no text of it ends a line.
+
+use std::ops::Range;
+
+use base64ct::{Base64UrlUnpadded, Encoding};
+
+use crate::protocol::Key;
+use crate::provider::Sealed;
+
+/// The first line.
+pub(super) const HEADER: &[u8] = b"mailroom send journal 1\n";
+
+/// What overwrites a mail. It is no character of base64.
+pub(super) const ERASED: u8 = b'.';
+
+/// A record that is whole.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Record {
+    /// What is sent under a key.
+    Tried { key: Key, expires_at: i64, sealed: Sealed },
+    /// It was accepted.
+    Accepted { key: Key, expires_at: i64 },
+    /// It never will be.
+    GivenUp { key: Key },
+}
+
+/// The line of a mail, and where in it the mail is.
+pub(super) fn tried(key: Key, expires_at: i64, sealed: &Sealed) -> (Vec<u8>, Range<usize>) {
+    let mut line = format!("tried {key} {expires_at} ").into_bytes();
+    let start = line.len();
+    let text = serde_json::to_vec(sealed).expect("texts are JSON");
+    line.extend_from_slice(Base64UrlUnpadded::encode_string(&text).as_bytes());
+    let mail = start..line.len();
+    line.push(b'\n');
+    (line, mail)
+}
+
+pub(super) fn accepted(key: Key, expires_at: i64) -> Vec<u8> {
+    format!("accepted {key} {expires_at}\n").into_bytes()
+}
+
+pub(super) fn given_up(key: Key) -> Vec<u8> {
+    format!("given-up {key}\n").into_bytes()
+}
+
+/// Whether a file may be replaced: it begins like a journal, or is what a kill left of the first line of one.
+pub(super) fn begins_a_journal(bytes: &[u8]) -> bool {
+    bytes.starts_with(HEADER) || HEADER.starts_with(bytes)
+}
+
+/// The whole records, in their order.
+pub(super) fn parse(bytes: &[u8]) -> impl Iterator<Item = Record> {
+    let lines = bytes.strip_prefix(HEADER).unwrap_or_default().split_inclusive(|byte| *byte == b'\n');
+    lines.filter_map(|line| parse_line(str::from_utf8(line.strip_suffix(b"\n")?).ok()?))
+}
+
+fn parse_line(line: &str) -> Option<Record> {
+    let mut words = line.split(' ');
+    let (kind, key) = (words.next()?, Key::parse(words.next()?)?);
+    let mut expires_at = || words.next()?.parse().ok();
+    let record = match kind {
+        "tried" => {
+            let expires_at = expires_at()?;
+            let text = Base64UrlUnpadded::decode_vec(words.next()?).ok()?;
+            Record::Tried { key, expires_at, sealed: serde_json::from_slice(&text).ok()? }
+        }
+        "accepted" => Record::Accepted { key, expires_at: expires_at()? },
+        "given-up" => Record::GivenUp { key },
+        _ => return None,
+    };
+    words.next().is_none().then_some(record)
+}

@@ -1,0 +1,192 @@
+use super::*;
+
+const NOW: i64 = 1_800_000_000;
+const LATER: i64 = NOW + 900;
+
+fn key(number: u128) -> Key {
+    Key::parse(&format!("{number:032x}")).unwrap()
+}
+
+fn sealed(number: u128) -> Sealed {
+    Sealed {
+        key: key(number),
+        provider: "smtp".to_owned(),
+        from: "us@x.test".to_owned(),
+        to: "ada@x.test".to_owned(),
+        payload: format!("Subject: x\r\n\r\nhttps://x.test/?token=SECRET{number} \u{fc}\r\n"),
+    }
+}
+
+fn tried(journal: &Journal, number: u128) -> bool {
+    match journal.known(key(number)) {
+        Some(Known::Tried(found)) => {
+            assert_eq!(found.payload, sealed(number).payload);
+            assert_eq!(found.key, key(number));
+            true
+        }
+        _ => false,
+    }
+}
+
+fn accepted(journal: &Journal, number: u128) -> bool {
+    matches!(journal.known(key(number)), Some(Known::Accepted))
+}
+
+/// Whether the text of a mail can be read in the file, in any of its forms.
+fn holds(path: &Path, number: u128) -> bool {
+    let text = fs::read(path).unwrap();
+    record::parse(&text)
+        .any(|record| matches!(record, Record::Tried { key: found, .. } if found == key(number)))
+}
+
+#[test]
+fn a_mail_is_what_it_was_at_its_first_attempt_until_it_is_accepted_and_then_its_token_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut journal = Journal::open(&path, NOW).unwrap();
+    journal.fix(sealed(1), LATER).unwrap();
+    journal.fix(sealed(2), LATER).unwrap();
+    journal.fix(sealed(3), LATER).unwrap();
+    journal.sync(NOW).unwrap();
+    journal.accept(key(1)).unwrap();
+    journal.give_up(key(3)).unwrap();
+    journal.sync(NOW).unwrap();
+    for is_new in [false, true] {
+        assert!(accepted(&journal, 1) && tried(&journal, 2) && journal.known(key(3)).is_none(), "{is_new}");
+        assert!(!holds(&path, 1) && holds(&path, 2) && !holds(&path, 3));
+        drop(journal);
+        journal = Journal::open(&path, NOW).unwrap();
+    }
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_mail_that_is_written_anew_for_another_provider_takes_the_place_of_the_old_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut journal = Journal::open(&path, NOW).unwrap();
+    journal.fix(Sealed { provider: "resend".to_owned(), ..sealed(1) }, LATER).unwrap();
+    journal.sync(NOW).unwrap();
+    journal.fix(sealed(1), LATER).unwrap();
+    journal.sync(NOW).unwrap();
+    let text = fs::read(&path).unwrap();
+    assert_eq!(record::parse(&text).count(), 1);
+    drop(journal);
+    let Some(Known::Tried(found)) = Journal::open(&path, NOW).unwrap().known(key(1)) else {
+        panic!("it is lost")
+    };
+    assert_eq!(found.provider, "smtp");
+}
+
+#[test]
+fn whatever_a_kill_leaves_of_a_file_the_whole_records_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut journal = Journal::open(&path, NOW).unwrap();
+    journal.fix(sealed(1), LATER).unwrap();
+    let first = journal.end;
+    journal.fix(sealed(2), LATER).unwrap();
+    let second = journal.end;
+    journal.accept(key(1)).unwrap();
+    let third = journal.end;
+    drop(journal);
+    let whole = fs::read(&path).unwrap();
+    let cut = folder.path().join("cut");
+    let edges = [0, first, second, third].into_iter().flat_map(|edge| edge.saturating_sub(2)..=edge + 1);
+    let within = (0..third).step_by(29);
+    for length in within.chain(edges).filter(|length| *length <= third) {
+        fs::write(&cut, &whole[..usize::try_from(length).unwrap()]).unwrap();
+        let journal = Journal::open(&cut, NOW).unwrap();
+        assert_eq!(accepted(&journal, 1), length >= third, "{length}");
+        assert_eq!(tried(&journal, 1), (first..third).contains(&length), "{length}");
+        assert_eq!(tried(&journal, 2), length >= second, "{length}");
+        drop(journal);
+        if length.is_multiple_of(50) {
+            // A second kill, after the damaged record was left out.
+            let again = Journal::open(&cut, NOW).unwrap();
+            assert_eq!(tried(&again, 2), length >= second, "{length}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_record_in_the_middle_costs_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut text = record::HEADER.to_vec();
+    text.extend(record::tried(key(1), LATER, &sealed(1)).0);
+    let bad = format!("accepted {} x\n", key(1));
+    for line in ["\n", "tried\n", "accepted x 5\n", "tried \u{fc}\n", &bad, "given-up 1 2 3\n"] {
+        text.extend(line.as_bytes());
+    }
+    text.extend([0, 0xff, b'\n']);
+    text.extend(record::tried(key(2), LATER, &sealed(2)).0);
+    fs::write(&path, text).unwrap();
+    let journal = Journal::open(&path, NOW).unwrap();
+    assert!(tried(&journal, 1) && tried(&journal, 2));
+}
+
+#[test]
+fn expired_keys_are_forgotten_and_the_file_stays_small() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut journal = Journal::open(&path, NOW).unwrap();
+    journal.fix(sealed(0), NOW + 1_000_000).unwrap();
+    let mut now = NOW;
+    for round in 0..200 {
+        for number in 1..=100 {
+            journal.fix(sealed(round * 100 + number), now + 900).unwrap();
+            journal.accept(key(round * 100 + number)).unwrap();
+        }
+        journal.sync(now).unwrap();
+        assert!(round % 50 > 0 || !holds(&path, round * 100 + 1));
+        now += 600;
+    }
+    assert!(fs::metadata(&path).unwrap().len() < 3 << 20, "{}", fs::metadata(&path).unwrap().len());
+    assert!(tried(&journal, 0));
+    drop(journal);
+    let journal = Journal::open(&path, now).unwrap();
+    assert!(tried(&journal, 0) && accepted(&journal, 19_901) && journal.known(key(1)).is_none());
+    assert!(journal.entries.len() < 400);
+}
+
+#[test]
+fn a_journal_belongs_to_one_process_and_no_other_file_is_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let journal = Journal::open(&path, NOW).unwrap();
+    let error = Journal::open(&path, NOW).unwrap_err().to_string();
+    assert!(error.contains("in use by another process"), "{error}");
+    drop(journal);
+    fs::write(&path, "from = \"us@x.test\"\n").unwrap();
+    let error = Journal::open(&path, NOW).unwrap_err();
+    assert!(error.is_of_configuration() && error.to_string().contains("is not a journal"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"from = \"us@x.test\"\n");
+    let error = Journal::open(&folder.path().join("nothing/journal"), NOW).unwrap_err().to_string();
+    assert!(error.contains("nothing/journal.lock cannot be used"), "{error}");
+}
+
+#[test]
+fn a_disk_that_is_full_leaves_no_half_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut journal = Journal::open(&path, NOW).unwrap();
+    journal.fix(sealed(1), LATER).unwrap();
+    journal.sync(NOW).unwrap();
+    let before = fs::read(&path).unwrap();
+    // Every write to it ends like one to a full disk.
+    let file =
+        std::mem::replace(&mut journal.file, OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let error = journal.fix(sealed(2), LATER).unwrap_err().to_string();
+    assert!(error.contains("No space left on device"), "{error}");
+    assert!(journal.accept(key(1)).is_err());
+    assert!(accepted(&journal, 1) && journal.known(key(2)).is_none());
+    journal.file = file;
+    journal.fix(sealed(3), LATER).unwrap();
+    journal.sync(NOW).unwrap();
+    assert_eq!(fs::read(&path).unwrap()[..before.len()], before);
+    drop(journal);
+    let journal = Journal::open(&path, NOW).unwrap();
+    assert!(tried(&journal, 3) && tried(&journal, 1) && journal.known(key(2)).is_none());
+}

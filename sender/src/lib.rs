@@ -1,0 +1,66 @@
+//! The program `mailroom send`: a sender for `mailroom collect --sender`.
+//!
+//! It reads tokens as OPERATIONS.md describes ("Senders"), writes a mail for each, hands it to one provider, and answers when the
+//! provider has accepted it. It has neither the signing keys nor the database.
+//!
+//! `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` → `protocol`. `serve` is the loop that moves it.
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `postmark` | yes | Postmark, by its HTTP API |
+//! | `resend` | yes | Resend, by its HTTP API |
+//! | `smtp` | yes | mail servers |
+
+#[cfg(not(any(feature = "postmark", feature = "resend", feature = "smtp")))]
+compile_error!("a sender needs a provider: enable the feature postmark, resend or smtp");
+
+mod check;
+mod config;
+mod error;
+mod jobs;
+mod journal;
+mod link;
+mod mail;
+mod message;
+mod preview;
+pub mod protocol;
+mod provider;
+mod secret;
+mod serve;
+mod templates;
+mod writer;
+
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+pub use check::check;
+pub use error::Error;
+pub use preview::preview;
+pub use templates::write_shipped;
+
+use config::Config;
+use journal::Journal;
+use provider::Provider;
+use provider::folder::Folder;
+use writer::Writer;
+
+/// Sends the mails of the tokens that come on standard input, and answers on standard output, until the input ends.
+///
+/// With a folder, mails become files there, and the journal is one of that folder.
+///
+/// # Errors
+/// A configuration that cannot be used, a journal that cannot be opened, standard streams that are broken.
+pub fn send(config: &Path, dry_run: Option<&Path>) -> Result<(), Error> {
+    let mut config = Config::read(config)?;
+    let provider: Box<dyn Provider> = match dry_run {
+        Some(folder) => {
+            config.journal = folder.join("journal");
+            Box::new(Folder::new(folder)?)
+        }
+        None => provider::of(&config)?,
+    };
+    let writer = Writer::new(&config)?;
+    let journal = Journal::open(&config.journal, serve::seconds(SystemTime::now()))?;
+    serve::serve(io::BufReader::new(io::stdin()), io::stdout(), &writer, &*provider, journal)
+}

@@ -1,0 +1,122 @@
+//! The link of a mail: the base of its action, its path and its token.
+
+use std::collections::BTreeMap;
+
+use crate::config::{LinksConfig, TokenPlace};
+use crate::error::Error;
+
+/// Makes links.
+#[derive(Debug)]
+pub(crate) struct Links {
+    base: String,
+    actions: BTreeMap<String, String>,
+    token: TokenPlace,
+}
+
+impl Links {
+    pub(crate) fn new(config: &LinksConfig) -> Result<Self, Error> {
+        let actions = config.actions.iter().map(|(action, base)| Ok((action.clone(), self::base(base)?)));
+        Ok(Self {
+            base: base(&config.base)?,
+            actions: actions.collect::<Result<_, Error>>()?,
+            token: config.token,
+        })
+    }
+
+    /// The link of a token; `None` if path or token have characters that would change what the link means.
+    pub(crate) fn link(&self, action: &str, path: &str, token: &str) -> Option<String> {
+        let is_unreserved =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
+        let is_path = path.starts_with('/') && path.bytes().all(|byte| byte == b'/' || is_unreserved(byte));
+        if !is_path || token.is_empty() || !token.bytes().all(is_unreserved) {
+            return None;
+        }
+        let base = self.actions.get(action).unwrap_or(&self.base);
+        let mark = match self.token {
+            TokenPlace::Query => '?',
+            TokenPlace::Fragment => '#',
+        };
+        Some(format!("{base}{path}{mark}token={token}"))
+    }
+}
+
+/// Checks the beginning of links; a slash at its end is left out, because paths begin with one.
+fn base(text: &str) -> Result<String, Error> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_base = rest.is_some_and(|rest| {
+        !rest.starts_with('/')
+            && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:/[]%".contains(&byte))
+            && !rest.is_empty()
+    });
+    if is_base {
+        Ok(text.trim_end_matches('/').to_owned())
+    } else {
+        Err(Error::configuration(
+            "a base of links must begin with https:// or http://, be ASCII and have no user, query or fragment",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(token: TokenPlace) -> Links {
+        let actions = [("recover".to_owned(), "https://accounts.example.org:8443/de/".to_owned())].into();
+        Links::new(&LinksConfig { base: "https://example.org/".to_owned(), actions, token }).unwrap()
+    }
+
+    #[test]
+    fn a_link_is_the_base_of_its_action_the_path_and_the_token() {
+        let query = links(TokenPlace::Query);
+        assert_eq!(
+            query.link("activate", "/activate", "a-_1").unwrap(),
+            "https://example.org/activate?token=a-_1"
+        );
+        assert_eq!(
+            query.link("recover", "/recover", "t").unwrap(),
+            "https://accounts.example.org:8443/de/recover?token=t"
+        );
+        let fragment = links(TokenPlace::Fragment);
+        assert_eq!(
+            fragment.link("activate", "/activate", "t").unwrap(),
+            "https://example.org/activate#token=t"
+        );
+    }
+
+    #[test]
+    fn nothing_in_a_path_or_a_token_changes_where_the_link_leads() {
+        for (path, token) in [
+            ("activate", "t"),
+            ("@evil.test/", "t"),
+            ("/a?b=", "t"),
+            ("/a#", "t"),
+            ("/a b", "t"),
+            ("/a\n", "t"),
+            ("/a", ""),
+            ("/a", "t&u=1"),
+            ("/a", "t\"><script>"),
+            ("/a", "t\u{202e}"),
+        ] {
+            assert_eq!(links(TokenPlace::Query).link("activate", path, token), None, "{path} {token}");
+        }
+    }
+
+    #[test]
+    fn a_base_that_is_no_plain_address_of_a_site_is_refused() {
+        for text in [
+            "",
+            "example.org",
+            "https://",
+            "https:///x",
+            "javascript:alert(1)",
+            "https://a@b",
+            "https://x?y",
+            "https://x#y",
+            "https://x y",
+            "https://ü.test",
+        ] {
+            assert!(base(text).is_err(), "{text}");
+        }
+    }
+}

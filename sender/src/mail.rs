@@ -1,0 +1,155 @@
+//! A mail before it is encoded: addresses, a subject and two bodies, each of a type that can hold nothing worse.
+
+use std::fmt;
+use std::time::SystemTime;
+
+use lettre::Address;
+use lettre::message::Mailbox;
+
+use crate::protocol::Key;
+
+/// The longest address, in bytes (RFC 5321, 4.5.3.1.3, without the angle brackets).
+const LONGEST_ADDRESS: usize = 254;
+
+/// A mail to one person.
+#[derive(Debug)]
+pub(crate) struct Mail {
+    /// What the token is known by.
+    pub(crate) key: Key,
+    /// The sender.
+    pub(crate) from: Mailbox,
+    /// Where answers go.
+    pub(crate) reply_to: Option<Mailbox>,
+    /// The recipient.
+    pub(crate) to: Recipient,
+    /// The subject.
+    pub(crate) subject: HeaderText,
+    /// The body without markup.
+    pub(crate) text: String,
+    /// The body in HTML.
+    pub(crate) html: String,
+    /// When the mail was made.
+    pub(crate) date: SystemTime,
+}
+
+/// Exactly one address, whose domain is ASCII.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Recipient(Address);
+
+impl Recipient {
+    /// Reads an address; a domain in Unicode becomes its ASCII form, which every server takes.
+    ///
+    /// # Errors
+    /// Why no mail can be sent to it, without the address.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        const NO_ADDRESS: &str = "its address is not one that mail can be sent to";
+        let (user, domain) = text.rsplit_once('@').ok_or(NO_ADDRESS)?;
+        let domain = if domain.is_ascii() {
+            domain.to_owned()
+        } else {
+            idna::domain_to_ascii_strict(domain).map_err(|_| NO_ADDRESS)?
+        };
+        // The parser of addresses allows what is allowed in theory; no server takes quoted control characters.
+        if user.chars().any(|character| character.is_control() || is_separator(character)) {
+            return Err(NO_ADDRESS);
+        }
+        let address = Address::new(user, domain).map_err(|_| NO_ADDRESS)?;
+        if AsRef::<str>::as_ref(&address).len() > LONGEST_ADDRESS {
+            return Err("its address is longer than 254 bytes");
+        }
+        Ok(Self(address))
+    }
+
+    /// The address.
+    pub(crate) fn address(&self) -> &Address {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Recipient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Recipient(…)")
+    }
+}
+
+fn is_separator(character: char) -> bool {
+    matches!(character, '\u{2028}' | '\u{2029}')
+}
+
+/// Text of a header: one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HeaderText(String);
+
+impl HeaderText {
+    /// Takes a line. White space around it, such as the end of a template's last line, is left out.
+    ///
+    /// # Errors
+    /// A control character or line separator in it, or nothing at all.
+    pub(crate) fn new(text: &str) -> Result<Self, &'static str> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err("the subject is empty");
+        }
+        if text.chars().any(|character| character.is_control() || is_separator(character)) {
+            return Err("the subject has more than one line or a control character");
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The line.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_exactly_one_and_its_domain_becomes_ascii() {
+        let long = format!("{}@{}.test", "a".repeat(64), vec!["b".repeat(61); 3].join("."));
+        assert_eq!(long.len(), 255);
+        for (text, expected) in [
+            ("ada@x.test", "ada@x.test"),
+            ("o'neill+tag@x.test", "o'neill+tag@x.test"),
+            ("\"a b\"@x.test", "\"a b\"@x.test"),
+            ("ada@b\u{fc}cher.test", "ada@xn--bcher-kva.test"),
+            (&long[1..], &long[1..]),
+        ] {
+            assert_eq!(Recipient::parse(text).unwrap().address().to_string(), expected);
+        }
+        for text in [
+            "",
+            "@",
+            "ada",
+            "@x.test",
+            "ada@",
+            &long,
+            "two@x.test, victim@x.test",
+            "a@x.test\r\nBcc: victim@x.test",
+            "a\r\nRCPT TO:<victim@x.test>@x.test",
+            "\"a\r\nb\"@x.test",
+            "\"a\\\nb\"@x.test",
+            "<ada@x.test>",
+            "Ada <ada@x.test>",
+            "a b@x.test",
+            "a>@x.test",
+            "ada@x.test>",
+            "ada@x test",
+            "ada@x.test\u{2028}",
+            "ada\0@x.test",
+            "ada@-\u{fc}.test",
+        ] {
+            assert!(Recipient::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_header_is_one_line() {
+        assert_eq!(HeaderText::new(" Ada's \u{fc}\n").unwrap().as_str(), "Ada's \u{fc}");
+        for text in ["", " \n", "a\r\nBcc: b@x.test", "a\rb", "a\nb", "a\0b", "a\u{85}b", "a\u{2028}b"] {
+            assert!(HeaderText::new(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Postmark, by its HTTP API. It has no idempotency keys: what is promised is what SMTP can promise.
+
+use serde_json::json;
+
+use super::http::{Answer, Api};
+use super::{Sealed, Verdict};
+use crate::mail::Mail;
+use crate::secret::Secret;
+
+pub(crate) struct Postmark;
+
+impl Api for Postmark {
+    const NAME: &'static str = "postmark";
+    const URL: &'static str = "https://api.postmarkapp.com";
+    const PATH: &'static str = "/email";
+
+    fn authentication(key: &Secret) -> (&'static str, String) {
+        ("X-Postmark-Server-Token", key.expose().to_owned())
+    }
+
+    fn idempotency(_: &Sealed) -> Option<(&'static str, String)> {
+        None
+    }
+
+    fn body(mail: &Mail) -> String {
+        let mut body = json!({
+            "From": mail.from.to_string(),
+            "To": mail.to.address().to_string(),
+            "Subject": mail.subject.as_str(),
+            "TextBody": mail.text,
+            "HtmlBody": mail.html,
+            "MessageStream": "outbound",
+            "TrackOpens": false,
+            "TrackLinks": "None",
+            "Headers": [{"Name": "Auto-Submitted", "Value": "auto-generated"}],
+        });
+        if let Some(reply_to) = &mail.reply_to {
+            body["ReplyTo"] = json!(reply_to.to_string());
+        }
+        body.to_string()
+    }
+
+    fn judge(answer: &Answer) -> Option<Verdict> {
+        let code = answer.body["ErrorCode"].as_u64()?;
+        let reason = answer.reason(&format!("ErrorCode {code}"));
+        match (answer.status, code) {
+            // An address that is none, and one that has bounced, complained or unsubscribed.
+            (422, 300 | 406) => Some(Verdict::Dead(reason)),
+            // The sender's signature, the account, its credits, its approval: the same for every mail.
+            (422, 400 | 401 | 405 | 412 | 413) => {
+                Some(Verdict::Unavailable { after: answer.retry_after, reason })
+            }
+            (422, _) => Some(Verdict::Retry { after: answer.retry_after, reason }),
+            _ => None,
+        }
+    }
+}

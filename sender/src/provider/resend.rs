@@ -1,0 +1,54 @@
+//! Resend, by its HTTP API. An idempotency key is remembered for 24 hours, and a repeat gets the answer of the first request.
+
+use serde_json::json;
+
+use super::http::{Answer, Api};
+use super::{Sealed, Verdict};
+use crate::mail::Mail;
+use crate::secret::Secret;
+
+pub(crate) struct Resend;
+
+impl Api for Resend {
+    const NAME: &'static str = "resend";
+    const URL: &'static str = "https://api.resend.com";
+    const PATH: &'static str = "/emails";
+
+    fn authentication(key: &Secret) -> (&'static str, String) {
+        ("Authorization", format!("Bearer {}", key.expose()))
+    }
+
+    fn idempotency(sealed: &Sealed) -> Option<(&'static str, String)> {
+        Some(("Idempotency-Key", sealed.key.to_string()))
+    }
+
+    fn body(mail: &Mail) -> String {
+        let mut body = json!({
+            "from": mail.from.to_string(),
+            "to": [mail.to.address().to_string()],
+            "subject": mail.subject.as_str(),
+            "text": mail.text,
+            "html": mail.html,
+            "headers": {"Auto-Submitted": "auto-generated"},
+        });
+        if let Some(reply_to) = &mail.reply_to {
+            body["reply_to"] = json!(reply_to.to_string());
+        }
+        body.to_string()
+    }
+
+    fn judge(answer: &Answer) -> Option<Verdict> {
+        let (name, after) = (answer.body["name"].as_str().unwrap_or_default(), answer.retry_after);
+        let reason = answer.reason(name);
+        match (answer.status, name) {
+            (409, "concurrent_idempotent_requests") => Some(Verdict::Retry { after, reason }),
+            // What is wrong is the same for every mail.
+            (_, "invalid_from_address" | "invalid_access" | "invalid_region") | (401 | 403 | 429, _) => {
+                Some(Verdict::Unavailable { after, reason })
+            }
+            // The first is documented as a refusal, not as a sign that the earlier request was accepted: somebody has to look.
+            (409, "invalid_idempotent_request") | (400 | 422 | 451, _) => Some(Verdict::Dead(reason)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! From a token to the mail that is sent for it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lettre::message::Mailbox;
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::link::Links;
+use crate::mail::{HeaderText, Mail, Recipient};
+use crate::protocol::Item;
+use crate::templates::{Templates, Variables};
+
+/// The longest part of an account's name that templates get, in characters.
+const LONGEST_LOGIN: usize = 100;
+
+/// Writes mails.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    from: Mailbox,
+    reply_to: Option<Mailbox>,
+    product: String,
+    language: String,
+    links: Links,
+    templates: Templates,
+}
+
+impl Writer {
+    /// Reads everything that a mail is made of, and writes one for each template, so that what is wrong shows before the first token.
+    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+        let writer = Self {
+            from: config.from()?,
+            reply_to: config.reply_to()?,
+            product: config.product.clone(),
+            language: config.language.clone(),
+            links: config.links()?,
+            templates: Templates::read(config.templates.as_deref())?,
+        };
+        if !writer.templates.has_language(&writer.language) {
+            return Err(Error::configuration(format!(
+                "there are no templates in the language {}",
+                writer.language
+            )));
+        }
+        writer.samples()?;
+        Ok(writer)
+    }
+
+    /// The mail of a token, in the configured language.
+    ///
+    /// # Errors
+    /// Why there can be none, without an address, a token or a name.
+    pub(crate) fn write(&self, item: &Item, now: SystemTime) -> Result<Mail, String> {
+        self.write_in(&self.language, item, now)
+    }
+
+    /// A mail of each template, by language and action.
+    pub(crate) fn samples(&self) -> Result<Vec<(String, Mail)>, Error> {
+        let sample = |(language, action): (&str, &str)| {
+            let mail =
+                self.write_in(language, &sample(action), UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+            mail.map(|mail| (format!("{language}-{action}"), mail)).map_err(Error::Configuration)
+        };
+        self.templates.mails().map(sample).collect()
+    }
+
+    fn write_in(&self, language: &str, item: &Item, now: SystemTime) -> Result<Mail, String> {
+        let to = Recipient::parse(&item.email)?;
+        let link = self.links.link(&item.action, &item.path, &item.token);
+        let link = link.ok_or("its path or token has characters that no link can carry")?;
+        let rendered = self.templates.render(&Variables {
+            product: &self.product,
+            language,
+            action: &item.action,
+            link: &link,
+            code: &item.code,
+            email: &item.email,
+            login: &one_line(&item.login),
+            expires: &minute(item.expires_at).unwrap_or_default(),
+        })?;
+        let subject = HeaderText::new(&rendered.subject)?;
+        let (from, reply_to) = (self.from.clone(), self.reply_to.clone());
+        Ok(Mail {
+            key: item.key,
+            from,
+            reply_to,
+            to,
+            subject,
+            text: rendered.text,
+            html: rendered.html,
+            date: now,
+        })
+    }
+}
+
+/// A token that nobody made.
+fn sample(action: &str) -> Item {
+    Item {
+        id: 4711,
+        key: crate::protocol::Key::parse("b9a16650bbdcba5dd0298fef5dd25661").expect("32 digits are a key"),
+        action: action.to_owned(),
+        path: format!("/{action}"),
+        email: "ada.lovelace@example.org".to_owned(),
+        login: "ada".to_owned(),
+        token: "sample-".repeat(12),
+        code: if action == "activate" { String::new() } else { "01234".to_owned() },
+        expires_at: 1_800_000_900,
+    }
+}
+
+/// A name on one line, in which nothing hides or turns the text around it.
+fn one_line(login: &str) -> String {
+    let is_plain = |character: char| {
+        !character.is_control()
+            && !matches!(
+                character,
+                '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            )
+    };
+    login
+        .chars()
+        .take(LONGEST_LOGIN)
+        .map(|character| if is_plain(character) { character } else { ' ' })
+        .collect()
+}
+
+/// `2026-11-22 14:35 UTC`, the minute that has begun; `None` before 1970 and after the year 9999.
+fn minute(seconds: i64) -> Option<String> {
+    const LAST: u64 = 253_402_300_799;
+    let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds <= LAST)?;
+    let (mut days, minutes) = (seconds / 86_400, seconds / 60 % 1_440);
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while days >= lengths[month] {
+        days -= lengths[month];
+        month += 1;
+    }
+    Some(format!("{year}-{:02}-{:02} {:02}:{:02} UTC", month + 1, days + 1, minutes / 60, minutes % 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_dates_of_the_calendar() {
+        for (seconds, expected) in [
+            (0, "1970-01-01 00:00 UTC"),
+            (951_868_799, "2000-02-29 23:59 UTC"),
+            (951_868_800, "2000-03-01 00:00 UTC"),
+            (1_800_000_900, "2027-01-15 08:15 UTC"),
+            (4_107_542_400, "2100-03-01 00:00 UTC"),
+            (253_402_300_799, "9999-12-31 23:59 UTC"),
+        ] {
+            assert_eq!(minute(seconds).as_deref(), Some(expected));
+        }
+        for seconds in [-1, i64::MIN, 253_402_300_800, i64::MAX] {
+            assert_eq!(minute(seconds), None);
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_short_line() {
+        assert_eq!(one_line("ada\r\nInbox: \u{202e}x\u{2028}\u{fc}"), "ada  Inbox:  x \u{fc}");
+        assert_eq!(one_line(&"\u{fc}".repeat(5_000)).chars().count(), LONGEST_LOGIN);
+    }
+}

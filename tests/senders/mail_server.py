@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""A mail server (aiosmtpd) that refuses what it is told to. Prints its port, then each accepted mail as a line of JSON.
+
+The recipient says what happens to a mail: `PHASE-CODE@…` is refused with this code in this phase (`rcpt`, `data`, `content`), each
+`PHASE-CODE-first…@…` only once; `cut…@…` loses its connection after the content, once; `silent@…` gets no answer to the content.
+"""
+import argparse, asyncio, email, email.policy, json, os, ssl, sys, threading
+from aiosmtpd import smtp
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--port", type=int, default=0)
+parser.add_argument("--greeting", help="the code that every connection is greeted with, instead of 220")
+parser.add_argument("--mail", help="the code that MAIL FROM is refused with")
+parser.add_argument("--mails", type=int, default=0, help="how many mails a connection takes until it ends with 421")
+parser.add_argument("--tls", choices=["starttls", "implicit"])
+parser.add_argument("--certificate")
+parser.add_argument("--key")
+parser.add_argument("--login", help="user:password")
+parser.add_argument("--delay", type=float, default=0, help="seconds until the content is answered")
+options = parser.parse_args()
+seen, lock = set(), threading.Lock()
+
+
+def refusal(phase, recipient):
+    words = recipient.split("@")[0].split("-")
+    if words[0] != phase or (len(words) > 2 and recipient in seen):
+        return None
+    seen.add(recipient)
+    return words[1]
+
+
+def tell(**event):
+    with lock:
+        sys.stdout.write(json.dumps(event) + "\n")
+        sys.stdout.flush()
+
+
+def echo():
+    """An empty event for each line: all mails that were accepted before stand before it."""
+    for _ in sys.stdin:
+        tell()
+
+
+class Server(smtp.SMTP):
+    mails = 0
+
+    async def _handle_client(self):
+        if options.greeting:
+            await self.refuse(options.greeting)
+            self.transport.close()
+        else:
+            await super()._handle_client()
+
+    async def refuse(self, code):
+        await self.push(f"{code} 4.7.1 not now" if code < "5" else f"{code} 5.7.1 never")
+        if code == "421":
+            self.transport.close()
+
+    async def smtp_MAIL(self, arg):
+        if options.mail:
+            await self.refuse(options.mail)
+        elif options.mails and self.mails >= options.mails:
+            await self.refuse("421")
+        else:
+            await super().smtp_MAIL(arg)
+
+    async def smtp_RCPT(self, arg):
+        code = refusal("rcpt", arg.split("<")[1].split(">")[0])
+        await (self.refuse(code) if code else super().smtp_RCPT(arg))
+
+    async def smtp_DATA(self, arg):
+        code = self.envelope.rcpt_tos and refusal("data", self.envelope.rcpt_tos[0])
+        await (self.refuse(code) if code else super().smtp_DATA(arg))
+
+
+class Handler:
+    async def handle_DATA(self, server, session, envelope):
+        [recipient] = envelope.rcpt_tos
+        code = refusal("content", recipient)
+        if code == "421":
+            await server.push("421 4.3.2 closed")
+            server.transport.close()
+        if code:
+            return f"{code} refused"
+        if recipient.startswith("silent"):
+            await asyncio.sleep(3600)
+        if options.delay:
+            await asyncio.sleep(options.delay)
+        mail = email.message_from_bytes(envelope.content, policy=email.policy.default)
+        text, html = (mail.get_body((kind,)).get_content().replace("\r\n", "\n") for kind in ("plain", "html"))
+        tell(to=recipient, sender=envelope.mail_from, content=envelope.content.decode(), text=text, html=html)
+        if recipient.startswith("cut") and recipient not in seen:
+            seen.add(recipient)
+            server.transport.abort()
+        server.mails += 1
+        return "250 ok"
+
+
+def authenticate(server, session, envelope, mechanism, data):
+    login = f"{data.login.decode()}:{data.password.decode()}"
+    return smtp.AuthResult(success=login == options.login, handled=False)
+
+
+async def main():
+    context = None
+    if options.tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(options.certificate, options.key)
+    settings = {"hostname": "x.test", "enable_SMTPUTF8": False, "auth_require_tls": False}
+    if options.tls == "starttls":
+        settings.update(tls_context=context, require_starttls=True)
+    if options.login:
+        settings.update(authenticator=authenticate, auth_required=True)
+    implicit = context if options.tls == "implicit" else None
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Server(Handler(), **settings), "127.0.0.1", options.port, ssl=implicit
+    )
+    print(server.sockets[0].getsockname()[1], flush=True)
+    # Ends with the test that started it.
+    await asyncio.get_running_loop().run_in_executor(None, echo)
+    os._exit(0)
+
+
+asyncio.run(main())

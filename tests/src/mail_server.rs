@@ -1,0 +1,169 @@
+//! A real mail server, aiosmtpd, that refuses what a test wants it to.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{self, Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::collector::wait_until;
+use crate::machine::{has_python, skip};
+use crate::tools;
+
+/// A running mail server, ended when this is dropped. `tests/senders/mail_server.py` says which recipients are refused.
+#[derive(Debug)]
+pub struct MailServer {
+    child: Child,
+    /// Its port at 127.0.0.1.
+    pub port: u16,
+    input: Mutex<ChildStdin>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// What it has said.
+#[derive(Debug, Default)]
+struct Seen {
+    mails: Vec<Mail>,
+    /// How often it was asked and has answered.
+    echoes: usize,
+    asked: usize,
+}
+
+/// A mail that it accepted, or took in before it cut the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mail {
+    /// The recipient of the envelope.
+    pub to: String,
+    /// The sender of the envelope.
+    pub sender: String,
+    /// Headers and body.
+    pub content: String,
+    /// The body in plain text, decoded.
+    pub text: String,
+    /// The body in HTML, decoded.
+    pub html: String,
+}
+
+impl Mail {
+    /// The value of a header that stands on one line.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let headers = self.content.split("\r\n\r\n").next()?;
+        headers.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+}
+
+impl MailServer {
+    /// Starts one; nothing if this machine lacks what it needs, and then the calling test is skipped.
+    pub fn start(options: &[&str]) -> Result<Option<Self>> {
+        if !has_python()? {
+            return Ok(None);
+        }
+        let Some(packages) = packages()? else { return Ok(None) };
+        Self::run(Command::new("python3").env("PYTHONPATH", packages), "mail_server.py", options).map(Some)
+    }
+
+    /// Starts a stand-in for the HTTP APIs of providers, `tests/senders/api_server.py`.
+    pub fn start_api(options: &[&str]) -> Result<Option<Self>> {
+        if !has_python()? {
+            return Ok(None);
+        }
+        Self::run(&mut Command::new("python3"), "api_server.py", options).map(Some)
+    }
+
+    fn run(python: &mut Command, program: &str, options: &[&str]) -> Result<Self> {
+        let mut child = python
+            .arg(tools::workspace().join("tests/senders").join(program))
+            .args(options)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().context("standard output is a pipe")?);
+        let mut errors = child.stderr.take().context("standard error is a pipe")?;
+        let mut first = String::new();
+        lines.read_line(&mut first)?;
+        let Ok(port) = first.trim().parse() else {
+            let mut said = String::new();
+            errors.read_to_string(&mut said)?;
+            anyhow::bail!("the mail server does not start: {said}");
+        };
+        // What it says is read, so that it never waits for a full pipe.
+        thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let copy = Arc::clone(&seen);
+        thread::spawn(move || {
+            for line in lines.lines().map_while(Result::ok) {
+                let Ok(event) = serde_json::from_str::<Value>(&line) else { return };
+                let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+                let (to, sender, content) = (text("to"), text("sender"), text("content"));
+                let mail = Mail { to, sender, content, text: text("text"), html: text("html") };
+                let mut seen = copy.lock().unwrap_or_else(PoisonError::into_inner);
+                if event["to"].is_null() {
+                    seen.echoes += 1;
+                } else {
+                    seen.mails.push(mail);
+                }
+            }
+        });
+        let input = Mutex::new(child.stdin.take().context("standard input is a pipe")?);
+        Ok(Self { child, port, input, seen })
+    }
+
+    /// All mails that it has taken in, in their order.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn mails(&self) -> Vec<Mail> {
+        let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = {
+            let mut seen = seen();
+            seen.asked += 1;
+            seen.asked
+        };
+        let written = self.input.lock().unwrap_or_else(PoisonError::into_inner).write_all(b"\n");
+        written.expect("the mail server runs");
+        wait_until(|| seen().echoes >= asked).expect("the mail server answers");
+        seen().mails.clone()
+    }
+}
+
+impl Drop for MailServer {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// The folder of the Python packages, which are fetched the first time.
+fn packages() -> Result<Option<std::path::PathBuf>> {
+    static FETCHING: Mutex<()> = Mutex::new(());
+    let _fetching = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tools::folder().join("python-aiosmtpd-1.4.6");
+    if folder.is_dir() {
+        return Ok(Some(folder));
+    }
+    let unfinished = tools::folder().join(format!("python-unfinished-{}", process::id()));
+    fs::create_dir_all(&unfinished)?;
+    let output = Command::new("python3")
+        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--require-hashes"])
+        .args(["--disable-pip-version-check", "--target"])
+        .arg(&unfinished)
+        .arg("--requirement")
+        .arg(tools::workspace().join("tests/senders/requirements.txt"))
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("No module named pip") {
+        fs::remove_dir_all(&unfinished).ok();
+        skip("python3 has no pip; install python3-pip");
+        return Ok(None);
+    }
+    ensure!(output.status.success(), "pip cannot install aiosmtpd: {}", said.trim());
+    // Another process may have been faster.
+    if fs::rename(&unfinished, &folder).is_err() {
+        fs::remove_dir_all(&unfinished).ok();
+    }
+    Ok(Some(folder))
+}

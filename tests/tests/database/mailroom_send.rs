@@ -1,0 +1,101 @@
+//! `mailroom send` between a real collector and a real mail server.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use mailroom_tests::collector::{self, Collector, wait_until};
+use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::postgres::Database;
+use mailroom_tests::sending::Configuration;
+use tokio_postgres::Client;
+
+/// A collector that sends by the freshly built program.
+fn command(database: &Database, configuration: &Configuration) -> Result<Command> {
+    let mut command = collector::command(database.url())?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    let sender = format!("'{program}' send --config '{}'", configuration.file().display());
+    command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &sender]);
+    Ok(command)
+}
+
+async fn wait_for_verdicts(client: &Client) -> Result<()> {
+    for _ in 0..3_000 {
+        let query = "SELECT count(*) FROM deliveries JOIN tokens ON tokens.id = token
+            JOIN accounts ON accounts.id = account
+            WHERE state::text NOT IN ('sent', 'dead') AND NOT (login = 'bob' AND state::text = 'parked')";
+        if client.query_one(query, &[]).await?.get::<_, i64>(0) == 0 {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    anyhow::bail!("tokens are left")
+}
+
+#[tokio::test]
+async fn mails_reach_their_recipients_and_every_token_gets_its_verdict() -> Result<()> {
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(
+            "INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada'), ('rcpt-550@x.test', 'gone'),
+                ('rcpt-451-first@x.test', 'busy'), ('cut@x.test', 'cut'), ('two@x.test, victim@x.test', 'two');
+             INSERT INTO accounts (email, login, status) VALUES ('bob@x.test', 'bob', 'active');
+             INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts WHERE login = 'bob'",
+        )
+        .await?;
+    let configuration = Configuration::smtp(server.port, "timeout_seconds = 5")?;
+    let collector = Collector::start(&mut command(&database, &configuration)?)?;
+    wait_for_verdicts(&client).await?;
+    let log = collector.stop()?;
+    let query =
+        "SELECT login, state::text, attempts::bigint, reason FROM deliveries JOIN tokens ON tokens.id = token
+        JOIN accounts ON accounts.id = account WHERE login <> 'bob' ORDER BY login";
+    let rows = client.query(query, &[]).await?;
+    let found: Vec<(&str, &str, i64)> = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
+    let expected = [
+        ("ada", "sent", 1),
+        ("busy", "sent", 2),
+        ("cut", "sent", 2),
+        ("gone", "dead", 1),
+        ("two", "dead", 1),
+    ];
+    ensure!(found == expected, "{found:?}; the log:\n{log}");
+    ensure!(rows[3].get::<_, &str>(3) == "550 5.7.1 never", "{:?}", rows[3].get::<_, &str>(3));
+    let mails = server.mails();
+    let code = "SELECT code FROM tokens WHERE action::text = 'password_recovery'";
+    let code: String = client.query_one(code, &[]).await?.get(0);
+    let recovery = mails.iter().find(|mail| mail.to == "bob@x.test").context("no recovery was sent")?;
+    ensure!(recovery.text.contains(&format!("Your code is {code}\n")), "{}", recovery.text);
+    ensure!(recovery.text.contains("https://example.test/recover?token="), "{}", recovery.text);
+    let cut: Vec<_> = mails.iter().filter(|mail| mail.to == "cut@x.test").collect();
+    ensure!(cut.len() == 2 && cut[0] == cut[1], "a mail without an answer goes out again as it was");
+    ensure!(!log.contains("x.test"), "an address is in the log:\n{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_outage_of_the_mail_server_costs_no_token_an_attempt() -> Result<()> {
+    let Some(server) = MailServer::start(&["--mail", "421"])? else { return Ok(()) };
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    client.batch_execute("INSERT INTO accounts (email, login) SELECT 'p' || n || '@x.test', 'p' || n FROM generate_series(1, 40) AS n").await?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let collector = Collector::start(&mut command(&database, &configuration)?)?;
+    collector.wait_for_log("the sender is unavailable: ", 1)?;
+    let port = server.port.to_string();
+    drop(server);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let server = MailServer::start(&["--port", &port])?.context("it started before")?;
+    wait_until(|| server.mails().len() >= 40)?;
+    wait_for_verdicts(&client).await?;
+    let log = collector.stop()?;
+    let query = "SELECT count(*) FILTER (WHERE outcome::text = 'sent'),
+        count(*) FILTER (WHERE outcome::text NOT IN ('sent', 'unanswered')) FROM handovers";
+    let row = client.query_one(query, &[]).await?;
+    let found: (i64, i64) = (row.get(0), row.get(1));
+    ensure!(found == (40, 0), "{found:?}; the log:\n{log}");
+    ensure!(server.mails().len() == 40);
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! Configurations that cannot be used: one sentence, status 2, and nothing is sent.
+
+use std::fs;
+
+use anyhow::Result;
+use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::program;
+use mailroom_tests::sending::Configuration;
+
+use super::run;
+
+#[test]
+fn what_is_wrong_is_said_at_the_start_in_one_sentence() -> Result<()> {
+    let good = "[smtp]\nserver = \"localhost\"\n";
+    let configuration = Configuration::new(good)?;
+    let text = configuration.text()?;
+    let templates = configuration.path("templates");
+    assert!(program::mailroom()?.args(["send", "--init"]).arg(&templates).status()?.success());
+    let with_templates = format!("templates = \"templates\"\n{text}");
+    fs::write(configuration.path("empty"), "")?;
+    let restore_templates = || -> Result<()> {
+        fs::remove_dir_all(&templates)?;
+        assert!(program::mailroom()?.args(["send", "--init"]).arg(&templates).status()?.success());
+        Ok(())
+    };
+    for (text, expected) in [
+        (text.replace("[smtp]", "[carrier_pigeon]"), "unknown field `carrier_pigeon`"),
+        (text.replace(good, ""), "exactly one table of a provider"),
+        (text.replace("us@x.test", "us"), "from must be an address"),
+        (text.replace("https://", "javascript:"), "a base of links must begin with https://"),
+        (format!("{text}password = \"hunter2\"\n"), "unknown field `password`"),
+        (format!("{text}password_file = \"empty\"\n"), "a password and no username"),
+        (format!("{text}username = \"us\"\n"), "password_file"),
+        (format!("{text}username = \"us\"\npassword_file = \"empty\"\n"), "must hold one line"),
+        (format!("{text}username = \"us\"\npassword_file = \"nothing\"\n"), "cannot be read"),
+        (
+            format!("{text}username = \"us\"\npassword_variable = \"MAILROOM_PASSWORD\"\n"),
+            "begins with MAILROOM_",
+        ),
+        (format!("{text}connections = 0\n"), "connections must be from 1 to 64"),
+        (format!("{text}timeout_seconds = 301\n"), "timeout_seconds must be from 1 to 300"),
+        (format!("{text}ca_file = \"send.toml\"\n"), "holds no certificates"),
+        (format!("language = \"de\"\n{text}"), "no templates in the language de"),
+        (format!("templates = \"nothing\"\n{text}"), "nothing cannot be read"),
+        (text.replace("\"journal\"", "\"no/journal\""), "no/journal.lock cannot be used"),
+        (text.replace("\"journal\"", "\"send.toml\""), "is not a journal"),
+    ] {
+        configuration.write(&text)?;
+        let (code, output, errors) = run(&configuration, &[])?;
+        let is_failure = expected.contains("journal.lock");
+        assert_eq!(
+            (code, output.as_str()),
+            (Some(if is_failure { 1 } else { 2 }), ""),
+            "{expected}: {errors}"
+        );
+        assert!(
+            errors.contains(expected) && errors.lines().count() == 1 && !errors.contains("hunter2"),
+            "{expected}: {errors}"
+        );
+    }
+    configuration.write(&with_templates)?;
+    for (name, text, expected) in [
+        ("en/activate.txt", "{% if %}", "en/activate.txt"),
+        ("en/recover.html", "{{ tokn }}", "en/recover.html, line 1"),
+        ("en/recover.subject.txt", "a\nb", "more than one line"),
+        ("de/recover.txt", "x", "de/activate.subject.txt is missing"),
+    ] {
+        restore_templates()?;
+        fs::create_dir_all(templates.join("de"))?;
+        fs::write(templates.join(name), text)?;
+        if !name.starts_with("de") {
+            fs::remove_dir(templates.join("de"))?;
+        }
+        let (code, _, errors) = run(&configuration, &["--check"])?;
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains(expected) && errors.lines().count() == 1, "{errors}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_check_connects_and_sends_nothing() -> Result<()> {
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let configuration = Configuration::smtp(server.port, "")?;
+    let (code, output, errors) = run(&configuration, &["--check"])?;
+    assert_eq!((code, output.lines().count()), (Some(0), 3), "{output}{errors}");
+    assert!(
+        output.contains("2 mails can be written") && output.contains("the provider smtp takes mails"),
+        "{output}"
+    );
+    assert_eq!(server.mails(), []);
+    drop(server);
+    let (code, output, errors) = run(&configuration, &["--check"])?;
+    assert_eq!((code, output.as_str()), (Some(1), ""));
+    assert!(errors.contains("no connection") && errors.lines().count() == 1, "{errors}");
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! `mailroom send`: lines in, mails at real servers, answers out.
+
+mod api;
+mod configuration;
+mod once;
+mod smtp;
+mod strangers;
+mod templates;
+
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use anyhow::Result;
+use mailroom_tests::program;
+use mailroom_tests::sending::{Configuration, Sending, batch};
+use serde_json::Value;
+
+/// Status, standard output and standard error of `mailroom send` without input.
+fn run(configuration: &Configuration, arguments: &[&str]) -> Result<(Option<i32>, String, String)> {
+    let mut command = program::mailroom()?;
+    command.args(["send", "--config"]).arg(configuration.file()).args(arguments);
+    let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output()?;
+    Ok((status.code(), String::from_utf8(stdout)?, String::from_utf8(stderr)?))
+}
+
+/// The one answer to a batch with one token.
+fn answer_for(configuration: &Configuration, email: &str) -> Result<Value> {
+    let mut sending = Sending::start(configuration, &[])?;
+    sending.write(&batch("b", &[(1, email)]))?;
+    let answer = sending.answer()?;
+    assert_eq!(sending.answer_within(Duration::from_millis(20)), None);
+    let (status, errors) = sending.finish()?;
+    assert!(status.success() && errors.is_empty(), "{status}: {errors}");
+    Ok(answer)
+}

@@ -1,0 +1,154 @@
+//! A mail is sent once, and always as it was at first.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use mailroom_tests::machine::is_full;
+use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::sending::{Configuration, Sending, batch, item, key, token};
+use serde_json::json;
+
+use super::answer_for;
+
+#[test]
+fn another_key_other_templates_and_another_sender_do_not_change_a_mail_that_was_tried() -> Result<()> {
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let configuration = Configuration::smtp(server.port, "")?;
+    let answer = answer_for(&configuration, "cut@x.test")?;
+    assert!(answer.get("retry").is_some(), "{answer}");
+    configuration.write(
+        &configuration.text()?.replace("us@x.test", "them@x.test").replace("\"Example\"", "\"Other\""),
+    )?;
+    let mut sending = Sending::start(&configuration, &[])?;
+    let mut again = item(1, "cut@x.test");
+    again["token"] = json!("a-token-of-another-signing-key");
+    again["attempt"] = json!(2);
+    sending.write(&json!({"v": 1, "batch": "again", "items": [again]}).to_string())?;
+    assert_eq!(sending.answer()?, json!({"batch": "again", "ok": [1]}));
+    let mails = server.mails();
+    assert_eq!(mails.len(), 2);
+    assert_eq!(mails[0], mails[1]);
+    Ok(())
+}
+
+#[test]
+fn a_token_that_comes_again_is_answered_and_not_sent_again() -> Result<()> {
+    let Some(server) = MailServer::start(&["--delay", "0.3"])? else { return Ok(()) };
+    let configuration = Configuration::smtp(server.port, "")?;
+    let mut sending = Sending::start(&configuration, &[])?;
+    // While it is on its way, twice in one batch and in two, and after it was accepted.
+    sending.write(&batch("one", &[(1, "ada@x.test"), (1, "ada@x.test")]))?;
+    sending.write(&batch("two", &[(1, "ada@x.test")]))?;
+    let mut answers = [sending.answer()?, sending.answer()?];
+    answers.sort_by_key(|answer| answer["batch"].as_str().map(str::to_owned));
+    assert_eq!(answers, [json!({"batch": "one", "ok": [1, 1]}), json!({"batch": "two", "ok": [1]})]);
+    sending.write(&batch("three", &[(1, "ada@x.test")]))?;
+    assert_eq!(sending.answer()?, json!({"batch": "three", "ok": [1]}));
+    sending.kill()?;
+    assert_eq!(answer_for(&configuration, "ada@x.test")?["ok"], json!([1]));
+    assert_eq!(server.mails().len(), 1);
+    Ok(())
+}
+
+#[test]
+fn the_journal_is_for_its_owner_and_holds_no_token_that_was_sent_or_given_up() -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let configuration = Configuration::smtp(server.port, "")?;
+    let mut sending = Sending::start(&configuration, &[])?;
+    sending.write(&batch("b", &[(1, "ada@x.test"), (2, "rcpt-550@x.test")]))?;
+    let mut settled = 0;
+    while settled < 2 {
+        let answer = sending.answer()?;
+        settled +=
+            ["ok", "dead"].iter().filter_map(|name| answer[name].as_array()).map(Vec::len).sum::<usize>();
+    }
+    let journal = configuration.path("journal");
+    assert_eq!(fs::metadata(&journal)?.permissions().mode() & 0o777, 0o600);
+    let text = fs::read_to_string(&journal)?;
+    assert!(text.contains(&format!("accepted {}", key(1))), "{text}");
+    // Whatever is left of a mail is dots.
+    let mails: Vec<_> =
+        text.lines().filter_map(|line| line.strip_prefix("tried ")?.split(' ').nth(2)).collect();
+    assert_eq!(mails.len(), 2);
+    assert!(mails.iter().all(|mail| mail.len() > 1_000 && mail.bytes().all(|byte| byte == b'.')), "{text}");
+    assert!(!text.contains(&token(1)));
+    Ok(())
+}
+
+#[test]
+fn where_the_journal_cannot_grow_no_mail_is_sent_and_none_is_lost() -> Result<()> {
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let configuration = Configuration::smtp(server.port, "connections = 1")?;
+    let mut sending = Sending::start_short_of_space(&configuration, 40)?;
+    let mut sent = 0;
+    let refusal = loop {
+        sending.write(&batch("b", &[(sent + 1, &format!("p{}@x.test", sent + 1))]))?;
+        let answer = sending.answer()?;
+        if answer["ok"] != json!([sent + 1]) {
+            break answer;
+        }
+        sent += 1;
+    };
+    assert!(sent > 2, "{refusal}");
+    let reason = refusal["unavailable"]["reason"].as_str().with_context(|| refusal.to_string())?;
+    assert!(reason.starts_with("the journal ") && reason.contains("cannot be used: "), "{reason}");
+    assert_eq!(i64::try_from(server.mails().len())?, sent, "what is not in the journal is not sent");
+    sending.kill()?;
+    // With space again: what was sent is known, and what was not is sent.
+    let mut sending = Sending::start(&configuration, &[])?;
+    for id in 1..=sent + 1 {
+        sending.write(&batch("b", &[(id, &format!("p{id}@x.test"))]))?;
+        assert_eq!(sending.answer()?, json!({"batch": "b", "ok": [id]}));
+    }
+    assert_eq!(i64::try_from(server.mails().len())?, sent + 1);
+    Ok(())
+}
+
+/// The sender is killed at any moment; what the collector would give it again, it gets again.
+#[test]
+fn kills_of_the_sender_lose_no_mail_and_repeat_only_what_was_on_its_way() -> Result<()> {
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let (people, kills) = if is_full() { (10_000, 1_000) } else { (100, 10) };
+    let configuration = Configuration::smtp(server.port, "connections = 2")?;
+    let mut owed: Vec<i64> = (1..=people).collect();
+    let mut random = fastrand::Rng::with_seed(17);
+    let mut killed = 0;
+    while !owed.is_empty() {
+        let mut sending = Sending::start(&configuration, &[])?;
+        random.shuffle(&mut owed);
+        for ids in owed.chunks(10) {
+            let items: Vec<_> = ids.iter().map(|id| item(*id, &format!("p{id}@x.test"))).collect();
+            sending.write(&json!({"v": 1, "batch": format!("{}", ids[0]), "items": items}).to_string())?;
+        }
+        let given = owed.len();
+        let few = 2 * usize::try_from(people / kills)?;
+        let wanted = if killed < kills { random.usize(0..few).min(given) } else { given };
+        let mut answered = 0;
+        while answered < wanted {
+            let answer = sending.answer()?;
+            let ids = answer["ok"].as_array().with_context(|| answer.to_string())?;
+            answered += ids.len();
+            // Some answers do not reach the database before a kill of the collector.
+            if random.u8(0..10) > 0 || killed >= kills {
+                owed.retain(|id| !ids.contains(&json!(id)));
+            }
+        }
+        std::thread::sleep(Duration::from_micros(random.u64(0..3_000)));
+        sending.kill()?;
+        killed += 1;
+    }
+    let mut mails: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for mail in server.mails() {
+        mails.entry(mail.to).or_default().push(mail.content);
+    }
+    assert_eq!(mails.len(), usize::try_from(people)?, "mails are lost");
+    let doubled = mails.values().filter(|contents| contents.len() > 1).count();
+    // At a kill, at most one mail is on its way on each of two connections.
+    assert!(doubled <= 2 * usize::try_from(killed)?, "{doubled} of {killed} kills");
+    assert!(mails.values().all(|contents| contents.iter().all(|content| *content == contents[0])));
+    println!("{people} mails, {killed} kills, {doubled} doubled");
+    Ok(())
+}

@@ -3,6 +3,7 @@
 import { handlerBadInput } from "./handler_bad_input.mjs";
 import { handlerPages } from "./handler_pages.mjs";
 import { holds, same } from "./expect.mjs";
+import { scene as sceneOfActions } from "./further.mjs";
 import { recordingStore, untouchedStore } from "./stores.mjs";
 import { altered, hex, pair, v2Pair, v3Pair } from "./tokens.mjs";
 
@@ -132,7 +133,11 @@ function* using(subject) {
         same((await handle(open(activation.token, { path }))).status, 200, path);
       }
       same((await handle(open(recovery.token))).status, 403, "a recovery on the page of activations");
-      same((await handle(open(activation.token, { path: "/recover" }))).status, 403, "an activation on that of recoveries");
+      same(
+        (await handle(open(activation.token, { path: "/recover" }))).status,
+        403,
+        "an activation on that of recoveries",
+      );
       same((await handle(open(activation.token, { path: "/activated" }))).status, 500, "another address");
       same(errors.at(-1).reason, "ERR_INVALID_ARGUMENT", "what is reported");
       const given = make({ action: "recover" });
@@ -142,22 +147,15 @@ function* using(subject) {
   yield [
     "links of an action of one's own work, with the digits of their code",
     async () => {
-      const { make, open, activation, clock } = scene(subject);
-      const actions = { invite: { number: 4, path: "/invite", digits: 6 } };
-      const verifier = createVerifier({ keys: activation.key, clock, actions, ...options });
-      const handle = make({ verifier, action: "invite" });
-      same((await handle(open(activation.token, { path: "/invite" }))).status, 403, "an activation");
-      const { groups } = subject.vectorsOfActions;
-      const found = groups
-        .filter(({ action, key, actions: known }) => key !== undefined && known?.[action]?.digits > 5)
-        .flatMap((group) => group.tests.map((test) => ({ ...test, group })))
-        .find(({ result }) => result === "valid");
-      if (found === undefined) return;
-      const { group, token, now } = found;
-      const further = createVerifier({ keys: group.key, clock: () => now, actions: group.actions, ...options });
-      const ofGroup = make({ verifier: further, action: group.action });
-      const page = await read(await ofGroup(open(token, { path: "/x" })));
-      holds(page.text.includes(`pattern="[0-9]{${group.actions[group.action].digits}}"`), page.text);
+      const { token, code, further, made } = sceneOfActions(subject, "change_email");
+      const { make, press, open, asked } = scene(subject);
+      const path = "/account/email";
+      const handle = make({ verifier: made(further), action: "change_email", store: recordingStore() });
+      const page = await read(await handle(open(token, { path })));
+      same(page.status, 200, "open");
+      holds(page.text.includes('pattern="[0-9]{6}"') && page.text.includes("<h1>Confirm</h1>"), page.text);
+      same((await handle(press({ token, code }, { path }))).status, 200, "press");
+      same(`${asked[0].action} ${asked[0].code}`, `change_email ${code}`, "what is passed on");
     },
   ];
   yield [

@@ -27,7 +27,10 @@ export function* handlerBadInput(subject) {
       const { make, open, press, activation } = scene(subject);
       const handle = make({ store: untouchedStore() });
       for (const method of ["HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND", "post"]) {
-        const request = method === "post" ? press({ token: activation.token }, { method: "PUT" }) : open(activation.token, { method });
+        const request =
+          method === "post"
+            ? press({ token: activation.token }, { method: "PUT" })
+            : open(activation.token, { method });
         const { status, headers, text } = await read(await handle(request));
         same(`${status} ${headers.get("Allow")}`, "405 GET, POST", method);
         if (method === "HEAD") same(text, "", "the body");
@@ -136,7 +139,11 @@ export function* handlerBadInput(subject) {
           ["two codes", 400, press({}, { body: `token=${token}&code=1&code=2` })],
           ["a list", 400, press({}, { body: `token[]=${token}` })],
           ["one here, one there", 400, press({ token }, { path: `/activate?token=${token}` })],
-          ["one in the address of a POST", 415, new Request(`${SITE}/activate?token=${token}`, { method: "POST", headers: { Origin: SITE } })],
+          [
+            "one in the address of a POST",
+            415,
+            new Request(`${SITE}/activate?token=${token}`, { method: "POST", headers: { Origin: SITE } }),
+          ],
         ];
       }),
   ];
@@ -161,7 +168,7 @@ export function* handlerBadInput(subject) {
     "what stands beside a genuine token in the address is escaped",
     async () => {
       const { make, activation } = scene(subject);
-      const query = new URLSearchParams({ token: activation.token, "\"><script>": "'\"&<b>" });
+      const query = new URLSearchParams({ token: activation.token, '"><script>': "'\"&<b>" });
       const { status, text } = await read(await make()(new Request(`${SITE}/activate?${query}`)));
       same(status, 200, "status");
       holds(!/<script>|<b>/.test(text), text);
@@ -180,10 +187,16 @@ export function* handlerBadInput(subject) {
           "app.example",
           "file://app.example",
           "https://app.example@evil.example",
-        ].map((origin) => [origin, 403, press({ token }, { headers: { Origin: origin } })]).concat([
-          ["none", 403, without(press({ token }), "Origin")],
-          ["another site by another header", 403, without(press({ token }, { headers: { "Sec-Fetch-Site": "same-site" } }), "Origin")],
-        ]),
+        ]
+          .map((origin) => [origin, 403, press({ token }, { headers: { Origin: origin } })])
+          .concat([
+            ["none", 403, without(press({ token }), "Origin")],
+            [
+              "another site by another header",
+              403,
+              without(press({ token }, { headers: { "Sec-Fetch-Site": "same-site" } }), "Origin"),
+            ],
+          ]),
       ),
   ];
   yield [
@@ -197,7 +210,11 @@ export function* handlerBadInput(subject) {
       ]) {
         const { make, activation } = scene(subject);
         const body = `token=${activation.token}`;
-        const request = new Request(`${url}/activate`, { method: "POST", body, headers: { "Content-Type": FORM, ...headers } });
+        const request = new Request(`${url}/activate`, {
+          method: "POST",
+          body,
+          headers: { "Content-Type": FORM, ...headers },
+        });
         same((await make({ origins })(request)).status, 200, what);
       }
     },

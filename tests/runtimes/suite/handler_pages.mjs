@@ -64,7 +64,7 @@ function* policy(subject) {
     async () => {
       const { make, open, activation } = scene(subject);
       const { text } = await read(await make()(open(activation.token)));
-      const head = text.indexOf("<head>\n<meta charset=\"utf-8\">\n<script nonce=");
+      const head = text.indexOf('<head>\n<meta charset="utf-8">\n<script nonce=');
       holds(head > 0 && text.includes("history.replaceState(null"), text.slice(0, 300));
       holds(!text.includes(`token=${activation.token}"`) || text.includes("<noscript>"), "the token in an address");
       holds(text.includes('action="?"'), "the form's address is without the token");
@@ -254,12 +254,13 @@ function* ownPages(subject) {
     "a string replaces a page; the token still leaves the address first",
     async () => {
       const { make, open, press, activation } = scene(subject);
-      const form = "<!doctype html>\n<html lang='{{language}}'>\n<head><link rel=stylesheet href=/s.css></head><h1>{{title}}</h1>{{form}}";
+      const form =
+        "<!doctype html>\n<html lang='{{language}}'>\n<head><link rel=stylesheet href=/s.css></head><h1>{{title}}</h1>{{form}}";
       const handle = make({ pages: { form, done: "Fine: {{title}} {{nonce}}" }, policy: { "style-src": "'self'" } });
       const { text, headers } = await read(await handle(open(activation.token)));
       const [, before] = /^(.*?)<link/s.exec(text);
       holds(/<head><script nonce=.*<\/script><noscript>.*<\/noscript>$/s.test(before), before);
-      holds(text.includes("<h1>Activate your account</h1><form method=\"post\""), text);
+      holds(text.includes('<h1>Activate your account</h1><form method="post"'), text);
       holds(/style-src 'nonce-[0-9a-f]+' 'self';/.test(headers.get("Content-Security-Policy")), "policy");
       const done = await read(await handle(press({ token: activation.token })));
       holds(/^<script.*<\/script>Fine: Your account is active [0-9a-f]{32}$/s.test(done.text), done.text);
@@ -309,7 +310,11 @@ function* asData(subject) {
       same(shown.expiresAt, recovery.expiresAt, "expiresAt");
       holds(shown.headers.get("Content-Security-Policy").includes(`'nonce-${shown.nonce}'`), "policy");
       const wrong = await judge(press({ token: recovery.token, code: recovery.wrongCode }, { path }));
-      same(`${wrong.page} ${wrong.status} ${wrong.problem} ${wrong.reason}`, "form 422 wrongCode ERR_CODE_MISMATCH", "wrong");
+      same(
+        `${wrong.page} ${wrong.status} ${wrong.problem} ${wrong.reason}`,
+        "form 422 wrongCode ERR_CODE_MISMATCH",
+        "wrong",
+      );
       const done = await judge(press({ token: recovery.token, code: recovery.code }, { path }));
       same(`${done.page} ${done.status} ${done.title}`, "done 200 Your account is recovered", "done");
       same(asked.length, 1, "calls of redeem");

@@ -6,14 +6,16 @@
  */
 
 import { atCaller } from "./caller.js";
+import { makeNodeListener, type NodeListener } from "./handler/node_listener.js";
 import type { HandlerOptions } from "./handler/options.js";
 import { type LinkHandler, makeHandler } from "./handler/serving.js";
 
+export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
 export type { Judgement, PageName, Problem, Verdict } from "./handler/judgement.js";
+export type { NodeListener, NodeRequest, NodeResponse } from "./handler/node_listener.js";
 export type { HandlerOptions, Page, RedeemableLink } from "./handler/options.js";
 export type { HandlerContext, LinkHandler } from "./handler/serving.js";
 export type { ActionTexts, Message, OwnTexts, Texts } from "./handler/texts.js";
-export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
 export type { TokenStore } from "./token_store.js";
 
 /**
@@ -28,4 +30,15 @@ export function createLinkHandler<Further extends string = never>(
   options: HandlerOptions<Further>,
 ): LinkHandler<Further> {
   return atCaller(createLinkHandler, () => makeHandler(options));
+}
+
+/**
+ * The same handler for `node:http`, Express and Fastify. Mount it before whatever reads bodies.
+ *
+ * @throws InvalidArgumentError
+ * @example
+ * app.all("/activate", toNodeListener(handler));
+ */
+export function toNodeListener(handler: LinkHandler<never>): NodeListener {
+  return atCaller(toNodeListener, () => makeNodeListener(handler));
 }

@@ -47,6 +47,7 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
     "dist/guard_options.d.ts",
     "dist/handler.d.ts",
     "dist/handler/judgement.d.ts",
+    "dist/handler/node_listener.d.ts",
     "dist/handler/options.d.ts",
     "dist/handler/serving.d.ts",
     "dist/handler/texts.d.ts",

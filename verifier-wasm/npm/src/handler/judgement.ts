@@ -46,7 +46,12 @@ export interface Judgement<Further extends string = never> {
   /** Why the form is shown once more. */
   readonly problem: Problem | undefined;
   /** Why a link is not let through: a reason of the guard, a verdict, or `redeem_failed`. For logs and not for visitors. */
-  readonly reason: VerificationReason | RedemptionReason | Exclude<Verdict, "ok"> | "redeem_failed" | undefined;
+  readonly reason:
+    | VerificationReason
+    | RedemptionReason
+    | Exclude<Verdict, "ok">
+    | "redeem_failed"
+    | undefined;
   /** The language of the texts, for the attribute `lang`. */
   readonly language: string;
   readonly title: string;

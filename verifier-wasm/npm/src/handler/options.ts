@@ -102,7 +102,17 @@ export function readHandlerOptions(given: unknown): ReadHandlerOptions {
   const [verifier, store, redeem, action, pages, texts, policy, origins, onError, ...ofGuard] = readOptions(
     given,
     [
-      ...(["verifier", "store", "redeem", "action", "pages", "texts", "policy", "origins", "onError"] as const),
+      ...([
+        "verifier",
+        "store",
+        "redeem",
+        "action",
+        "pages",
+        "texts",
+        "policy",
+        "origins",
+        "onError",
+      ] as const),
       ...(["maxCodeAttempts", "checkCode", "storeTimeout", "v1RememberFor"] as const),
     ],
   );
@@ -132,7 +142,10 @@ export function readHandlerOptions(given: unknown): ReadHandlerOptions {
 
 /** The methods of a store, each read once. */
 function boundStore(store: unknown): object {
-  const methods = ["consume", "release", "attempt", "withdraw"].map((name) => [name, readMethod(store, name)]);
+  const methods = ["consume", "release", "attempt", "withdraw"].map((name) => [
+    name,
+    readMethod(store, name),
+  ]);
   return Object.fromEntries(methods.filter(([, method]) => method !== undefined));
 }
 

@@ -44,5 +44,9 @@ export function headersOf(
 export function withHeaders(response: Response, headers: Headers): Response {
   const all = new Headers(response.headers);
   for (const name of ["Cache-Control", "Referrer-Policy"]) all.set(name, headers.get(name) as string);
-  return new Response(response.body, { status: response.status, statusText: response.statusText, headers: all });
+  return new Response(response.body, {
+    status: response.status,
+    statusText: response.statusText,
+    headers: all,
+  });
 }

@@ -35,7 +35,9 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     asData: boolean,
   ): Promise<[Judgement<string>, URL | undefined]> {
     if (typeof request?.url !== "string" || typeof request.headers?.get !== "function") {
-      throw new InvalidArgumentError("the handler takes a Request of the web; the README has adapters for others");
+      throw new InvalidArgumentError(
+        "the handler takes a Request of the web; the README has adapters for others",
+      );
     }
     let asked: Asked | undefined;
     let action: string | undefined;
@@ -170,13 +172,14 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
 function actionOf(request: Request): string {
   const [, action] = /\/(activate|recover)\/?$/.exec(new URL(request.url).pathname) ?? [];
   if (action !== undefined) return action;
-  throw new InvalidArgumentError("the address ends in neither /activate nor /recover: give the option action");
+  throw new InvalidArgumentError(
+    "the address ends in neither /activate nor /recover: give the option action",
+  );
 }
 
 /** What a page says. */
 function words(texts: Texts, { page, problem }: Outcome, action = "other") {
-  const of = texts.actions[action] ?? texts.actions["other"];
-  if (of === undefined) throw new Error("there are texts for all actions that are not listed");
+  const of = texts.actions[action] ?? texts.actions.other;
   const { button } = of;
   if (problem !== undefined) return { ...texts[problem], button };
   if (page === "form" || page === "moved" || page === "response") return of;

@@ -23,7 +23,7 @@ export interface ActionTexts extends Message {
 /** The texts of the pages in one language. `{digits}` stands for the number of digits of the action's code. */
 export interface Texts {
   /** By action; `other` is for actions that are not listed. */
-  readonly actions: { readonly [action: string]: ActionTexts };
+  readonly actions: { readonly other: ActionTexts; readonly [action: string]: ActionTexts };
   /** The label of the field for the code. */
   readonly code: string;
   /** Below the heading once it is done. */
@@ -51,7 +51,11 @@ export interface Texts {
 }
 
 /** Texts of one's own: of a language that is built in, those that are to differ; of another one, English for the rest. */
-export type OwnTexts = { readonly [Name in keyof Texts]?: Partial<Texts[Name]> | undefined };
+export type OwnTexts = {
+  readonly [Name in Exclude<keyof Texts, "actions">]?:
+    | (Texts[Name] extends string ? string : Partial<Message>)
+    | undefined;
+} & { readonly actions?: { readonly [action: string]: Partial<ActionTexts> } | undefined };
 
 /** @internal By language. */
 export type Languages = ReadonlyMap<string, Texts>;
@@ -76,11 +80,12 @@ function merged(base: Texts, own: OwnTexts): Texts {
       const of = given as { readonly [action: string]: Partial<ActionTexts> };
       const entries = Object.entries(of).map(([action, words]) => [
         action,
-        { ...(actions[action] ?? actions["other"]), ...words },
+        { ...(actions[action] ?? actions.other), ...words },
       ]);
       texts[name] = { ...actions, ...Object.fromEntries(entries) };
     } else {
-      texts[name] = typeof given === "object" ? { ...(base[name as keyof Texts] as Message), ...given } : given;
+      texts[name] =
+        typeof given === "object" ? { ...(base[name as keyof Texts] as Message), ...given } : given;
     }
   }
   return texts as unknown as Texts;

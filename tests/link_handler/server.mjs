@@ -1,6 +1,6 @@
 // A site on node:http whose pages are the handler's, its database a list, and its tokens of its own key.
 
-import { createHash, createHmac, hkdfSync, randomBytes } from "node:crypto";
+import { createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 
@@ -54,9 +54,4 @@ export class Database {
     this.used.push(name);
     return "ok";
   };
-}
-
-/** A short name of a text, for messages. */
-export function digest(text) {
-  return createHash("sha256").update(text).digest("hex").slice(0, 8);
 }

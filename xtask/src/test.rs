@@ -63,6 +63,7 @@ impl Part {
             }
             Self::Bundlers => {
                 suite(steps, "package in applications of frameworks", "frameworks");
+                suite(steps, "handler of links, in Chromium and in frameworks", "link_handler");
                 suite(steps, "package through bundlers", "bundlers");
             }
             Self::Stores => consumers::stores(steps, extent),

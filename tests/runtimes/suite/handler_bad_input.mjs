@@ -206,6 +206,7 @@ export function* handlerBadInput(subject) {
         ["the same", SITE, { Origin: SITE }],
         ["TLS that ended before", "http://app.example", { Origin: SITE }],
         ["no origin, but a statement", SITE, { "Sec-Fetch-Site": "same-origin" }],
+        ["another name in the address", "http://localhost:3000", { Origin: SITE, Host: "App.example" }],
         ["another host that is known", "http://10.0.0.1:8080", { Origin: SITE }, [SITE]],
       ]) {
         const { make, activation } = scene(subject);

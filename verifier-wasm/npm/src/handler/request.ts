@@ -60,7 +60,8 @@ function opened(request: Request, url: URL, tokens: readonly string[]): Asked {
 
 /**
  * Whether a page of this site has sent the form. Of the origin the host counts alone: behind a proxy that ends TLS the
- * program knows no scheme.
+ * program knows no scheme. The header `Host` is what the browser has called; some frameworks put another name into the
+ * address.
  */
 function isFromSite(headers: Headers, url: URL, origins: readonly string[]): boolean {
   const origin = headers.get("Origin");
@@ -68,7 +69,8 @@ function isFromSite(headers: Headers, url: URL, origins: readonly string[]): boo
   if (origin === null) return headers.get("Sec-Fetch-Site") === "same-origin";
   if (origins.includes(origin)) return true;
   try {
-    return /^https?:\/\//.test(origin) && new URL(origin).host === url.host;
+    const { protocol, host } = new URL(origin);
+    return /^https?:$/.test(protocol) && [url.host, headers.get("Host")?.toLowerCase()].includes(host);
   } catch {
     return false;
   }

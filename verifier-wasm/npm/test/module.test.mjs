@@ -96,6 +96,7 @@ for (const [file, most] of [
 for (const [entry, most] of [
   ["mailroom-verifier", 15_700],
   ["mailroom-verifier/public", 21_500],
+  ["mailroom-verifier/handler", 17_000],
   ["mailroom-verifier/stores/redis", 3_500],
   ["mailroom-verifier/stores/postgres", 3_800],
   ["mailroom-verifier/stores/durable-object", 2_450],

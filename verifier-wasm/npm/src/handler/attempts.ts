@@ -14,23 +14,21 @@ export class Attempts {
   readonly #withdraw: CheckedStore["withdraw"];
   #taken: Attempt | undefined;
 
+  /** @param store with own methods that need no `this` */
   constructor(store: TokenStore, withdraw: CheckedStore["withdraw"]) {
     this.#withdraw = withdraw;
-    const counted: TokenStore = {
-      consume: (...given) => store.consume(...given),
-      ...(store.release && { release: (...given) => store.release?.(...given) }),
-      ...(store.withdraw && { withdraw: (...given) => store.withdraw?.(...given) }),
-    };
-    this.store = store.attempt
+    const { attempt } = store;
+    // Of what is inherited from all objects nothing is a method of the store.
+    this.store = Object.hasOwn(store, "attempt")
       ? {
-          ...counted,
+          ...store,
           attempt: (...given) => {
             // Before the answer, which may be lost.
             this.#taken = given;
-            return (store as Required<TokenStore>).attempt(...given);
+            return (attempt as Required<TokenStore>["attempt"])(...given);
           },
         }
-      : counted;
+      : store;
   }
 
   /** One that cannot be withdrawn stays counted. */

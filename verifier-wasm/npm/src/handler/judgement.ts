@@ -1,4 +1,5 @@
 import type { RedemptionReason, VerificationReason } from "../errors.js";
+import { InvalidArgumentError } from "../store.js";
 import type { Action } from "../types.js";
 
 /** What the database said of a link, as `mailroom_redeem` answers, or `away`: nothing was done, since it cannot be asked. */
@@ -124,5 +125,8 @@ const OUTCOMES: { readonly [Reason in NonNullable<Judgement["reason"]>]: Outcome
 
 /** @internal What is answered where a link is not let through. */
 export function outcomeOf(reason: NonNullable<Judgement["reason"]>): Outcome {
-  return { ...OUTCOMES[reason], reason };
+  if (Object.hasOwn(OUTCOMES, reason)) return { ...OUTCOMES[reason], reason };
+  throw new InvalidArgumentError(
+    "the option verifier is what createVerifier returns; this one gave no reason",
+  );
 }

@@ -1,6 +1,6 @@
 import { described } from "../described.js";
 import { type GuardOptions, readGuardOptions } from "../guard_options.js";
-import { readMethod, readOptions } from "../options.js";
+import { readMethod, readOptions, unreadable } from "../options.js";
 import { InvalidArgumentError, VerifierError } from "../store.js";
 import type { Action } from "../types.js";
 import type { Judgement, PageName, Verdict } from "./judgement.js";
@@ -151,10 +151,14 @@ function boundStore(store: unknown): object {
 
 function readRecord(given: unknown, option: string): [string, object | string][] {
   if (given === undefined) return [];
-  if (typeof given !== "object" || given === null || Array.isArray(given)) {
-    throw new InvalidArgumentError(`the option ${option} is an object, not ${described(given)}`);
+  try {
+    if (typeof given === "object" && given !== null && !Array.isArray(given)) {
+      return Object.entries(given).filter(([, value]) => value !== undefined);
+    }
+  } catch (cause) {
+    throw unreadable(cause);
   }
-  return Object.entries(given).filter(([, value]) => value !== undefined);
+  throw new InvalidArgumentError(`the option ${option} is an object, not ${described(given)}`);
 }
 
 /** By language, a tag in lower case. */
@@ -199,14 +203,14 @@ function readPolicy(given: unknown): ReadonlyMap<string, string> {
 
 function readOrigins(given: unknown): readonly string[] {
   if (given === undefined) return [];
-  const isOrigin = (origin: unknown) => {
-    try {
-      return typeof origin === "string" && new URL(origin).origin === origin;
-    } catch {
-      return false;
+  try {
+    if (Array.isArray(given)) {
+      const origins: unknown[] = [...given];
+      if (origins.every((origin) => new URL(origin as string).origin === origin)) return origins as string[];
     }
-  };
-  if (Array.isArray(given) && given.every(isOrigin)) return [...given];
+  } catch {
+    // No address, or a list that cannot be read.
+  }
   throw new InvalidArgumentError('the option origins is a list such as ["https://app.example"]');
 }
 

@@ -34,11 +34,7 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     context: unknown,
     asData: boolean,
   ): Promise<[Judgement<string>, URL | undefined]> {
-    if (typeof request?.url !== "string" || typeof request.headers?.get !== "function") {
-      throw new InvalidArgumentError(
-        "the handler takes a Request of the web; the README has adapters for others",
-      );
-    }
+    demandRequest(request);
     let asked: Asked | undefined;
     let action: string | undefined;
     let outcome: Outcome;
@@ -79,9 +75,14 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     context: unknown,
   ): Promise<Outcome> {
     const { guard, redeem } = options;
+    const waitUntil = readMethod(context, "waitUntil");
     const work = redeemLink({ token, action, code, fields, request }, guard, redeem, report);
-    // A visitor who leaves ends the request, and in some runtimes all that it has begun.
-    readMethod(context, "waitUntil")?.(work.catch(() => undefined));
+    try {
+      // A visitor who leaves ends the request, and in some runtimes all that it has begun.
+      waitUntil?.(work.catch(() => undefined));
+    } catch (error) {
+      report(error);
+    }
     const outcome = await work;
     if (outcome.page !== "form") return outcome;
     const shown = show(token, action);
@@ -166,6 +167,18 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
       judge: async (request: Request, context?: unknown) => (await judge(request, context, true))[0],
     }),
   ) as LinkHandler<Further>;
+}
+
+function demandRequest(request: unknown): asserts request is Request {
+  try {
+    const { url, headers } = request as Request;
+    if (typeof url === "string" && typeof headers.get === "function") return;
+  } catch {
+    // What cannot be read is none.
+  }
+  throw new InvalidArgumentError(
+    "the handler takes a Request of the web; for those of Node there is toNodeListener",
+  );
 }
 
 /** The action that the address names. */

@@ -9,7 +9,15 @@ import { fixtureOfHandler } from "./surface_handler.mjs";
 import { fixtureOfConformance, fixtureOfErrors, fixtureOfStore } from "./surface_stores.mjs";
 
 /** Those whose methods need no `this`. */
-const WITHOUT_THIS = ["Verifier", "PublicVerifier", "Guard", "VerifierModule", "MemoryStore", "Required", "LinkHandler"];
+const WITHOUT_THIS = [
+  "Verifier",
+  "PublicVerifier",
+  "Guard",
+  "VerifierModule",
+  "MemoryStore",
+  "Required",
+  "LinkHandler",
+];
 
 /** Where a call takes long, one value of so many is tried in each place. */
 const SLOW = 11;

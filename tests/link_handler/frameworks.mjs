@@ -105,7 +105,7 @@ async function onSite({ where, links, folder, context, ...site }) {
     if (site.worker) return onWorkerd(place, site.worker, database, drive);
     const node = programs.NODES.at(-1).path();
     if (site.build) built(place, site.build[0], site.build.slice(1), node);
-    const program = site.program ? programs[site.program]() : node;
+    const program = site.program?.() ?? node;
     const port = await freePort();
     const env = {
       ...{ PATH: process.env.PATH, NODE_ENV: "production", NO_COLOR: "1", HOST: "127.0.0.1", PORT: String(port) },
@@ -168,7 +168,9 @@ async function withDatabase(use) {
   const server = createServer(async (request, response) => {
     let secret = "";
     for await (const chunk of request) secret += chunk;
-    response.end(used.includes(secret) ? "used" : (used.push(secret), "ok"));
+    const verdict = used.includes(secret) ? "used" : "ok";
+    if (verdict === "ok") used.push(secret);
+    response.end(verdict);
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   try {

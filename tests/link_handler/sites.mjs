@@ -1,7 +1,8 @@
 // Each framework as a new project of it has it; `code` is the line of the README, put where it says. The application's own
 // module `database.js` asks the test.
 
-/** What a machine that builds has: no keys. */
+import { bun, deno } from "../runtimes/programs.mjs";
+
 const node = (text) => ({ files: { "main.js": text }, start: ["main.js"] });
 
 /** By the first words of a row of the README's table. */
@@ -11,7 +12,7 @@ export const SITES = {
 import { toNodeListener } from "mailroom-verifier/handler";
 import { links } from "./links.js";
 
-${code.replace(".listen(8000);", "\n  .listen(0, '127.0.0.1', function () { console.log(`Listening on http://127.0.0.1:${this.address().port}`); });")}
+${code.replace(".listen(8000);", "\n  .listen(0, '127.0.0.1', function () { console.log('Listening on http://127.0.0.1:' + this.address().port); });")}
 `),
   Express: (code) =>
     node(`import express from "express";
@@ -52,7 +53,7 @@ export default app;
     files: {
       "main.js": `import { links } from "./links.js";\n\n${code.replace("serve(", 'serve({ hostname: "127.0.0.1", port: 0 }, ')}\n`,
     },
-    program: "deno",
+    program: deno,
     start: ["run", "--allow-net=127.0.0.1", "--allow-env", "--node-modules-dir=manual", "--no-lock", "main.js"],
   }),
   Bun: (code) => ({
@@ -63,7 +64,7 @@ const server = ${code.replace("{ ", '{ hostname: "127.0.0.1", port: 0, ')}
 console.log(\`Listening on \${server.url}\`);
 `,
     },
-    program: "bun",
+    program: bun,
     start: ["run", "main.js"],
   }),
   SvelteKit: (code) => ({

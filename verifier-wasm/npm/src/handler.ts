@@ -13,8 +13,8 @@ import { type LinkHandler, makeHandler } from "./handler/serving.js";
 export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
 export type { Judgement, PageName, Problem, Verdict } from "./handler/judgement.js";
 export type { NodeListener, NodeRequest, NodeResponse } from "./handler/node_listener.js";
-export type { HandlerOptions, Page, RedeemableLink } from "./handler/options.js";
-export type { HandlerContext, LinkHandler } from "./handler/serving.js";
+export type { Directive, HandlerOptions, Page, RedeemableLink } from "./handler/options.js";
+export type { LinkHandler } from "./handler/serving.js";
 export type { ActionTexts, Message, OwnTexts, Texts } from "./handler/texts.js";
 export type { TokenStore } from "./token_store.js";
 
@@ -39,6 +39,6 @@ export function createLinkHandler<Further extends string = never>(
  * @example
  * app.all("/activate", toNodeListener(handler));
  */
-export function toNodeListener(handler: LinkHandler<never>): NodeListener {
+export function toNodeListener(handler: (request: Request) => Promise<Response>): NodeListener {
   return atCaller(toNodeListener, () => makeNodeListener(handler));
 }

@@ -34,7 +34,10 @@ const PROJECTS = {
     [MAIN, GUARD],
     { module: "nodenext", lib: ["es2022"] },
   ],
-  "Node with the types of the web": [[MAIN, GUARD, SLIM, HANDLER], { module: "nodenext", lib: ["es2022", "dom"] }],
+  "Node with the types of the web": [
+    [MAIN, GUARD, SLIM, HANDLER],
+    { module: "nodenext", lib: ["es2022", "dom"] },
+  ],
   "a bundler": [
     [MAIN, GUARD, SLIM, HANDLER],
     { module: "esnext", moduleResolution: "bundler", lib: ["es2022", "dom"] },

@@ -51,7 +51,7 @@ export interface HandlerOptions<Further extends string = never> extends GuardOpt
   /** Texts of one's own by language, such as `{ de: { close: "Fertig." } }`. */
   readonly texts?: { readonly [language: string]: OwnTexts } | undefined;
   /** What pages of one's own may load, by directive, such as `{ "style-src": "'self'" }`. */
-  readonly policy?: { readonly [Directive in (typeof DIRECTIVES)[number]]?: string | undefined } | undefined;
+  readonly policy?: { readonly [Name in Directive]?: string | undefined } | undefined;
   /** Further origins whose pages may send the form, for proxies that change the name of the host. */
   readonly origins?: readonly string[] | undefined;
   /**
@@ -63,7 +63,16 @@ export interface HandlerOptions<Further extends string = never> extends GuardOpt
 }
 
 /** The directives that can be extended. */
-export const DIRECTIVES = [
+export type Directive =
+  | "connect-src"
+  | "font-src"
+  | "form-action"
+  | "img-src"
+  | "media-src"
+  | "script-src"
+  | "style-src";
+
+const DIRECTIVES: readonly string[] = [
   "connect-src",
   "font-src",
   "form-action",
@@ -71,7 +80,7 @@ export const DIRECTIVES = [
   "media-src",
   "script-src",
   "style-src",
-] as const;
+] satisfies Directive[];
 
 const PAGES: readonly string[] = [
   "form",
@@ -86,7 +95,7 @@ const PAGES: readonly string[] = [
   "blocked",
 ] satisfies PageName[];
 
-/** The options, read once. */
+/** @internal The options, read once. */
 export interface ReadHandlerOptions {
   readonly guard: GuardOptions<string> & { readonly storeTimeout: number };
   readonly redeem: HandlerOptions<string>["redeem"];
@@ -98,6 +107,7 @@ export interface ReadHandlerOptions {
   readonly onError: (error: unknown) => void;
 }
 
+/** @internal */
 export function readHandlerOptions(given: unknown): ReadHandlerOptions {
   const [verifier, store, redeem, action, pages, texts, policy, origins, onError, ...ofGuard] = readOptions(
     given,
@@ -190,7 +200,7 @@ function readPages(given: unknown): ReadonlyMap<string, Page<string>> {
 function readPolicy(given: unknown): ReadonlyMap<string, string> {
   const policy = new Map<string, string>();
   for (const [directive, sources] of readRecord(given, "policy")) {
-    if (!(DIRECTIVES as readonly string[]).includes(directive)) {
+    if (!DIRECTIVES.includes(directive)) {
       throw new InvalidArgumentError(`policy has ${DIRECTIVES.join(", ")}`);
     }
     if (typeof sources !== "string" || !/^[\w'*:/. -]+$/.test(sources)) {

@@ -8,14 +8,12 @@ import { redeemLink } from "./redeeming.js";
 import { type Asked, cleared, isWithoutScript, moved, readRequest } from "./request.js";
 import { languageFor, type Texts } from "./texts.js";
 
-/** What a runtime gives beside a request; of it the method `waitUntil` is used where there is one. */
-export interface HandlerContext {
-  waitUntil?(work: Promise<unknown>): void;
-}
-
 /** What {@link createLinkHandler} returns. It needs no `this`. */
 export interface LinkHandler<Further extends string = never> {
-  /** Answers a request, whatever it asks for. */
+  /**
+   * Answers a request, whatever it asks for. `context` is what the runtime gives beside it: if it has a method `waitUntil`,
+   * what a press has begun goes on when the visitor leaves.
+   */
   (request: Request, context?: object): Promise<Response>;
   /**
    * The same as data, for frameworks that render pages themselves: a POST uses the link as well. A token in the address

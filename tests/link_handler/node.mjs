@@ -34,7 +34,7 @@ export async function nodeRequests({ entry, handlerEntry, verifier }) {
       `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nOrigin: ${address}\r\nContent-Type: ${FORM}\r\nContent-Length: ${length}\r\n\r\n`;
     const slow = await raw(host, `${start(200)}token=${token}`);
     checks.same("a slow body is given up", slow.said, /^HTTP\/1\.1 408 /);
-    checks.same("after ten seconds", Math.round(slow.seconds / 2) * 2, 10);
+    checks.same("not before ten seconds", slow.seconds > 9.9, true);
     await raw(host, `${start(200)}token=${token}`, 100);
     await raw(host, `GET /activate?token=${token} HTTP/1.1\r\nHost: ${host}\r\n\r\n`, 100);
     for (const [name, request, status] of [
@@ -49,7 +49,7 @@ export async function nodeRequests({ entry, handlerEntry, verifier }) {
       ["TRACE", `TRACE /activate HTTP/1.1\r\nHost: ${host}\r\n\r\n`, 405],
       ["headers of 100 kB", `GET /activate HTTP/1.1\r\nHost: ${host}\r\nCookie: ${"a".repeat(100_000)}\r\n\r\n`, 431],
     ]) {
-      const { said } = await raw(host, request, 2_000);
+      const { said } = await raw(host, request);
       checks.same(name, said, new RegExp(`^HTTP/1\\.1 ${status} `));
     }
     checks.same("nothing was used", database.used.length, 0);
@@ -59,7 +59,7 @@ export async function nodeRequests({ entry, handlerEntry, verifier }) {
     const left = newLink("activate");
     const body = `token=${left.token}`;
     await raw(host, start(body.length) + body, 0);
-    for (let turn = 0; database.used.length < 2 && turn < 100; turn += 1) await pause(10);
+    for (let turn = 0; database.used.length < 2 && turn < 2_000; turn += 1) await pause(10);
     checks.same("the press of a visitor who leaves goes on", database.used.at(-1), left.secret);
   });
   await listening(

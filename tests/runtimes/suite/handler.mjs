@@ -371,6 +371,40 @@ function* outages(subject) {
     },
   ];
   yield [
+    "the log has the name of an error and what this package says, and no token, secret or message of the application",
+    async () => {
+      const { make, press, activation, answers } = scene(subject);
+      const lines = [];
+      const { error: original } = console;
+      console.error = (...given) => lines.push(given.join(" "));
+      try {
+        answers.now = new TypeError(`no row for ${activation.token} ${activation.secret}`);
+        same((await make({ onError: undefined })(press({ token: activation.token }))).status, 503, "an exception");
+        const store = { consume: () => Promise.reject(new Error(activation.token)) };
+        const handle = make({ onError: undefined, store, storeTimeout: 0.05 });
+        same((await handle(press({ token: activation.token }))).status, 503, "a store that fails");
+      } finally {
+        console.error = original;
+      }
+      const expected = [
+        "mailroom-verifier/handler: TypeError",
+        "mailroom-verifier/handler: ERR_STORE_UNAVAILABLE: the store did not answer",
+      ];
+      same(lines.join("\n"), expected.join("\n"), "the log");
+    },
+  ];
+  yield [
+    "what reports an error may throw itself",
+    async () => {
+      const { make, press, activation, answers } = scene(subject);
+      answers.now = new Error("no connection");
+      const onError = () => {
+        throw new Error("no log");
+      };
+      same((await make({ onError })(press({ token: activation.token }))).status, 503, "status");
+    },
+  ];
+  yield [
     "whatever is stored is stored under the id, and a forged link reaches no store",
     async () => {
       const { make, press, activation } = scene(subject);

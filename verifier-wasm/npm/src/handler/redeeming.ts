@@ -111,7 +111,8 @@ async function asked(
   try {
     const answer: unknown = await redeem(link);
     if (VERDICTS.includes(answer)) return answer as Verdict;
-    if (answer instanceof Response) return answer;
+    // One that failed or was read before cannot be passed on.
+    if (answer instanceof Response && answer.status >= 200 && !answer.bodyUsed) return answer;
     throw new InvalidArgumentError(
       "redeem answers a verdict of mailroom_redeem, away, or a Response; this was neither",
     );

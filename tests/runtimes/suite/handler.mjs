@@ -2,51 +2,11 @@
 
 import { handlerBadInput } from "./handler_bad_input.mjs";
 import { handlerPages } from "./handler_pages.mjs";
+import { read, scene, withoutNonce } from "./handler_scene.mjs";
 import { holds, same } from "./expect.mjs";
 import { scene as sceneOfActions } from "./further.mjs";
 import { recordingStore, untouchedStore } from "./stores.mjs";
-import { altered, hex, pair, v2Pair, v3Pair } from "./tokens.mjs";
-
-export const SITE = "https://app.example";
-export const FORM = "application/x-www-form-urlencoded";
-
-/** Requests, and handlers that answer them. */
-export function scene(subject) {
-  const { createVerifier, createMemoryStore, handlerEntry, vectors2, options } = subject;
-  const { activation, recovery } = v2Pair(vectors2);
-  const clock = () => activation.now;
-  const verifier = createVerifier({ keys: activation.key, clock, ...options });
-  const asked = [];
-  const errors = [];
-  const answers = { now: "ok" };
-  const make = (more = {}) =>
-    handlerEntry.createLinkHandler({
-      verifier,
-      store: createMemoryStore({ capacity: 200, clock }),
-      redeem(link) {
-        asked.push(link);
-        if (answers.now instanceof Error) throw answers.now;
-        return answers.now;
-      },
-      onError: (error) => errors.push(error),
-      ...more,
-    });
-  const open = (token, { path = "/activate", ...init } = {}) =>
-    new Request(`${SITE}${path}?${new URLSearchParams({ token })}`, init);
-  const press = (fields, { path = "/activate", headers, ...init } = {}) =>
-    new Request(SITE + path, {
-      method: "POST",
-      body: new URLSearchParams(fields).toString(),
-      ...init,
-      headers: { Origin: SITE, "Content-Type": FORM, ...headers },
-    });
-  const recover = (code) => press({ token: recovery.token, code }, { path: "/recover" });
-  return { activation, recovery, verifier, clock, asked, errors, answers, make, open, press, recover };
-}
-
-export async function read(response) {
-  return { status: response.status, headers: response.headers, text: await response.text() };
-}
+import { altered, hex, pair, v3Pair } from "./tokens.mjs";
 
 export function* handler(subject) {
   if (subject.handlerEntry === undefined) return;
@@ -415,8 +375,4 @@ function* outages(subject) {
       same((await make({ store: recordingStore() })(press({ token: activation.token }))).status, 200, "a genuine one");
     },
   ];
-}
-
-export function withoutNonce(text) {
-  return text.replace(/nonce="[0-9a-f]{32}"/g, "");
 }

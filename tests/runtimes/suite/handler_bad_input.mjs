@@ -1,7 +1,7 @@
 // The worst requests: a clear status, nothing executed, nothing used up.
 
 import { holds, same } from "./expect.mjs";
-import { FORM, SITE, read, scene } from "./handler.mjs";
+import { FORM, SITE, read, scene } from "./handler_scene.mjs";
 import { untouchedStore } from "./stores.mjs";
 
 export function* handlerBadInput(subject) {

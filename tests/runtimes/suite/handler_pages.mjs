@@ -1,7 +1,7 @@
 // What the handler's pages are: their policy, their languages, without script, and pages of one's own.
 
 import { holds, same } from "./expect.mjs";
-import { FORM, SITE, read, scene, withoutNonce } from "./handler.mjs";
+import { FORM, SITE, read, scene, withoutNonce } from "./handler_scene.mjs";
 import { altered } from "./tokens.mjs";
 import { untouchedStore } from "./stores.mjs";
 

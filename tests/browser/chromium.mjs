@@ -18,9 +18,10 @@ const FLAGS = [
 /**
  * @param {string} program
  * @param {(context: import("playwright-core").BrowserContext) => Promise<T>} use
+ * @param {import("playwright-core").BrowserContextOptions} [settings] what is to be otherwise than in a new browser
  * @returns {Promise<T>}
  */
-export async function withChromium(program, use) {
+export async function withChromium(program, use, settings = {}) {
   // Chromium refuses to make its own sandbox as root; it listens on a pipe that closes when this process ends.
   // In memory, so that pages do not wait for a disk that something else keeps busy.
   const profile = folderInMemory("mailroom-profile-");
@@ -29,6 +30,7 @@ export async function withChromium(program, use) {
     headless: true,
     chromiumSandbox: process.getuid?.() !== 0,
     args: FLAGS,
+    ...settings,
   });
   try {
     return await use(context);

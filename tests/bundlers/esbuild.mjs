@@ -29,6 +29,7 @@ export async function bundleWorker({ source, entry, output }) {
     platform: "neutral",
     mainFields: ["module", "main"],
     conditions: ["workerd", "worker", "browser"],
+    external: ["cloudflare:*"],
     loader: { ".wasm": "copy" },
     logLevel: "error",
   });

@@ -16,7 +16,7 @@ use crate::{consumers, demo, rust, tools};
 enum Part {
     /// the formatting of the Rust code
     Fmt,
-    /// the web demonstration in Chromium, and the handlers that its README shows
+    /// the web demonstration in Chromium, and how it is deployed
     Web,
     /// tests against PostgreSQL: all on the first version, on others what depends on the version
     Database,
@@ -47,7 +47,7 @@ impl Part {
             Self::Fmt => rust::formatting(steps),
             Self::Web => {
                 demo::test_pages(steps, extent);
-                suite(steps, "handlers of the web demonstration's README", "handlers");
+                suite(steps, "deployment of the web demonstration", "handlers");
             }
             Self::Database => rust::with_database(steps, extent),
             Self::Faults => rust::faults(steps, extent),
@@ -63,6 +63,7 @@ impl Part {
             }
             Self::Bundlers => {
                 suite(steps, "package in applications of frameworks", "frameworks");
+                suite(steps, "handler of links, in Chromium and in frameworks", "link_handler");
                 suite(steps, "package through bundlers", "bundlers");
             }
             Self::Stores => consumers::stores(steps, extent),

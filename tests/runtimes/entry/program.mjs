@@ -5,6 +5,7 @@ import { runInNewContext } from "node:vm";
 import { memories } from "./suite/memories.mjs";
 import * as verifierPackage from "mailroom-verifier";
 import * as errors from "mailroom-verifier/errors";
+import * as handlerEntry from "mailroom-verifier/handler";
 import * as publicEntry from "mailroom-verifier/public";
 import { heapUsed } from "./heap.mjs";
 import { run } from "./suite/index.mjs";
@@ -13,6 +14,6 @@ import vectors from "./suite/v1.mjs";
 const otherRealm = runInNewContext("globalThis");
 
 const topics = process.argv[2];
-const loaded = { publicEntry, errors, vectors, memories, heapUsed, otherRealm, topics, inWindow: false };
+const loaded = { publicEntry, handlerEntry, errors, vectors, memories, heapUsed, otherRealm, topics, inWindow: false };
 
 console.log(JSON.stringify(await run({ verifierPackage, ...loaded })));

@@ -38,7 +38,7 @@ export function* ofActions(subject, vectors) {
 }
 
 /** The genuine link of an action in v2, and what judges it. */
-function scene({ createVerifier, vectorsOfActions, options }, wanted) {
+export function scene({ createVerifier, vectorsOfActions, options }, wanted) {
   const group = vectorsOfActions.groups.find(({ version, action }) => version === 2 && action === wanted);
   const { token, code, now } = group.tests.find(({ comment }) => comment === "genuine");
   const clock = () => now;

@@ -6,6 +6,7 @@ import { endurance } from "./endurance.mjs";
 import { errors } from "./errors.mjs";
 import { v2, v3 } from "./formats.mjs";
 import { guard } from "./guard.mjs";
+import { handler } from "./handler.mjs";
 import { hostileStores } from "./hostile_stores.mjs";
 import { keys } from "./keys.mjs";
 import { links, publicKeys } from "./links.mjs";
@@ -44,6 +45,7 @@ const TOPICS = {
   slim,
   window: browserWindow,
   guard,
+  handler,
   hostileStores,
   unanswered,
   endurance,
@@ -57,6 +59,7 @@ const TOPICS = {
  * @param {object} [loaded.slimEntry] the namespace of `./slim`
  * @param {WebAssembly.Module} [loaded.module] the module in `./verifier.wasm`
  * @param {object} [loaded.publicEntry] the namespace of `./public`
+ * @param {object} [loaded.handlerEntry] the namespace of `./handler`
  * @param {object} loaded.vectors what `tests/vectors/v1.json` holds
  * @param {Record<string, object>} [loaded.others] the same things loaded in another way; their classes are the same
  * @param {WebAssembly.Memory[]} loaded.memories the list of `memories.mjs`, imported before the package

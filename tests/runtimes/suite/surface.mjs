@@ -5,10 +5,19 @@ import { holds, same } from "./expect.mjs";
 import { HANGS } from "./patience.mjs";
 import { handled, hostileValues } from "./hostile_values.mjs";
 import { EITHER, USELESS, WORKS, fixtureOf } from "./surface_recipes.mjs";
+import { fixtureOfHandler } from "./surface_handler.mjs";
 import { fixtureOfConformance, fixtureOfErrors, fixtureOfStore } from "./surface_stores.mjs";
 
 /** Those whose methods need no `this`. */
-const WITHOUT_THIS = ["Verifier", "PublicVerifier", "Guard", "VerifierModule", "MemoryStore", "Required"];
+const WITHOUT_THIS = [
+  "Verifier",
+  "PublicVerifier",
+  "Guard",
+  "VerifierModule",
+  "MemoryStore",
+  "Required",
+  "LinkHandler",
+];
 
 /** Where a call takes long, one value of so many is tried in each place. */
 const SLOW = 11;
@@ -49,6 +58,7 @@ export function* surface(subject) {
 export function fixtureFor(subject, entry) {
   if (entry === "./errors") return fixtureOfErrors(subject);
   if (entry === "./conformance") return fixtureOfConformance(subject);
+  if (entry === "./handler") return fixtureOfHandler(subject);
   return entry.startsWith("./stores/") ? fixtureOfStore(subject, entry) : fixtureOf(subject, entry);
 }
 
@@ -63,7 +73,9 @@ function isThere(api, { samples }, { owner, name }) {
 function* undeclared(entry, { samples }, listed) {
   for (const [owner, sample] of Object.entries(samples)) {
     const declared = listed.filter((one) => one.owner === owner).map(({ name }) => name);
-    if (owner === "" || declared.length === 0 || sample instanceof Error) continue;
+    if (owner === "" || declared.length === 0) continue;
+    // These have what all of their kind have.
+    if (sample instanceof Error || typeof sample === "function") continue;
     yield [
       `${entry} ${owner} has nothing that is not declared`,
       () => {

@@ -218,7 +218,7 @@ function ofVerifier({ inWindow }, { expiresAt }) {
   };
 }
 
-function ofGuard(isPublic) {
+export function ofGuard(isPublic) {
   const ofCode = (value, what) => (!isPublic || isTrue(value, what) ? WORKS : USELESS);
   return {
     // A verifier of the caller's own is believed.

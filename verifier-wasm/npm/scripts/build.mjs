@@ -17,6 +17,7 @@ const ENTRIES = [
   "slim",
   "public",
   "create_guard",
+  "handler",
   "stores/redis",
   "stores/postgres",
   "stores/durable_object",
@@ -76,7 +77,7 @@ async function bundle(entries, format, outdir) {
  * instance of the other's class.
  */
 function declareCommonJs() {
-  mkdirSync("dist/cjs/stores", { recursive: true });
+  for (const folder of ["stores", "handler"]) mkdirSync(`dist/cjs/${folder}`, { recursive: true });
   writeFileSync("dist/cjs/package.json", '{ "type": "commonjs" }\n');
   // TypeScript takes a declaration for that of a module, or not, by the package.json next to it.
   for (const file of JSON.parse(readFileSync("package.json", "utf8")).files) {

@@ -1,5 +1,5 @@
-// The base of this package's stores. They import the errors from here: the bundles of all entries are in one folder, so
-// only this path to the errors is right in each of them.
+// The base of this package's stores. They import the errors from here, as the handler does: the bundles of all entries are
+// in one folder, so only this path to the errors is right in each of them.
 
 import { demandEntry } from "./bytes.js";
 import { described } from "./described.js";
@@ -7,7 +7,13 @@ import { InvalidArgumentError, StoreFullError, TokenExpiredError } from "./error
 import type { TokenStore } from "./token_store.js";
 
 export { described } from "./described.js";
-export { InvalidArgumentError, StoreFullError, StoreUnavailableError } from "./errors.js";
+export {
+  errorOf,
+  InvalidArgumentError,
+  StoreFullError,
+  StoreUnavailableError,
+  VerifierError,
+} from "./errors.js";
 export { readMethod, readOptions } from "./options.js";
 export { readClock } from "./seconds.js";
 export type { TokenStore } from "./token_store.js";

@@ -45,6 +45,12 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
     "dist/errors.d.ts",
     "dist/guard.d.ts",
     "dist/guard_options.d.ts",
+    "dist/handler.d.ts",
+    "dist/handler/judgement.d.ts",
+    "dist/handler/node_listener.d.ts",
+    "dist/handler/options.d.ts",
+    "dist/handler/serving.d.ts",
+    "dist/handler/texts.d.ts",
     "dist/inline.d.ts",
     "dist/link.d.ts",
     "dist/memory_store.d.ts",
@@ -93,7 +99,7 @@ test("npm would publish it as it is, with provenance, and warns of nothing", asy
 
 test("the reference has a page for each entry, and TypeDoc warns of nothing", async () => {
   const pages = readdirSync(join(installed, "docs"), { recursive: true });
-  for (const page of ["inline", "public", "create_guard", "errors", "slim", "conformance"]) {
+  for (const page of ["inline", "public", "create_guard", "handler", "errors", "slim", "conformance"]) {
     assert.ok(pages.includes(`${page}.md`), pages.join());
   }
   const options = [

@@ -17,6 +17,7 @@ const COMPILERS = {
 const MAIN = "main.test-d.ts";
 const SLIM = "slim.test-d.ts";
 const GUARD = "guard.test-d.ts";
+const HANDLER = "handler.test-d.ts";
 const STRICT = {
   strict: true,
   exactOptionalPropertyTypes: true,
@@ -33,9 +34,12 @@ const PROJECTS = {
     [MAIN, GUARD],
     { module: "nodenext", lib: ["es2022"] },
   ],
-  "Node with the types of the web": [[MAIN, GUARD, SLIM], { module: "nodenext", lib: ["es2022", "dom"] }],
+  "Node with the types of the web": [
+    [MAIN, GUARD, SLIM, HANDLER],
+    { module: "nodenext", lib: ["es2022", "dom"] },
+  ],
   "a bundler": [
-    [MAIN, GUARD, SLIM],
+    [MAIN, GUARD, SLIM, HANDLER],
     { module: "esnext", moduleResolution: "bundler", lib: ["es2022", "dom"] },
   ],
 };
@@ -57,7 +61,7 @@ const LOOSE = {
   },
 };
 
-for (const name of [MAIN, GUARD, SLIM, "loose.ts"])
+for (const name of [MAIN, GUARD, SLIM, HANDLER, "loose.ts"])
   copyFileSync(new URL(`types/${name}`, import.meta.url), join(consumer, name));
 
 // The same as CommonJS, for which the package declares its types apart.
@@ -94,6 +98,7 @@ for (const [compiler, folder] of Object.entries(COMPILERS)) {
 /** What an editor shows as the use of a function, in a program that has what such a program has. */
 const AROUND = `
 import { checkStore } from "mailroom-verifier/conformance";
+import { createLinkHandler, toNodeListener } from "mailroom-verifier/handler";
 import * as publicEntry from "mailroom-verifier/public";
 import { instantiate, instantiatePublic } from "mailroom-verifier/slim";
 import * as entry from "mailroom-verifier";
@@ -104,6 +109,9 @@ declare const small: entry.TokenStore, unreachable: entry.TokenStore;
 declare const token: string, code: string, password: string, url: URL, form: FormData;
 declare const cookie: string | undefined;
 declare const origin: { recover(secret: Uint8Array, password: string): Promise<void> };
+declare const handler: ReturnType<typeof createLinkHandler>, request: Request;
+declare const database: { activate(secret: Uint8Array): Promise<"ok" | "used"> };
+declare const app: { all(path: string, listener: (request: never, response: never) => void): void };
 declare function readFile(path: string): Promise<Uint8Array<ArrayBuffer>>;
 declare function fileURLToPath(url: string): string;
 `;

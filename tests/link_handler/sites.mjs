@@ -1,0 +1,133 @@
+// Each framework as a new project of it has it; `code` is the line of the README, put where it says. The application's own
+// module `database.js` asks the test.
+
+import { bun, deno } from "../runtimes/programs.mjs";
+
+const node = (text) => ({ files: { "main.js": text }, start: ["main.js"] });
+
+/** By the first words of a row of the README's table. */
+export const SITES = {
+  "Node.js": (code) =>
+    node(`import { createServer } from "node:http";
+import { toNodeListener } from "mailroom-verifier/handler";
+import { links } from "./links.js";
+
+${code.replace(".listen(8000);", "\n  .listen(0, '127.0.0.1', function () { console.log('Listening on http://127.0.0.1:' + this.address().port); });")}
+`),
+  Express: (code) =>
+    node(`import express from "express";
+import { toNodeListener } from "mailroom-verifier/handler";
+import { links } from "./links.js";
+
+const app = express();
+${code}
+app.use(express.urlencoded());
+app.listen(0, "127.0.0.1", function () { console.log(\`Listening on http://127.0.0.1:\${this.address().port}\`); });
+`),
+  Fastify: (code) =>
+    node(`import fastify from "fastify";
+import { toNodeListener } from "mailroom-verifier/handler";
+import { links } from "./links.js";
+
+const app = fastify();
+${code}
+console.log("Listening on", await app.listen({ host: "127.0.0.1", port: 0 }));
+`),
+  Hono: (code) => ({
+    files: {
+      "main.js": `import { Hono } from "hono";
+import { links } from "./links.js";
+
+const app = new Hono();
+${code}
+export default app;
+`,
+    },
+    worker: "main.js",
+  }),
+  "Cloudflare Workers": (code) => ({
+    files: { "main.js": `import { links } from "./links.js";\n\n${code}\n` },
+    worker: "main.js",
+  }),
+  Deno: (code) => ({
+    files: {
+      "main.js": `import { links } from "./links.js";\n\n${code.replace("serve(", 'serve({ hostname: "127.0.0.1", port: 0 }, ')}\n`,
+    },
+    program: deno,
+    start: ["run", "--allow-net=127.0.0.1", "--allow-env", "--node-modules-dir=manual", "--no-lock", "main.js"],
+  }),
+  Bun: (code) => ({
+    files: {
+      "main.js": `import { links } from "./links.js";
+
+const server = ${code.replace("{ ", '{ hostname: "127.0.0.1", port: 0, ')}
+console.log(\`Listening on \${server.url}\`);
+`,
+    },
+    program: bun,
+    start: ["run", "main.js"],
+  }),
+  SvelteKit: (code) => ({
+    files: {
+      "svelte.config.js": `import adapter from "@sveltejs/adapter-node";\n\nexport default { kit: { adapter: adapter() } };\n`,
+      "vite.config.js": `import { sveltekit } from "@sveltejs/kit/vite";\n\nexport default { plugins: [sveltekit()] };\n`,
+      "src/app.html": "<!doctype html><html><head>%sveltekit.head%</head><body>%sveltekit.body%</body></html>\n",
+      "src/routes/activate/+server.js": `import { links } from "../../links.js";\n\n${code}\n`,
+    },
+    sources: "src",
+    build: ["vite/bin/vite.js", "build"],
+    start: ["build/index.js"],
+  }),
+  Astro: (code) => ({
+    files: {
+      "astro.config.mjs": `import node from "@astrojs/node";
+
+// Another framework beside it has another version of "cookie".
+export default { output: "server", adapter: node({ mode: "standalone" }), vite: { ssr: { noExternal: ["cookie"] } } };
+`,
+      "src/pages/activate.js": `import { links } from "../links.js";\n\n${code}\n`,
+    },
+    sources: "src",
+    build: ["astro/bin/astro.mjs", "build"],
+    start: ["dist/server/entry.mjs"],
+  }),
+  "React Router": (code) => ({
+    files: {
+      "react-router.config.js": "export default { ssr: true };\n",
+      "vite.config.js": `import { reactRouter } from "@react-router/dev/vite";\n\nexport default { plugins: [reactRouter()] };\n`,
+      "app/routes.js": `import { route } from "@react-router/dev/routes";\n\nexport default [route("activate", "activate.js")];\n`,
+      "app/root.jsx": `import { Outlet, Scripts } from "react-router";
+
+export default function Root() {
+  return <html lang="en"><body><Outlet /><Scripts /></body></html>;
+}
+`,
+      "app/activate.js": `import { links } from "./links.js";\n\n${code}\n`,
+    },
+    sources: "app",
+    build: ["@react-router/dev/bin.cjs", "build"],
+    start: ["../node_modules/@react-router/serve/bin.cjs", "build/server/index.js"],
+  }),
+  "Next.js": (code) => ({
+    files: {
+      // What it is built from lies in more than one folder here.
+      "next.config.mjs": "export default { turbopack: { root: process.env.WORKSPACE } };\n",
+      "app/layout.jsx": `export default function Layout({ children }) {
+  return <html lang="en"><body>{children}</body></html>;
+}
+`,
+      "app/activate/route.js": `import { links } from "../../links.js";\n\n${code}\n`,
+    },
+    build: ["next/dist/bin/next", "build"],
+    start: ["../node_modules/next/dist/bin/next", "start", "--hostname", "127.0.0.1", "--port", "0"],
+  }),
+  Nuxt: (code) => ({
+    files: {
+      "nuxt.config.js": 'export default { compatibilityDate: "2025-05-31", telemetry: false };\n',
+      "app/app.vue": "<template><p>Hello</p></template>\n",
+      "server/routes/activate.js": `import { links } from "../../links.js";\n\n${code}\n`,
+    },
+    build: ["nuxt/bin/nuxt.mjs", "build"],
+    start: [".output/server/index.mjs"],
+  }),
+};

@@ -1,0 +1,132 @@
+import type { RedemptionReason, VerificationReason } from "../errors.js";
+import { InvalidArgumentError } from "../store.js";
+import type { Action } from "../types.js";
+
+/** What the database said of a link, as `mailroom_redeem` answers, or `away`: nothing was done, since it cannot be asked. */
+export type Verdict =
+  | "ok"
+  | "unknown"
+  | "used"
+  | "expired"
+  | "not_eligible"
+  | "too_many_attempts"
+  | "wrong_code"
+  | "away";
+
+/** The pages, each of which `pages` may replace. */
+export type PageName =
+  /** The button, and the field for the code. */
+  | "form"
+  | "done"
+  | "invalid"
+  | "expired"
+  | "used"
+  | "locked"
+  | "ineligible"
+  | "error"
+  | "failure"
+  | "blocked";
+
+/** Why a form is shown once more. */
+export type Problem = "wrongCode" | "missingCode" | "away" | "unknown";
+
+/** What is to be answered. */
+export interface Judgement<Further extends string = never> {
+  /** What to show; `moved`: nothing but status and headers; `response`: what `redeem` has answered. */
+  readonly page: PageName | "moved" | "response";
+  readonly status: number;
+  /** To be sent with it, the policy among them. */
+  readonly headers: Headers;
+  readonly action: Action | Further | undefined;
+  /** For the form's field `token`; there is one with the page `form` alone. */
+  readonly token: string | undefined;
+  /** How many digits the form's field `code` takes; 0 without one. */
+  readonly codeDigits: number;
+  /** When the link ends, in seconds since the Unix epoch, where that is known. */
+  readonly expiresAt: number | undefined;
+  /** Why the form is shown once more. */
+  readonly problem: Problem | undefined;
+  /** Why a link is not let through: a reason of the guard, a verdict, or `redeem_failed`. For logs and not for visitors. */
+  readonly reason:
+    | VerificationReason
+    | RedemptionReason
+    | Exclude<Verdict, "ok">
+    | "redeem_failed"
+    | undefined;
+  /** The language of the texts, for the attribute `lang`. */
+  readonly language: string;
+  readonly title: string;
+  readonly text: string;
+  /** What is on the button of the form. */
+  readonly button: string;
+  /** The label of the field for the code. */
+  readonly codeLabel: string;
+  /** Lets a script or a style of the page pass the policy. */
+  readonly nonce: string;
+  /** What `redeem` has answered instead of a verdict. */
+  readonly response: Response | undefined;
+}
+
+/** @internal What became of a link. */
+export interface Outcome {
+  readonly page: PageName | "moved" | "response";
+  readonly status: number;
+  readonly headers?: Record<string, string>;
+  readonly problem?: Problem;
+  readonly reason?: Judgement["reason"];
+  readonly link?: ShownLink;
+  readonly response?: Response;
+}
+
+/** @internal What a form is made of. */
+export interface ShownLink {
+  readonly token: string;
+  readonly codeDigits: number;
+  readonly expiresAt: number | undefined;
+}
+
+const AGAIN = { "Retry-After": "5" };
+
+const INVALID: Outcome = { page: "invalid", status: 403 };
+const EXPIRED: Outcome = { page: "expired", status: 410 };
+const USED: Outcome = { page: "used", status: 409 };
+const LOCKED: Outcome = { page: "locked", status: 429 };
+const WRONG_CODE: Outcome = { page: "form", status: 422, problem: "wrongCode" };
+const MISSING_CODE: Outcome = { page: "form", status: 422, problem: "missingCode" };
+const AWAY: Outcome = { page: "form", status: 503, problem: "away", headers: AGAIN };
+const UNKNOWN: Outcome = { page: "form", status: 503, problem: "unknown", headers: AGAIN };
+const FAILURE: Outcome = { page: "failure", status: 500 };
+
+// One answer for all that a forger could learn from: whether a token was signed, by which key, for what, and of whom.
+const OUTCOMES: { readonly [Reason in NonNullable<Judgement["reason"]>]: Outcome } = {
+  ERR_TOKEN_MALFORMED: INVALID,
+  ERR_TOKEN_SIGNATURE: INVALID,
+  ERR_TOKEN_ACTION: INVALID,
+  ERR_CODE_UNCHECKABLE: INVALID,
+  ERR_LINK_UNCHECKABLE: INVALID,
+  unknown: INVALID,
+  ERR_TOKEN_EXPIRED: EXPIRED,
+  expired: EXPIRED,
+  ERR_TOKEN_USED: USED,
+  used: USED,
+  ERR_TOO_MANY_ATTEMPTS: LOCKED,
+  too_many_attempts: LOCKED,
+  not_eligible: { page: "ineligible", status: 409 },
+  ERR_CODE_REQUIRED: MISSING_CODE,
+  ERR_CODE_MALFORMED: MISSING_CODE,
+  ERR_CODE_MISMATCH: WRONG_CODE,
+  wrong_code: WRONG_CODE,
+  ERR_STORE_FULL: AWAY,
+  ERR_STORE_UNAVAILABLE: AWAY,
+  away: AWAY,
+  redeem_failed: UNKNOWN,
+  ERR_GUARD_UNSUPPORTED: FAILURE,
+};
+
+/** @internal What is answered where a link is not let through. */
+export function outcomeOf(reason: NonNullable<Judgement["reason"]>): Outcome {
+  if (Object.hasOwn(OUTCOMES, reason)) return { ...OUTCOMES[reason], reason };
+  throw new InvalidArgumentError(
+    "the option verifier is what createVerifier returns; this one gave no reason",
+  );
+}

@@ -1,0 +1,237 @@
+import { described } from "../described.js";
+import { type GuardOptions, readGuardOptions } from "../guard_options.js";
+import { readMethod, readOptions, unreadable } from "../options.js";
+import { InvalidArgumentError, VerifierError } from "../store.js";
+import type { Action } from "../types.js";
+import type { Judgement, PageName, Verdict } from "./judgement.js";
+import { type Languages, languagesWith, type OwnTexts } from "./texts.js";
+
+/** A link that the guard has let through, with what was sent beside it. None of its values is shown by `console.log`. */
+export interface RedeemableLink<Further extends string = never> {
+  readonly action: Action | Further;
+  /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
+  readonly secret: Uint8Array;
+  /** 16 bytes that may be stored and logged; a fresh copy each time. */
+  readonly consumedId: Uint8Array;
+  /** In seconds since the Unix epoch; `undefined` in v1, where only the database knows. */
+  readonly expiresAt: number | undefined;
+  /** What was typed, for the database to judge as well. */
+  readonly code: string | undefined;
+  /** Whether the guard has judged the code. */
+  readonly codeIsProven: boolean;
+  /** All fields of the form, those of a page of one's own included. Nothing but the guard's work is proven of them. */
+  readonly fields: URLSearchParams;
+  /** The request, whose body is read. */
+  readonly request: Request;
+}
+
+/** A page of one's own: the whole document, in which `{{form}}`, `{{title}}` and others are replaced, or what makes it. */
+export type Page<Further extends string = never> =
+  | string
+  | ((judgement: Judgement<Further>, form: string) => string | PromiseLike<string>);
+
+/** What {@link createLinkHandler} takes: what a guard takes, and what the pages need. Options of other names are refused. */
+export interface HandlerOptions<Further extends string = never> extends GuardOptions<Further> {
+  /**
+   * Uses the link in the database, which decides, and answers its verdict; or a `Response`, such as a redirect with a
+   * cookie, once it was used. After `wrong_code`, `too_many_attempts`, `not_eligible` and `away` the link works again, as
+   * after an exception: the visitor reads that it is not known whether it worked, and the next press tells.
+   */
+  readonly redeem: (
+    link: RedeemableLink<NoInfer<Further>>,
+  ) => Verdict | Response | PromiseLike<Verdict | Response>;
+  /**
+   * What the links are for.
+   *
+   * @default the last part of the address: `/activate` or `/recover`
+   */
+  readonly action?: Action | NoInfer<Further> | undefined;
+  /** Pages of one's own, by name. */
+  readonly pages?: { readonly [Name in PageName]?: Page<NoInfer<Further>> | undefined } | undefined;
+  /** Texts of one's own by language, such as `{ de: { close: "Fertig." } }`. */
+  readonly texts?: { readonly [language: string]: OwnTexts } | undefined;
+  /** What pages of one's own may load, by directive, such as `{ "style-src": "'self'" }`. */
+  readonly policy?: { readonly [Name in Directive]?: string | undefined } | undefined;
+  /** Further origins whose pages may send the form, for proxies that change the name of the host. */
+  readonly origins?: readonly string[] | undefined;
+  /**
+   * Gets what went wrong here: what `redeem` or a page of one's own threw, and refusals whose kind is `operator`.
+   *
+   * @default the error's name goes to `console.error`, and of errors of this package the message
+   */
+  readonly onError?: ((error: unknown) => void) | undefined;
+}
+
+/** The directives that can be extended. */
+export type Directive =
+  | "connect-src"
+  | "font-src"
+  | "form-action"
+  | "img-src"
+  | "media-src"
+  | "script-src"
+  | "style-src";
+
+const DIRECTIVES: readonly string[] = [
+  "connect-src",
+  "font-src",
+  "form-action",
+  "img-src",
+  "media-src",
+  "script-src",
+  "style-src",
+] satisfies Directive[];
+
+const PAGES: readonly string[] = [
+  "form",
+  "done",
+  "invalid",
+  "expired",
+  "used",
+  "locked",
+  "ineligible",
+  "error",
+  "failure",
+  "blocked",
+] satisfies PageName[];
+
+/** @internal The options, read once. */
+export interface ReadHandlerOptions {
+  readonly guard: GuardOptions<string> & { readonly storeTimeout: number };
+  readonly redeem: HandlerOptions<string>["redeem"];
+  readonly action: string | undefined;
+  readonly pages: ReadonlyMap<string, Page<string>>;
+  readonly languages: Languages;
+  readonly policy: ReadonlyMap<string, string>;
+  readonly origins: readonly string[];
+  readonly onError: (error: unknown) => void;
+}
+
+/** @internal */
+export function readHandlerOptions(given: unknown): ReadHandlerOptions {
+  const [verifier, store, redeem, action, pages, texts, policy, origins, onError, ...ofGuard] = readOptions(
+    given,
+    [
+      ...([
+        "verifier",
+        "store",
+        "redeem",
+        "action",
+        "pages",
+        "texts",
+        "policy",
+        "origins",
+        "onError",
+      ] as const),
+      ...(["maxCodeAttempts", "checkCode", "storeTimeout", "v1RememberFor"] as const),
+    ],
+  );
+  const [maxCodeAttempts, checkCode, storeTimeout = 5, v1RememberFor] = ofGuard;
+  const guard = { verifier, store, maxCodeAttempts, checkCode, storeTimeout, v1RememberFor };
+  readGuardOptions(guard);
+  if (typeof redeem !== "function") {
+    throw new InvalidArgumentError(`the option redeem is a function, not ${described(redeem)}`);
+  }
+  if (action !== undefined && (typeof action !== "string" || action === "")) {
+    throw new InvalidArgumentError("the option action is the name of an action");
+  }
+  if (onError !== undefined && typeof onError !== "function") {
+    throw new InvalidArgumentError(`the option onError is a function, not ${described(onError)}`);
+  }
+  return {
+    guard: { ...guard, store: boundStore(store) } as ReadHandlerOptions["guard"],
+    redeem: redeem as ReadHandlerOptions["redeem"],
+    action,
+    pages: readPages(pages),
+    languages: languagesWith(readTexts(texts)),
+    policy: readPolicy(policy),
+    origins: readOrigins(origins),
+    onError: (onError as ReadHandlerOptions["onError"] | undefined) ?? log,
+  };
+}
+
+/** The methods of a store, each read once. */
+function boundStore(store: unknown): object {
+  const methods = ["consume", "release", "attempt", "withdraw"].map((name) => [
+    name,
+    readMethod(store, name),
+  ]);
+  return Object.fromEntries(methods.filter(([, method]) => method !== undefined));
+}
+
+function readRecord(given: unknown, option: string): [string, object | string][] {
+  if (given === undefined) return [];
+  try {
+    if (typeof given === "object" && given !== null && !Array.isArray(given)) {
+      return Object.entries(given).filter(([, value]) => value !== undefined);
+    }
+  } catch (cause) {
+    throw unreadable(cause);
+  }
+  throw new InvalidArgumentError(`the option ${option} is an object, not ${described(given)}`);
+}
+
+/** By language, a tag in lower case. */
+function readTexts(given: unknown): Record<string, OwnTexts> {
+  const languages = readRecord(given, "texts");
+  for (const [language, texts] of languages) {
+    if (!/^[a-z]{2,8}(-[a-z0-9]{1,8})*$/.test(language) || typeof texts !== "object") {
+      throw new InvalidArgumentError('the option texts is an object such as { de: { close: "Fertig." } }');
+    }
+  }
+  return Object.fromEntries(languages) as Record<string, OwnTexts>;
+}
+
+function readPages(given: unknown): ReadonlyMap<string, Page<string>> {
+  const pages = new Map<string, Page<string>>();
+  for (const [name, page] of readRecord(given, "pages")) {
+    if (!PAGES.includes(name)) throw new InvalidArgumentError(`pages has ${PAGES.join(", ")}`);
+    if (typeof page !== "string" && typeof page !== "function") {
+      throw new InvalidArgumentError(`pages.${name} is a string or a function, not ${described(page)}`);
+    }
+    if (name === "form" && typeof page === "string" && !page.includes("{{form}}")) {
+      throw new InvalidArgumentError("pages.form has {{form}} where the form is to be");
+    }
+    pages.set(name, page as Page<string>);
+  }
+  return pages;
+}
+
+function readPolicy(given: unknown): ReadonlyMap<string, string> {
+  const policy = new Map<string, string>();
+  for (const [directive, sources] of readRecord(given, "policy")) {
+    if (!DIRECTIVES.includes(directive)) {
+      throw new InvalidArgumentError(`policy has ${DIRECTIVES.join(", ")}`);
+    }
+    if (typeof sources !== "string" || !/^[\w'*:/. -]+$/.test(sources)) {
+      throw new InvalidArgumentError(`policy.${directive} is a list of sources, such as "'self'"`);
+    }
+    policy.set(directive, sources);
+  }
+  return policy;
+}
+
+function readOrigins(given: unknown): readonly string[] {
+  if (given === undefined) return [];
+  try {
+    if (Array.isArray(given)) {
+      const origins: unknown[] = [...given];
+      if (origins.every((origin) => new URL(origin as string).origin === origin)) return origins as string[];
+    }
+  } catch {
+    // No address, or a list that cannot be read.
+  }
+  throw new InvalidArgumentError('the option origins is a list such as ["https://app.example"]');
+}
+
+/** Of what an application throws nothing but the name: a message may have a secret. */
+function log(error: unknown): void {
+  let shown = typeof error as string;
+  try {
+    if (error instanceof VerifierError) shown = `${error.reason}: ${error.message}`;
+    else if (error instanceof Error && /^\w{1,64}$/.test(error.name)) shown = error.name;
+  } catch {
+    // What throws when it is read says nothing.
+  }
+  console.error(`mailroom-verifier/handler: ${shown}`);
+}

@@ -1,0 +1,111 @@
+import type { Judgement } from "./judgement.js";
+import type { Page } from "./options.js";
+import { cleanQuery, withoutScript } from "./request.js";
+
+/** One form is sent once; a page that is shown again may send it again. The token leaves the address before all else. */
+const SCRIPT = `{
+  const url = new URL(location.href);
+  for (const name of ["token", "open", "script"]) url.searchParams.delete(name);
+  url.hash = "";
+  history.replaceState(null, "", url);
+  let sent = false;
+  addEventListener("submit", (event) => {
+    if (sent) event.preventDefault();
+    sent = true;
+  });
+  addEventListener("pageshow", () => {
+    sent = false;
+  });
+}`;
+
+const STYLE = `
+:root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --accent: #0b57d0; --on: #fff; --alert: #a8200d; }
+@media (prefers-color-scheme: dark) {
+  :root { --back: #16191d; --text: #e6e8eb; --accent: #a8c7fa; --on: #0b1b33; --alert: #ffb4a9; }
+}
+body { margin: 0; background: var(--back); color: var(--text); font: 1.0625rem/1.5 system-ui, sans-serif; }
+main { max-width: 30rem; margin: 0 auto; padding: 2rem 1rem; overflow-wrap: break-word; }
+h1 { font-size: 1.5rem; line-height: 1.25; }
+label { display: block; margin-bottom: 0.25rem; }
+input, button { box-sizing: border-box; max-width: 100%; border-radius: 0.375rem; padding: 0.625rem 0.875rem; font: inherit; }
+input { width: 10rem; border: 1px solid currentColor; background: transparent; color: inherit; letter-spacing: 0.15em; }
+button { border: 0; background: var(--accent); color: var(--on); cursor: pointer; }
+:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+[role="alert"] { border-left: 4px solid var(--alert); padding-left: 0.75rem; }
+`;
+
+/** The document of a judgement. `url`: the address, if it is one from which the token has to go. */
+export async function documentOf(
+  judgement: Judgement<string>,
+  own: Page<string> | undefined,
+  url: URL | undefined,
+  query: URL,
+): Promise<string> {
+  const form = judgement.page === "form" ? formOf(judgement, query) : "";
+  if (own === undefined) return standard(judgement, form, headOf(judgement, url));
+  const made: unknown = typeof own === "string" ? filled(own, judgement, form) : await own(judgement, form);
+  if (typeof made !== "string") throw new TypeError("a page of one's own is a string");
+  return withHead(made, headOf(judgement, url));
+}
+
+/** Comes before everything that a page loads. */
+function headOf({ nonce }: Judgement<string>, url: URL | undefined): string {
+  const script = `<script nonce="${nonce}">${SCRIPT}</script>`;
+  if (url === undefined) return script;
+  return `${script}<noscript><meta http-equiv="refresh" content="0;url=${escaped(withoutScript(url))}"></noscript>`;
+}
+
+function formOf({ token, codeDigits, codeLabel, button, problem }: Judgement<string>, query: URL): string {
+  const invalid = problem === "wrongCode" || problem === "missingCode" ? ` aria-invalid="true"` : "";
+  const code =
+    codeDigits === 0
+      ? ""
+      : `<p><label for="code">${escaped(codeLabel)}</label>
+<input id="code" name="code" inputmode="numeric" autocomplete="one-time-code" pattern="[0-9]{${codeDigits}}"
+ maxlength="${codeDigits}" required${invalid}></p>
+`;
+  return `<form method="post" action="${escaped(cleanQuery(query))}">
+<input type="hidden" name="token" value="${escaped(token ?? "")}">
+${code}<p><button>${escaped(button)}</button></p>
+</form>`;
+}
+
+function standard(judgement: Judgement<string>, form: string, head: string): string {
+  const { language, title, text, nonce, problem } = judgement;
+  return `<!doctype html>
+<html lang="${escaped(language)}">
+<head>
+<meta charset="utf-8">
+${head}
+<meta name="viewport" content="width=device-width">
+<meta name="robots" content="noindex">
+<title>${escaped(title)}</title>
+<style nonce="${nonce}">${STYLE}</style>
+</head>
+<body>
+<main>
+<h1>${escaped(title)}</h1>
+<p${problem === undefined ? "" : ` role="alert"`}>${escaped(text)}</p>
+${form}
+</main>
+</body>
+</html>
+`;
+}
+
+/** `{{title}}` and others are replaced, each by text that is escaped. */
+function filled(page: string, judgement: Judgement<string>, form: string): string {
+  return page.replace(/\{\{(form|title|text|language|nonce)\}\}/g, (_, name: string) =>
+    name === "form" ? form : escaped(String(judgement[name as "title"])),
+  );
+}
+
+/** After the start of the head, or where a document without tags begins. */
+function withHead(page: string, head: string): string {
+  const [start = ""] = /^\s*(?:<!doctype[^>]*>)?\s*(?:<html[^>]*>)?\s*(?:<head[^>]*>)?/i.exec(page) ?? [];
+  return start + head + page.slice(start.length);
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}

@@ -1,0 +1,68 @@
+import type { Texts } from "../texts.js";
+
+export const de: Texts = {
+  actions: {
+    activate: {
+      title: "Konto aktivieren",
+      text: "Mit dem Knopf wird Ihr Konto aktiviert. Bisher ist nichts geschehen.",
+      button: "Mein Konto aktivieren",
+      done: "Ihr Konto ist aktiv",
+    },
+    recover: {
+      title: "Konto wiederherstellen",
+      text: "Geben Sie die {digits} Ziffern ein, die Sie erhielten, als Sie den Link anforderten.",
+      button: "Mein Konto wiederherstellen",
+      done: "Ihr Konto ist wiederhergestellt",
+    },
+    other: {
+      title: "Bestätigen",
+      text: "Mit dem Knopf bestätigen Sie. Bisher ist nichts geschehen.",
+      button: "Bestätigen",
+      done: "Bestätigt",
+    },
+  },
+  code: "Code ({digits} Ziffern)",
+  close: "Sie können diese Seite schließen. Der Link funktioniert nun nicht mehr.",
+  invalid: {
+    title: "Dieser Link ist ungültig",
+    text: "Vielleicht fehlt ein Teil. Öffnen Sie den Link aus der neuesten Mail, oder fordern Sie einen neuen an.",
+  },
+  expired: { title: "Dieser Link ist abgelaufen", text: "Fordern Sie einen neuen Link an." },
+  used: {
+    title: "Dieser Link wurde schon benutzt",
+    text: "Ein Link gilt einmal. Waren Sie das, ist nichts mehr zu tun. Wenn nicht, fordern Sie einen neuen an.",
+  },
+  locked: {
+    title: "Es wurden zu viele Codes versucht",
+    text: "Auch der richtige Code öffnet diesen Link nicht mehr. Fordern Sie einen neuen Link an.",
+  },
+  ineligible: {
+    title: "Das Konto kann diesen Link jetzt nicht benutzen",
+    text: "Es ist vielleicht schon aktiv oder gesperrt. Der Link bleibt, wie er ist.",
+  },
+  error: {
+    title: "Öffnen Sie den Link noch einmal",
+    text: "Diese Anfrage wurde nicht verstanden, nichts wurde getan. Öffnen Sie den Link aus der Mail, und drücken Sie den Knopf.",
+  },
+  failure: {
+    title: "Diese Seite hat ein Problem",
+    text: "Ihr Link wurde nicht benutzt, und ein neuer Versuch hilft noch nicht. Sagen Sie es den Betreibern.",
+  },
+  blocked: {
+    title: "Öffnen Sie den Link noch einmal",
+    text: "Öffnen Sie den Link erneut aus der Mail. Sehen Sie diese Seite wieder, erlauben Sie Cookies für diese Seite.",
+  },
+  wrongCode: {
+    title: "Das ist nicht der Code",
+    text: "Vergleichen Sie die {digits} Ziffern, und geben Sie sie noch einmal ein.",
+  },
+  missingCode: { title: "Der Code fehlt", text: "Geben Sie alle {digits} Ziffern des Codes ein." },
+  away: {
+    title: "Versuchen Sie es gleich noch einmal",
+    text: "Wir können gerade nicht antworten. Nichts wurde getan, und Ihr Link funktioniert weiterhin.",
+  },
+  unknown: {
+    title: "Versuchen Sie es gleich noch einmal",
+    text: "Ob es gelungen ist, ist nicht bekannt. Heißt es dann, der Link sei benutzt, ist es gelungen.",
+  },
+};

@@ -1,0 +1,65 @@
+import type { Texts } from "../texts.js";
+
+export const en: Texts = {
+  actions: {
+    activate: {
+      title: "Activate your account",
+      text: "Press the button to activate your account. Nothing has happened so far.",
+      button: "Activate my account",
+      done: "Your account is active",
+    },
+    recover: {
+      title: "Recover your account",
+      text: "Type the {digits} digits that you were given when you asked for this link.",
+      button: "Recover my account",
+      done: "Your account is recovered",
+    },
+    other: {
+      title: "Confirm",
+      text: "Press the button to confirm. Nothing has happened so far.",
+      button: "Confirm",
+      done: "Confirmed",
+    },
+  },
+  code: "Code ({digits} digits)",
+  close: "You can close this page. The link does not work any more.",
+  invalid: {
+    title: "This link is not valid",
+    text: "Part of it may be missing. Open it from the newest mail, or ask for a new link.",
+  },
+  expired: { title: "This link has expired", text: "Ask for a new link." },
+  used: {
+    title: "This link was already used",
+    text: "A link works once. If it was you, there is nothing left to do. If not, ask for a new link.",
+  },
+  locked: {
+    title: "Too many codes were tried",
+    text: "The right code does not open this link any more either. Ask for a new link.",
+  },
+  ineligible: {
+    title: "The account cannot use this link now",
+    text: "It may be active already, or blocked. The link stays as it is.",
+  },
+  error: {
+    title: "Open the link again",
+    text: "This request was not understood, and nothing was done. Open the link from the mail, and press its button.",
+  },
+  failure: {
+    title: "This site has a problem",
+    text: "Your link was not used, and trying again does not help yet. Tell those who run this site.",
+  },
+  blocked: {
+    title: "Open the link again",
+    text: "Open the link from the mail once more. If you see this page again, allow cookies for this site.",
+  },
+  wrongCode: { title: "That is not the code", text: "Compare the {digits} digits, and type them again." },
+  missingCode: { title: "The code is missing", text: "Type all {digits} digits of the code." },
+  away: {
+    title: "Try again in a moment",
+    text: "We cannot answer at present. Nothing was done, and your link still works.",
+  },
+  unknown: {
+    title: "Try again in a moment",
+    text: "It is not known whether this worked. If the link is then said to be used, it has worked.",
+  },
+};

@@ -1,0 +1,68 @@
+import type { Texts } from "../texts.js";
+
+export const es: Texts = {
+  actions: {
+    activate: {
+      title: "Activar su cuenta",
+      text: "Pulse el botón para activar su cuenta. Todavía no ha ocurrido nada.",
+      button: "Activar mi cuenta",
+      done: "Su cuenta está activa",
+    },
+    recover: {
+      title: "Recuperar su cuenta",
+      text: "Escriba los {digits} dígitos que recibió al pedir este enlace.",
+      button: "Recuperar mi cuenta",
+      done: "Su cuenta está recuperada",
+    },
+    other: {
+      title: "Confirmar",
+      text: "Pulse el botón para confirmar. Todavía no ha ocurrido nada.",
+      button: "Confirmar",
+      done: "Confirmado",
+    },
+  },
+  code: "Código ({digits} dígitos)",
+  close: "Puede cerrar esta página. El enlace ya no funciona.",
+  invalid: {
+    title: "Este enlace no es válido",
+    text: "Puede que falte una parte. Ábralo desde el correo más reciente o pida un enlace nuevo.",
+  },
+  expired: { title: "Este enlace ha caducado", text: "Pida un enlace nuevo." },
+  used: {
+    title: "Este enlace ya se ha usado",
+    text: "Un enlace sirve una sola vez. Si fue usted, no queda nada por hacer. Si no, pida un enlace nuevo.",
+  },
+  locked: {
+    title: "Se han probado demasiados códigos",
+    text: "Ni siquiera el código correcto abre ya este enlace. Pida un enlace nuevo.",
+  },
+  ineligible: {
+    title: "La cuenta no puede usar este enlace ahora",
+    text: "Puede que ya esté activa o bloqueada. El enlace queda como está.",
+  },
+  error: {
+    title: "Abra el enlace otra vez",
+    text: "No se ha entendido esta solicitud y no se ha hecho nada. Abra el enlace del correo y pulse el botón.",
+  },
+  failure: {
+    title: "Este sitio tiene un problema",
+    text: "Su enlace no se ha usado y volver a intentarlo aún no ayuda. Avise a los responsables del sitio.",
+  },
+  blocked: {
+    title: "Abra el enlace otra vez",
+    text: "Abra de nuevo el enlace del correo. Si vuelve a ver esta página, permita las cookies de este sitio.",
+  },
+  wrongCode: {
+    title: "Ese no es el código",
+    text: "Compruebe los {digits} dígitos y escríbalos de nuevo.",
+  },
+  missingCode: { title: "Falta el código", text: "Escriba los {digits} dígitos del código." },
+  away: {
+    title: "Inténtelo de nuevo en un momento",
+    text: "Ahora no podemos responder. No se ha hecho nada y su enlace sigue funcionando.",
+  },
+  unknown: {
+    title: "Inténtelo de nuevo en un momento",
+    text: "No se sabe si ha funcionado. Si después consta que el enlace se ha usado, ha funcionado.",
+  },
+};

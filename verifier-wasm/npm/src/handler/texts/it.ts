@@ -1,0 +1,65 @@
+import type { Texts } from "../texts.js";
+
+export const it: Texts = {
+  actions: {
+    activate: {
+      title: "Attiva il tuo account",
+      text: "Premi il pulsante per attivare il tuo account. Finora non è successo nulla.",
+      button: "Attiva il mio account",
+      done: "Il tuo account è attivo",
+    },
+    recover: {
+      title: "Recupera il tuo account",
+      text: "Scrivi le {digits} cifre che hai ricevuto quando hai chiesto questo link.",
+      button: "Recupera il mio account",
+      done: "Il tuo account è stato recuperato",
+    },
+    other: {
+      title: "Conferma",
+      text: "Premi il pulsante per confermare. Finora non è successo nulla.",
+      button: "Conferma",
+      done: "Confermato",
+    },
+  },
+  code: "Codice ({digits} cifre)",
+  close: "Puoi chiudere questa pagina. Il link non funziona più.",
+  invalid: {
+    title: "Questo link non è valido",
+    text: "Forse ne manca una parte. Aprilo dall’e-mail più recente o chiedi un nuovo link.",
+  },
+  expired: { title: "Questo link è scaduto", text: "Chiedi un nuovo link." },
+  used: {
+    title: "Questo link è già stato usato",
+    text: "Un link funziona una volta sola. Se sei stato tu, non c’è altro da fare. Altrimenti chiedi un nuovo link.",
+  },
+  locked: {
+    title: "Sono stati provati troppi codici",
+    text: "Nemmeno il codice giusto apre più questo link. Chiedi un nuovo link.",
+  },
+  ineligible: {
+    title: "L’account non può usare questo link adesso",
+    text: "Forse è già attivo oppure bloccato. Il link resta com’è.",
+  },
+  error: {
+    title: "Apri di nuovo il link",
+    text: "Questa richiesta non è stata capita e nulla è stato fatto. Apri il link dall’e-mail e premi il pulsante.",
+  },
+  failure: {
+    title: "Questo sito ha un problema",
+    text: "Il tuo link non è stato usato e riprovare per ora non aiuta. Avvisa chi gestisce il sito.",
+  },
+  blocked: {
+    title: "Apri di nuovo il link",
+    text: "Apri ancora una volta il link dall’e-mail. Se rivedi questa pagina, consenti i cookie per questo sito.",
+  },
+  wrongCode: { title: "Il codice non è questo", text: "Controlla le {digits} cifre e scrivile di nuovo." },
+  missingCode: { title: "Manca il codice", text: "Scrivi tutte le {digits} cifre del codice." },
+  away: {
+    title: "Riprova tra un momento",
+    text: "Al momento non possiamo rispondere. Nulla è stato fatto e il tuo link funziona ancora.",
+  },
+  unknown: {
+    title: "Riprova tra un momento",
+    text: "Non si sa se ha funzionato. Se poi il link risulta già usato, ha funzionato.",
+  },
+};

@@ -1,0 +1,68 @@
+import type { Texts } from "../texts.js";
+
+export const pl: Texts = {
+  actions: {
+    activate: {
+      title: "Aktywuj swoje konto",
+      text: "Naciśnij przycisk, aby aktywować konto. Jak dotąd nic się nie stało.",
+      button: "Aktywuj moje konto",
+      done: "Twoje konto jest aktywne",
+    },
+    recover: {
+      title: "Odzyskaj swoje konto",
+      text: "Wpisz kod podany Ci przy zamawianiu tego linku (liczba cyfr: {digits}).",
+      button: "Odzyskaj moje konto",
+      done: "Twoje konto zostało odzyskane",
+    },
+    other: {
+      title: "Potwierdź",
+      text: "Naciśnij przycisk, aby potwierdzić. Jak dotąd nic się nie stało.",
+      button: "Potwierdź",
+      done: "Potwierdzono",
+    },
+  },
+  code: "Kod (liczba cyfr: {digits})",
+  close: "Możesz zamknąć tę stronę. Link już nie działa.",
+  invalid: {
+    title: "Ten link jest nieprawidłowy",
+    text: "Może brakować jego części. Otwórz go z najnowszej wiadomości lub poproś o nowy link.",
+  },
+  expired: { title: "Ten link wygasł", text: "Poproś o nowy link." },
+  used: {
+    title: "Ten link został już użyty",
+    text: "Link działa tylko raz. Jeśli to Ty, nie trzeba nic więcej robić. Jeśli nie, poproś o nowy link.",
+  },
+  locked: {
+    title: "Wypróbowano zbyt wiele kodów",
+    text: "Nawet właściwy kod nie otworzy już tego linku. Poproś o nowy link.",
+  },
+  ineligible: {
+    title: "Konto nie może teraz użyć tego linku",
+    text: "Być może jest już aktywne lub zablokowane. Link pozostaje bez zmian.",
+  },
+  error: {
+    title: "Otwórz link ponownie",
+    text: "To żądanie nie zostało zrozumiane i nic nie zrobiono. Otwórz link z wiadomości i naciśnij przycisk.",
+  },
+  failure: {
+    title: "Ta strona ma problem",
+    text: "Twój link nie został użyty, a ponowna próba jeszcze nie pomoże. Powiadom osoby prowadzące tę stronę.",
+  },
+  blocked: {
+    title: "Otwórz link ponownie",
+    text: "Otwórz jeszcze raz link z wiadomości. Jeśli znów zobaczysz tę stronę, zezwól jej na pliki cookie.",
+  },
+  wrongCode: {
+    title: "To nie jest ten kod",
+    text: "Sprawdź cyfry i wpisz kod ponownie (liczba cyfr: {digits}).",
+  },
+  missingCode: { title: "Brakuje kodu", text: "Wpisz cały kod (liczba cyfr: {digits})." },
+  away: {
+    title: "Spróbuj ponownie za chwilę",
+    text: "Nie możemy teraz odpowiedzieć. Nic nie zrobiono, a Twój link nadal działa.",
+  },
+  unknown: {
+    title: "Spróbuj ponownie za chwilę",
+    text: "Nie wiadomo, czy się udało. Jeśli potem link będzie oznaczony jako użyty, to się udało.",
+  },
+};

@@ -1,0 +1,68 @@
+import type { Texts } from "../texts.js";
+
+export const pt: Texts = {
+  actions: {
+    activate: {
+      title: "Ativar a sua conta",
+      text: "Prima o botão para ativar a sua conta. Ainda não aconteceu nada.",
+      button: "Ativar a minha conta",
+      done: "A sua conta está ativa",
+    },
+    recover: {
+      title: "Recuperar a sua conta",
+      text: "Escreva os {digits} dígitos que recebeu quando pediu este link.",
+      button: "Recuperar a minha conta",
+      done: "A sua conta foi recuperada",
+    },
+    other: {
+      title: "Confirmar",
+      text: "Prima o botão para confirmar. Ainda não aconteceu nada.",
+      button: "Confirmar",
+      done: "Confirmado",
+    },
+  },
+  code: "Código ({digits} dígitos)",
+  close: "Pode fechar esta página. O link já não funciona.",
+  invalid: {
+    title: "Este link não é válido",
+    text: "Pode faltar uma parte. Abra-o a partir do e-mail mais recente ou peça um novo link.",
+  },
+  expired: { title: "Este link expirou", text: "Peça um novo link." },
+  used: {
+    title: "Este link já foi usado",
+    text: "Um link funciona uma só vez. Se foi você, não há mais nada a fazer. Caso contrário, peça um novo link.",
+  },
+  locked: {
+    title: "Foram tentados demasiados códigos",
+    text: "Nem o código certo abre este link agora. Peça um novo link.",
+  },
+  ineligible: {
+    title: "A conta não pode usar este link agora",
+    text: "Talvez já esteja ativa ou bloqueada. O link fica como está.",
+  },
+  error: {
+    title: "Abra o link outra vez",
+    text: "Este pedido não foi entendido e nada foi feito. Abra o link do e-mail e prima o botão.",
+  },
+  failure: {
+    title: "Este site tem um problema",
+    text: "O seu link não foi usado e tentar de novo ainda não ajuda. Avise os responsáveis pelo site.",
+  },
+  blocked: {
+    title: "Abra o link outra vez",
+    text: "Abra novamente o link do e-mail. Se voltar a ver esta página, permita os cookies deste site.",
+  },
+  wrongCode: {
+    title: "Esse não é o código",
+    text: "Confira os {digits} dígitos e escreva-os novamente.",
+  },
+  missingCode: { title: "Falta o código", text: "Escreva todos os {digits} dígitos do código." },
+  away: {
+    title: "Tente de novo dentro de momentos",
+    text: "De momento não podemos responder. Nada foi feito e o seu link continua a funcionar.",
+  },
+  unknown: {
+    title: "Tente de novo dentro de momentos",
+    text: "Não se sabe se funcionou. Se depois o link constar como usado, funcionou.",
+  },
+};

@@ -1,0 +1,54 @@
+// The handler. Nothing here runs.
+
+import { createMemoryStore, createVerifier } from "mailroom-verifier";
+import {
+  createLinkHandler,
+  type Judgement,
+  type LinkHandler,
+  type NodeListener,
+  toNodeListener,
+  type Verdict,
+} from "mailroom-verifier/handler";
+
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+declare function same<A, B>(proof: Same<A, B>): void;
+
+declare const request: Request;
+
+const actions = { invite: { number: 4, path: "/invite", digits: 0 } } as const;
+const verifier = createVerifier({ keys: () => "", actions });
+const store = createMemoryStore({ capacity: 10 });
+
+const handler = createLinkHandler({
+  verifier,
+  store,
+  action: "invite",
+  redeem({ action, secret, code, fields }) {
+    same<typeof action, "activate" | "recover" | "invite">(true);
+    same<typeof code, string | undefined>(true);
+    fields.get("password");
+    return secret.length === 32 ? "ok" : new Response(null, { status: 303 });
+  },
+  pages: { form: ({ title, nonce }, form) => title + nonce + form, done: "<p>{{title}}" },
+  texts: { de: { close: "Fertig.", actions: { invite: { button: "Los" } } } },
+  policy: { "style-src": "'self'" },
+  origins: ["https://app.example"],
+  onError: console.error,
+});
+same<typeof handler, LinkHandler<"invite">>(true);
+const answers: (request: Request, context?: object) => Promise<Response> = handler;
+answers(request, { params: {} });
+const judged: Promise<Judgement<"invite">> = handler.judge(request);
+judged.then(({ token, page }) => (page === "form" ? token?.length : undefined));
+const listener: NodeListener = toNodeListener(handler);
+listener satisfies (request: never, response: never) => void;
+
+createLinkHandler({ verifier, store, redeem: async (): Promise<Verdict> => "away" });
+// @ts-expect-error what the database says is its verdict
+createLinkHandler({ verifier, store, redeem: () => true });
+// @ts-expect-error an action that the verifier does not know
+createLinkHandler({ verifier, store, redeem: () => "ok", action: "delete" });
+// @ts-expect-error a page that does not exist
+createLinkHandler({ verifier, store, redeem: () => "ok", pages: { start: "" } });
+// @ts-expect-error what nobody may change
+createLinkHandler({ verifier, store, redeem: () => "ok", policy: { "frame-ancestors": "*" } });

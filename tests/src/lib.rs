@@ -29,6 +29,7 @@ pub mod collector;
 pub mod corpus;
 #[cfg(feature = "client")]
 pub mod fleet;
+pub mod hex;
 #[cfg(feature = "client")]
 pub mod history;
 pub mod machine;

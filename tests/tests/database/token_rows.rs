@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use mailroom_tests::application::Application;
+use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::Database;
 use mailroom_verifier_core::{ConsumedId, Secret};
 use tokio_postgres::Client;
@@ -58,7 +59,7 @@ async fn the_refusal_quotes_neither_secret_nor_code() -> Result<()> {
     let error =
         refusal(&application.client, "UPDATE tokens SET secret = '\\xabcdef', code = '98765'").await?;
     let said = format!("{error:?}");
-    let secret: String = token.secret.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    let secret = hexadecimal(&token.secret);
     for part in [&secret, token.code.as_deref().context("it has a code")?, "abcdef", "98765"] {
         assert!(!said.contains(part), "{said}");
     }

@@ -4,6 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use mailroom_tests::collector::KEY;
+use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::tools::workspace;
 use mailroom_verifier_core::Binding;
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ const FURTHER: &str = "change_email=3:/change_email:6,invite=4:/invite:0,sign_in
 
 fn binding_of(nonce: &str) -> Option<String> {
     let binding = Binding::of_nonce(nonce)?;
-    Some(binding.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(hexadecimal(binding.as_bytes()))
 }
 
 #[test]

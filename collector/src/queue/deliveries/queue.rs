@@ -242,7 +242,7 @@ impl DeliveriesQueue {
             let claimed = claimed.inspect(|claimed| batches.claimed(&claimed.batches));
             settled.and(released).and(claimed)
         };
-        let outcome = self.link.run(send).await;
+        let outcome = Box::pin(self.link.run(send)).await;
         self.pipelines = outcome.is_ok();
         outcome
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use mailroom::queue::{Queue, Token};
+use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::{Database, Installation, Wanted};
 use mailroom_tests::program;
 use mailroom_verifier_core::Version;
@@ -26,12 +27,7 @@ fn dump(database: &Database, excluded: Option<&str>) -> Result<String> {
 
 /// Whether a secret is in a dump, in any of the forms in which PostgreSQL writes bytes.
 fn has_secret(dump: &str, token: &Token) -> bool {
-    use std::fmt::Write as _;
-    let hex = token.secret.iter().fold(String::new(), |mut hex, byte| {
-        write!(hex, "{byte:02x}").expect("a string takes all that is written");
-        hex
-    });
-    dump.contains(&hex)
+    dump.contains(&hexadecimal(&token.secret))
 }
 
 /// Whether a column of a dump is a code, or a list in one has it.

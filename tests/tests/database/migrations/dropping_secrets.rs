@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use mailroom_tests::application::{Application, Redemption};
+use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::Database;
 
 use super::schema::description;
@@ -26,10 +27,6 @@ async fn all_rows(application: &Application) -> Result<String> {
         rows += application.client.query_one(&query, &[]).await?.get(0);
     }
     Ok(rows)
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[tokio::test]

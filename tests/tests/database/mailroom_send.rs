@@ -21,7 +21,7 @@ fn command(database: &Database, configuration: &Configuration) -> Result<Command
 
 async fn wait_for_verdicts(client: &Client) -> Result<()> {
     for _ in 0..3_000 {
-        let query = "SELECT count(*) FROM deliveries JOIN tokens ON tokens.id = token
+        let query = "SELECT count(*) FROM mailroom.deliveries JOIN tokens ON tokens.id = token
             JOIN accounts ON accounts.id = account
             WHERE state::text NOT IN ('sent', 'dead') AND NOT (login = 'bob' AND state::text = 'parked')";
         if client.query_one(query, &[]).await?.get::<_, i64>(0) == 0 {
@@ -50,7 +50,7 @@ async fn mails_reach_their_recipients_and_every_token_gets_its_verdict() -> Resu
     wait_for_verdicts(&client).await?;
     let log = collector.stop()?;
     let query =
-        "SELECT login, state::text, attempts::bigint, reason FROM deliveries JOIN tokens ON tokens.id = token
+        "SELECT login, state::text, attempts::bigint, reason FROM mailroom.deliveries JOIN tokens ON tokens.id = token
         JOIN accounts ON accounts.id = account WHERE login <> 'bob' ORDER BY login";
     let rows = client.query(query, &[]).await?;
     let found: Vec<(&str, &str, i64)> = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();

@@ -23,7 +23,7 @@ async fn wait_for_verdicts(client: &Client) -> Result<()> {
     for _ in 0..3_000 {
         let query = "SELECT count(*) FROM mailroom.deliveries JOIN tokens ON tokens.id = token
             JOIN accounts ON accounts.id = account
-            WHERE state::text NOT IN ('sent', 'dead') AND NOT (login = 'bob' AND state::text = 'parked')";
+            WHERE state::text NOT IN ('sent', 'dead') AND NOT (login = 'bob' AND state::text = 'deferred')";
         if client.query_one(query, &[]).await?.get::<_, i64>(0) == 0 {
             return Ok(());
         }
@@ -92,7 +92,7 @@ async fn an_outage_of_the_mail_server_costs_no_token_an_attempt() -> Result<()> 
     wait_for_verdicts(&client).await?;
     let log = collector.stop()?;
     let query = "SELECT count(*) FILTER (WHERE outcome::text = 'sent'),
-        count(*) FILTER (WHERE outcome::text NOT IN ('sent', 'unanswered')) FROM handovers";
+        count(*) FILTER (WHERE outcome::text NOT IN ('sent', 'unanswered')) FROM mailroom.delivery_attempts";
     let row = client.query_one(query, &[]).await?;
     let found: (i64, i64) = (row.get(0), row.get(1));
     ensure!(found == (40, 0), "{found:?}; the log:\n{log}");

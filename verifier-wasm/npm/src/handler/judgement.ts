@@ -2,7 +2,7 @@ import type { RedemptionReason, VerificationReason } from "../errors.js";
 import { InvalidArgumentError } from "../store.js";
 import type { Action } from "../types.js";
 
-/** What the database said of a link, as `mailroom_redeem` answers, or `away`: nothing was done, since it cannot be asked. */
+/** What the database said of a link, as `mailroom.redeem` answers, or `away`: nothing was done, since it cannot be asked. */
 export type Verdict =
   | "ok"
   | "unknown"

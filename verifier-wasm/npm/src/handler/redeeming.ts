@@ -114,7 +114,7 @@ async function asked(
     // One that failed or was read before cannot be passed on.
     if (answer instanceof Response && answer.status >= 200 && !answer.bodyUsed) return answer;
     throw new InvalidArgumentError(
-      "redeem answers a verdict of mailroom_redeem, away, or a Response; this was neither",
+      "redeem answers a verdict of mailroom.redeem, away, or a Response; this was neither",
     );
   } catch (error) {
     report(error);

@@ -118,14 +118,13 @@ pub(crate) mod tests {
             action,
             language: Some("de-CH".to_owned()),
             payload: Some(payload.to_vec()),
-            secret: Vec::new(),
             ..token(7, b"")
         };
         let ndjson =
             String::from_utf8(written(&[says(payload.as_bytes())], LineFormat::Ndjson).bytes).unwrap();
         let end = concat!(
             r#""action":"notice","path":"","email":"a@b.test","login":"","token":"","code":"","expires_at":1800000900,"#,
-            r#""language":"de-CH","payload":{"a": [1.50, 1e400, 123456789012345678901], "\u00fc\\": "#,
+            r#""key":"6560721bf29d021047089ac2ff556617","language":"de-CH","payload":{"a": [1.50, 1e400, 123456789012345678901], "\u00fc\\": "#,
             r#""\"\u0000\u2028\u007f\u2028\ud83d\ude00"}}]}"#,
             "\n"
         );

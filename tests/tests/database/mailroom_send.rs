@@ -20,7 +20,7 @@ fn command(database: &Database, configuration: &Configuration) -> Result<Command
 }
 
 async fn wait_for_verdicts(client: &Client) -> Result<()> {
-    for _ in 0..3_000 {
+    for _ in 0..12_000 {
         let query = "SELECT count(*) FROM mailroom.deliveries JOIN tokens ON tokens.id = token
             JOIN accounts ON accounts.id = account
             WHERE state::text NOT IN ('sent', 'dead') AND NOT (login = 'bob' AND state::text = 'deferred')";

@@ -130,7 +130,9 @@ async fn one_process_prunes_at_a_time() -> Result<()> {
     assert_eq!(count(&client, OLD).await?, 500);
     client.batch_execute("SELECT pg_advisory_unlock_all()").await?;
     let output = pruning.join().map_err(|_| anyhow::anyhow!("the command panicked"))??;
-    assert_eq!(String::from_utf8(output.stderr)?, "another process is pruning; waiting for it to end\n");
+    // On a slow machine lines about its progress follow.
+    let said = String::from_utf8(output.stderr)?;
+    assert!(said.starts_with("another process is pruning; waiting for it to end\n"), "{said}");
     assert_eq!(count(&client, OLD).await?, 0);
     collector.stop()?;
     Ok(())

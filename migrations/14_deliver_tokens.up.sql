@@ -237,7 +237,7 @@ COMMENT ON FUNCTION mailroom.settle(uuid[], uuid[], bigint[], text[], bigint[], 
     ' min_lifetime, in seconds.';
 
 CREATE FUNCTION mailroom.too_late(epoch timestamptz, min_lifetime bigint) RETURNS bigint
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
+LANGUAGE sql STABLE PARALLEL SAFE
 RETURN floor(extract(epoch FROM epoch))::bigint + greatest(min_lifetime, 1::bigint) - 1::bigint;
 
 COMMENT ON FUNCTION mailroom.too_late(timestamptz, bigint) IS
@@ -273,48 +273,60 @@ COMMENT ON FUNCTION mailroom.release(bigint, uuid[]) IS 'For collectors: gives b
 --
 -- Locks: rows of the queue; those that another collector is just claiming are passed over.
 CREATE FUNCTION mailroom.pick(looks integer, turn integer, first_since timestamptz, second_since timestamptz, until timestamptz)
-RETURNS SETOF mailroom.queue
+RETURNS mailroom.queue[]
 LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    first_slot bigint := (6 - turn)::bigint;
+    picked mailroom.queue[];
     reserved integer;
+    first mailroom.queue[];
+    second mailroom.queue[];
+    nth_first integer := 1;
+    nth_second integer := 1;
 BEGIN
     SELECT count(*)::integer INTO reserved
     FROM (
         SELECT FROM mailroom.queue
-        WHERE priority = 1::smallint AND due_at >= coalesce(second_since, '-infinity') AND due_at <= until
+        WHERE priority = 1::smallint AND due_at >= second_since AND due_at <= until
         LIMIT (turn + looks) / 7
     ) AS second;
 
-    RETURN QUERY
-    WITH
-    first AS MATERIALIZED (
+    first := ARRAY(
         SELECT queue FROM mailroom.queue
-        WHERE priority = 0::smallint AND due_at >= coalesce(first_since, '-infinity') AND due_at <= until
+        WHERE priority = 0::smallint AND due_at >= first_since AND due_at <= until
         ORDER BY due_at
         LIMIT looks - reserved
         FOR UPDATE SKIP LOCKED
-    ),
-    second AS MATERIALIZED (
+    );
+
+    IF reserved = 0 THEN
+        RETURN first;
+    END IF;
+
+    second := ARRAY(
         SELECT queue FROM mailroom.queue
-        WHERE priority = 1::smallint AND due_at >= coalesce(second_since, '-infinity') AND due_at <= until
+        WHERE priority = 1::smallint AND due_at >= second_since AND due_at <= until
         ORDER BY due_at
-        LIMIT looks - (SELECT count(*) FROM first)
+        LIMIT looks - cardinality(first)
         FOR UPDATE SKIP LOCKED
-    )
-    SELECT (slotted.queue).*
-    FROM (
-        SELECT queue, CASE WHEN nth < first_slot THEN nth ELSE nth + 1::bigint + (nth - first_slot) / 6::bigint END AS slot
-        FROM (SELECT queue, row_number() OVER (ORDER BY (queue).due_at) - 1::bigint AS nth FROM first) AS counted
-        UNION ALL
-        SELECT queue, first_slot + 7::bigint * nth
-        FROM (SELECT queue, row_number() OVER (ORDER BY (queue).due_at) - 1::bigint AS nth FROM second) AS counted
-    ) AS slotted
-    ORDER BY slot;
+    );
+
+    IF cardinality(first) = 0 THEN
+        RETURN second;
+    END IF;
+
+    FOR place IN turn .. turn + cardinality(first) + cardinality(second) - 1 LOOP
+        IF nth_second <= cardinality(second) AND (place % 7 = 6 OR nth_first > cardinality(first)) THEN
+            picked := picked || second[nth_second];
+            nth_second := nth_second + 1;
+        ELSE
+            picked := picked || first[nth_first];
+            nth_first := nth_first + 1;
+        END IF;
+    END LOOP;
+
+    RETURN picked;
 END;
 $$;
 
@@ -322,6 +334,123 @@ REVOKE ALL ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz,
 
 COMMENT ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz) IS
     'The next rows of the queue, locked, in the order in which they go out.';
+
+-- Predicates of eligibility are asked once an action, and only for what could go out. Without a search path of its own and not volatile,
+-- so that it becomes a part of the claim's statement.
+CREATE FUNCTION mailroom.judge(
+    rows mailroom.queue[], too_late bigint, signable smallint[], is_utf8 boolean
+) RETURNS TABLE (
+    token bigint, due_at timestamptz, attempt integer, failures smallint, priority smallint, secret bytea, code text,
+    action smallint, email bytea, name bytea, utf8_code bytea, expires_at bigint, language text, payload bytea,
+    verdict text, fault text, eligible_in_all bigint
+)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    WITH
+    picked AS MATERIALIZED (
+        SELECT queued.*, known.*, actions.eligibility, actions.proves_address
+        FROM pg_catalog.unnest(rows) WITH ORDINALITY AS queued (
+            token, due_at, put_off_at, attempts, failures, deferrals, priority, secret, code, slot
+        )
+        -- OFFSET 0 keeps this a look-up by primary key for each row.
+        LEFT JOIN LATERAL (
+            SELECT
+                id, action, subject_id, recipient_email, recipient_name, language, expires_at,
+                consumed_at IS NOT NULL OR cancelled_at IS NOT NULL AS is_void
+            FROM mailroom.issued_tokens AS tokens
+            WHERE id = queued.token
+            OFFSET 0
+        ) AS known ON true
+        LEFT JOIN mailroom.actions ON actions.number = known.action
+    ),
+    answers AS MATERIALIZED (
+        SELECT asked.action, answer.*
+        FROM (
+            SELECT action, eligibility, pg_catalog.array_agg(subject_id) AS subject_ids
+            FROM picked
+            WHERE eligibility IS NOT NULL AND NOT is_void AND expires_at > too_late AND action = ANY (signable)
+            GROUP BY action, eligibility
+        ) AS asked
+        CROSS JOIN LATERAL mailroom.ask_eligibility(asked.eligibility, asked.subject_ids) AS answer
+    ),
+    judged AS (
+        SELECT
+            picked.*,
+            coalesce(picked.recipient_email, answer.email) AS email,
+            coalesce(picked.recipient_name, answer.name) AS name,
+            CASE
+                WHEN picked.id IS NULL OR picked.is_void THEN 'cancelled'
+                WHEN picked.expires_at <= too_late THEN 'expired'
+                WHEN picked.action <> ALL (signable) THEN 'unsignable'
+                WHEN picked.eligibility IS NULL THEN 'eligible'
+                WHEN answer.email IS NULL THEN 'ineligible'
+                -- Its address changed, and the change did not see it.
+                WHEN picked.proves_address AND picked.recipient_email <> answer.email COLLATE "C" THEN 'cancelled'
+                ELSE 'eligible'
+            END AS verdict
+        FROM picked
+        -- One answer a subject, however many there are.
+        LEFT JOIN (SELECT DISTINCT ON (action, subject_id) action, subject_id, email, name FROM answers) AS answer
+            ON answer.action = picked.action AND answer.subject_id = picked.subject_id
+    )
+    SELECT
+        token, due_at, attempts + 1, failures, priority, secret, code, action,
+        CASE WHEN is_utf8 THEN convert_to(email, getdatabaseencoding()) ELSE mailroom.to_utf8(email) END,
+        CASE WHEN is_utf8 THEN convert_to(name, getdatabaseencoding()) ELSE mailroom.to_utf8(name) END,
+        CASE WHEN is_utf8 THEN convert_to(code, getdatabaseencoding()) ELSE mailroom.to_utf8(code) END,
+        expires_at, language,
+        (SELECT mailroom.to_utf8(payloads.payload::text) FROM mailroom.payloads WHERE payloads.token = judged.token),
+        verdict,
+        CASE verdict WHEN 'ineligible' THEN (SELECT min(fault) FROM answers WHERE answers.action = judged.action) END,
+        count(*) FILTER (WHERE verdict = 'eligible') OVER ()
+    FROM judged
+    ORDER BY slot;
+END;
+
+REVOKE ALL ON FUNCTION mailroom.judge(mailroom.queue[], bigint, smallint[], boolean) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.judge(mailroom.queue[], bigint, smallint[], boolean) IS
+    'For each row of the queue, in the same order, what goes out with it, and whether it may.';
+
+-- Deferred tokens are looked at again after a pause that doubles from a quarter of a second up to a minute, or to a part of their life.
+CREATE FUNCTION mailroom.pass_over(
+    collector bigint, epoch timestamptz, too_late bigint, deferred bigint[], cancelled bigint[], expired bigint[]
+) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    UPDATE mailroom.queue
+    SET put_off_at = epoch,
+        due_at = epoch + interval '1 millisecond' * mailroom.pause_after(
+            deferrals::bigint,
+            250,
+            (SELECT tokens.expires_at - too_late FROM mailroom.issued_tokens AS tokens WHERE tokens.id = queue.token)::double precision
+        ),
+        deferrals = least(deferrals + 1, 100)::smallint
+    WHERE token = ANY (deferred);
+
+    WITH ended AS (
+        DELETE FROM mailroom.queue WHERE token = ANY (cancelled || expired) RETURNING token, attempts
+    )
+    INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, attempt, outcome)
+    SELECT
+        token, epoch, collector, attempts,
+        CASE WHEN token = ANY (cancelled) THEN 'cancelled'::mailroom.outcome ELSE 'expired'::mailroom.outcome END
+    FROM ended;
+
+    DELETE FROM mailroom.payloads
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.payloads WHERE token = ANY (cancelled || expired)
+        FOR UPDATE SKIP LOCKED
+    ));
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[]) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[]) IS
+    'Defers tokens that may not be sent yet, and takes those out of the queue that may not be sent at all.';
 
 CREATE FUNCTION mailroom.claim(
     collector bigint,
@@ -349,179 +478,112 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_memoize = off SE
 DECLARE
     epoch timestamptz := mailroom.clock();
     too_late bigint := mailroom.too_late(epoch, min_lifetime);
-    is_utf8 boolean := getdatabaseencoding()::text IN ('UTF8', 'SQL_ASCII');
-    encoding name := getdatabaseencoding();
-    -- A statement of its own: the next one's snapshot has all rows that are locked by it.
-    rows mailroom.queue[] := ARRAY(SELECT row FROM mailroom.pick(looks, turn, first_since, second_since, epoch) AS row);
+    -- A statement of its own: the snapshots of those that follow have all rows that are locked by it.
+    rows mailroom.queue[] := mailroom.pick(
+        looks, turn, coalesce(first_since, '-infinity'), coalesce(second_since, '-infinity'), epoch
+    );
+    is_utf8 boolean := getdatabaseencoding() IN ('UTF8', 'SQL_ASCII');
+    due_at timestamptz;
+    failure_count smallint;
+    priority smallint;
+    code_text text;
+    verdict text;
+    fault text;
+    first_fault text;
+    eligible bigint;
+    size integer := 0;
+    -- What is taken, in the order of the lines.
+    tokens bigint[];
+    attempts integer[];
+    failures smallint[];
+    priorities smallint[];
+    secrets bytea[];
+    codes text[];
+    oldest timestamptz;
+    -- What is not.
+    left_over integer := 0;
+    ineligible bigint[] := '{}';
+    unknown bigint[] := '{}';
+    void bigint[] := '{}';
+    too_old bigint[] := '{}';
+    -- Where to begin next time: at what is left, or after what was looked at.
+    first_left timestamptz;
+    second_left timestamptz;
 BEGIN
-    RETURN QUERY
-    WITH
-    -- OFFSET 0 keeps these look-ups by primary key for each row.
-    picked AS MATERIALIZED (
-        SELECT
-            picked.*,
-            known.id,
-            known.action,
-            known.subject_id,
-            known.recipient_email,
-            known.recipient_name,
-            known.language,
-            known.expires_at,
-            known.is_void,
-            actions.eligibility,
-            actions.proves_address
-        FROM pg_catalog.unnest(rows) WITH ORDINALITY AS picked (
-            token, due_at, put_off_at, attempts, failures, deferrals, priority, secret, code, slot
-        )
-        LEFT JOIN LATERAL (
-            SELECT
-                id, action, subject_id, recipient_email, recipient_name, language, expires_at,
-                consumed_at IS NOT NULL OR cancelled_at IS NOT NULL AS is_void
-            FROM mailroom.issued_tokens AS tokens
-            WHERE id = picked.token
-            OFFSET 0
-        ) AS known ON true
-        LEFT JOIN mailroom.actions ON actions.number = known.action
-    ),
-    answers AS MATERIALIZED (
-        SELECT asked.action, answer.subject_id, answer.email, answer.name, answer.fault
-        FROM (
-            SELECT action, eligibility, pg_catalog.array_agg(subject_id) AS subject_ids
-            FROM picked
-            WHERE eligibility IS NOT NULL AND NOT is_void AND expires_at > too_late AND action = ANY (signable)
-            GROUP BY action, eligibility
-        ) AS asked
-        CROSS JOIN LATERAL mailroom.ask_eligibility(asked.eligibility, asked.subject_ids) AS answer
-    ),
-    judged AS MATERIALIZED (
-        SELECT
-            count(*) FILTER (WHERE verdict = 'eligible') OVER (ORDER BY slot ROWS UNBOUNDED PRECEDING) AS number,
-            *
-        FROM (
-            SELECT
-                picked.*,
-                coalesce(picked.recipient_email, answers.email) AS email,
-                coalesce(picked.recipient_name, answers.name) AS name,
-                CASE
-                    WHEN picked.id IS NULL OR picked.is_void THEN 'cancelled'
-                    WHEN picked.expires_at <= too_late THEN 'expired'
-                    WHEN picked.action <> ALL (signable) THEN 'unsignable'
-                    WHEN picked.eligibility IS NULL THEN 'eligible'
-                    WHEN answers.email IS NULL THEN 'ineligible'
-                    -- Its address changed, and the change did not see it.
-                    WHEN picked.proves_address AND picked.recipient_email <> answers.email COLLATE "C" THEN 'cancelled'
-                    ELSE 'eligible'
-                END AS verdict
-            FROM picked
-            LEFT JOIN (SELECT DISTINCT ON (action, subject_id) * FROM answers) AS answers
-                ON answers.action = picked.action AND answers.subject_id = picked.subject_id
-        ) AS candidate
-    ),
-    -- How many of the eligible ones go out.
-    share AS MATERIALIZED (
-        SELECT least(
-            CASE WHEN partial THEN count(*) ELSE count(*) - count(*) % batch_limit::bigint END,
-            pg_catalog.cardinality(wanted)::bigint * batch_limit::bigint
-        ) AS taken
-        FROM judged
-        WHERE verdict = 'eligible'
-    ),
-    taken AS (
-        SELECT * FROM judged WHERE verdict = 'eligible' AND number <= (SELECT share.taken FROM share)
-    ),
-    -- All of them in one row, to be cut into batches.
-    bundle AS (
-        SELECT
-            count(*) AS size,
-            min(due_at) AS due_at,
-            pg_catalog.array_agg(token) AS tokens,
-            pg_catalog.array_agg(attempts + 1) AS attempts,
-            pg_catalog.array_agg(failures) AS failures,
-            pg_catalog.array_agg(priority) AS priorities,
-            pg_catalog.array_agg(secret) AS secrets,
-            pg_catalog.array_agg(code) AS codes
-        FROM (SELECT token, due_at, attempts, failures, priority, secret, code FROM taken ORDER BY number) AS in_order
-    ),
-    leased AS (
+    FOR
+        token, due_at, attempt, failure_count, priority, secret, code_text, action, email, login, code, expires_at, language, payload,
+        verdict, fault, eligible
+    IN SELECT * FROM mailroom.judge(rows, too_late, signable, is_utf8) LOOP
+        IF priority = 0 THEN
+            first_since := due_at;
+        ELSE
+            second_since := due_at;
+        END IF;
+
+        IF verdict = 'cancelled' THEN
+            void := void || token;
+        ELSIF verdict = 'expired' THEN
+            too_old := too_old || token;
+        ELSIF verdict = 'unsignable' THEN
+            unknown := unknown || token;
+        ELSIF verdict = 'ineligible' THEN
+            ineligible := ineligible || token;
+            first_fault := coalesce(first_fault, fault);
+        ELSIF size >= cardinality(wanted) * batch_limit OR (NOT partial AND size >= eligible - eligible % batch_limit) THEN
+            left_over := left_over + 1;
+            IF priority = 0 THEN
+                first_left := coalesce(first_left, due_at);
+            ELSE
+                second_left := coalesce(second_left, due_at);
+            END IF;
+        ELSE
+            batch := wanted[1 + size / batch_limit];
+            RETURN NEXT;
+
+            size := size + 1;
+            tokens := tokens || token;
+            attempts := attempts || attempt;
+            failures := failures || failure_count;
+            priorities := priorities || priority;
+            secrets := secrets || secret;
+            codes := codes || code_text;
+            oldest := least(oldest, due_at);
+        END IF;
+    END LOOP;
+
+    IF size > 0 THEN
+        DELETE FROM mailroom.queue WHERE token = ANY (tokens);
+
         INSERT INTO mailroom.leases (
             batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities, secrets, codes
         )
         SELECT
-            wanted[nth], collector, epoch, epoch, epoch + interval '1 millisecond' * lease::double precision, due_at,
+            wanted[nth], collector, epoch, epoch, epoch + interval '1 millisecond' * lease::double precision, oldest,
             tokens[first : last], attempts[first : last], failures[first : last], priorities[first : last],
             secrets[first : last], codes[first : last]
-        FROM bundle
-        CROSS JOIN LATERAL (
+        FROM (
             SELECT nth, (nth - 1) * batch_limit + 1 AS first, nth * batch_limit AS last
-            FROM generate_series(1, ((size + batch_limit::bigint - 1::bigint) / batch_limit::bigint)::integer) AS nth
-        ) AS cut
-    ),
-    void AS (
-        SELECT token FROM judged WHERE verdict IN ('cancelled', 'expired')
-    ),
-    -- Those are looked at again after a pause that doubles from a quarter of a second up to a minute, or to a part of the token's life.
-    put_off AS (
-        UPDATE mailroom.queue
-        SET put_off_at = epoch,
-            due_at = epoch + interval '1 millisecond' * mailroom.pause_after(
-                deferrals::bigint,
-                250,
-                (SELECT tokens.expires_at - too_late FROM mailroom.issued_tokens AS tokens WHERE tokens.id = queue.token)::double precision
-            ),
-            deferrals = least(deferrals + 1, 100)::smallint
-        WHERE token = ANY (ARRAY(SELECT token FROM judged WHERE verdict IN ('ineligible', 'unsignable')))
-    ),
-    logged AS (
-        INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, attempt, outcome)
-        SELECT token, epoch, collector, attempts, verdict::mailroom.outcome FROM judged WHERE verdict IN ('cancelled', 'expired')
-    ),
-    emptied AS (
-        DELETE FROM mailroom.payloads
-        WHERE token = ANY (ARRAY(
-            SELECT token FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM void))
-            FOR UPDATE SKIP LOCKED
-        ))
-    ),
-    removed AS (
-        DELETE FROM mailroom.queue WHERE token = ANY (ARRAY(SELECT token FROM taken UNION ALL SELECT token FROM void))
-    ),
-    left_over AS (
-        SELECT
-            count(*) AS waiting,
-            min(due_at) FILTER (WHERE priority = 0::smallint) AS first_from,
-            min(due_at) FILTER (WHERE priority = 1::smallint) AS second_from
-        FROM judged
-        WHERE verdict = 'eligible' AND number > (SELECT share.taken FROM share)
-    )
-    SELECT
-        wanted[(1::bigint + (taken.number - 1::bigint) / batch_limit::bigint)::integer],
-        taken.token,
-        taken.attempts + 1,
-        taken.action,
-        CASE WHEN is_utf8 THEN convert_to(taken.email, encoding) ELSE mailroom.to_utf8(taken.email) END,
-        CASE WHEN is_utf8 THEN convert_to(taken.name, encoding) ELSE mailroom.to_utf8(taken.name) END,
-        taken.secret,
-        CASE WHEN is_utf8 THEN convert_to(taken.code, encoding) ELSE mailroom.to_utf8(taken.code) END,
-        taken.expires_at,
-        taken.language,
-        (SELECT mailroom.to_utf8(payloads.payload::text) FROM mailroom.payloads WHERE payloads.token = taken.token),
-        NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::text,
-        NULL::timestamptz, NULL::timestamptz
-    FROM taken
-    UNION ALL
-    -- The last row says what was found; where to begin next time is after what was taken and at what was left.
-    SELECT
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-        count(*)::integer,
-        (SELECT left_over.waiting FROM left_over)::integer,
-        (count(*) FILTER (WHERE verdict = 'expired'))::integer,
-        (count(*) FILTER (WHERE verdict = 'cancelled'))::integer,
-        (count(*) FILTER (WHERE verdict = 'ineligible'))::integer,
-        (count(*) FILTER (WHERE verdict = 'unsignable'))::integer,
-        (SELECT min(fault) FROM answers),
-        coalesce((SELECT first_from FROM left_over), max(due_at) FILTER (WHERE priority = 0::smallint), first_since),
-        coalesce((SELECT second_from FROM left_over), max(due_at) FILTER (WHERE priority = 1::smallint), second_since)
-    FROM judged;
+            FROM generate_series(1, (size + batch_limit - 1) / batch_limit) AS nth
+        ) AS cut;
+    END IF;
+
+    IF size + left_over < cardinality(rows) THEN
+        PERFORM mailroom.pass_over(collector, epoch, too_late, ineligible || unknown, void, too_old);
+    END IF;
+
+    -- The last row says what was found.
+    batch := NULL; token := NULL; attempt := NULL; action := NULL; email := NULL; login := NULL; secret := NULL; code := NULL;
+    expires_at := NULL; language := NULL; payload := NULL;
+    looked := cardinality(rows);
+    waiting := left_over;
+    expired := cardinality(too_old);
+    cancelled := cardinality(void);
+    deferred := cardinality(ineligible);
+    unsignable := cardinality(unknown);
+    reason := first_fault;
+    first_through := coalesce(first_left, first_since);
+    second_through := coalesce(second_left, second_since);
+    RETURN NEXT;
 END;
 $$;
 

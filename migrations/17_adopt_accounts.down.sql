@@ -82,7 +82,6 @@ DROP FUNCTION mailroom.trg_after_account_replicated();
 DROP FUNCTION mailroom.trg_after_accounts_insert();
 DROP FUNCTION mailroom.active_accounts(text[], boolean);
 DROP FUNCTION mailroom.provisioned_accounts(text[], boolean);
-DROP FUNCTION mailroom.accounts_with_status(text[], text, boolean);
 DROP VIEW mailroom.adopted_tokens;
 DROP VIEW mailroom.adopted_accounts;
 

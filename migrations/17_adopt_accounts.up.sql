@@ -36,9 +36,16 @@ CREATE OR REPLACE FUNCTION mailroom.next_token_id() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN nextval('tokens_id_seq'::regclass);
 
-CREATE FUNCTION mailroom.accounts_with_status(subject_ids text[], wanted text, is_redemption boolean)
-RETURNS TABLE (subject_id text, email text, name text)
-LANGUAGE plpgsql VOLATILE
+DO $create$
+DECLARE
+    name text;
+    status text;
+BEGIN
+    FOR name, status IN VALUES ('provisioned_accounts', 'provisioned'), ('active_accounts', 'active') LOOP
+        EXECUTE format(
+            $format$
+CREATE FUNCTION mailroom.%I(subject_ids text[], is_redemption boolean) RETURNS TABLE (subject_id text, email text, name text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off AS $$
@@ -56,29 +63,19 @@ BEGIN
     RETURN QUERY
     SELECT id::text, accounts.email::text, accounts.login::text
     FROM mailroom.adopted_accounts AS accounts
-    WHERE id = ANY (ids) AND status::text = wanted;
+    WHERE id = ANY (ids) AND status::text = %L;
 END;
-$$;
-
-CREATE FUNCTION mailroom.provisioned_accounts(subject_ids text[], is_redemption boolean)
-RETURNS TABLE (subject_id text, email text, name text)
-LANGUAGE sql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-    SELECT subject_id, email, name FROM mailroom.accounts_with_status(subject_ids, 'provisioned', is_redemption);
+$$
+            $format$,
+            name,
+            status
+        );
+    END LOOP;
 END;
+$create$;
 
-CREATE FUNCTION mailroom.active_accounts(subject_ids text[], is_redemption boolean)
-RETURNS TABLE (subject_id text, email text, name text)
-LANGUAGE sql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-    SELECT subject_id, email, name FROM mailroom.accounts_with_status(subject_ids, 'active', is_redemption);
-END;
-
-COMMENT ON FUNCTION mailroom.accounts_with_status(text[], text, boolean) IS 'Accounts with a status, locked for a redemption.';
-COMMENT ON FUNCTION mailroom.provisioned_accounts(text[], boolean) IS 'Accounts that may be activated.';
-COMMENT ON FUNCTION mailroom.active_accounts(text[], boolean) IS 'Accounts that may be recovered and signed in to.';
+COMMENT ON FUNCTION mailroom.provisioned_accounts(text[], boolean) IS 'Accounts that may be activated, locked for a redemption.';
+COMMENT ON FUNCTION mailroom.active_accounts(text[], boolean) IS 'Accounts that may be recovered and signed in to, locked for a redemption.';
 
 UPDATE mailroom.actions SET eligibility = 'mailroom.provisioned_accounts(text[], boolean)' WHERE number = 1;
 UPDATE mailroom.actions SET eligibility = 'mailroom.active_accounts(text[], boolean)' WHERE number IN (2, 5);
@@ -516,7 +513,7 @@ DECLARE
     signature text;
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
-        'next_token_id()', 'accounts_with_status(text[], text, boolean)', 'provisioned_accounts(text[], boolean)',
+        'next_token_id()', 'provisioned_accounts(text[], boolean)',
         'active_accounts(text[], boolean)', 'trg_after_accounts_insert()', 'trg_after_account_replicated()', 'trg_after_tokens_insert()', 'trg_before_token_consumed()',
         'trg_after_token_consumed()', 'trg_after_token_redeemed()', 'trg_after_tokens_delete()', 'trg_after_tokens_truncate()',
         'trg_after_account_change()', 'trg_after_accounts_delete()', 'request(text, text, interval, integer, interval)',

@@ -300,7 +300,7 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     );
 
-    IF reserved = 0 THEN
+    IF cardinality(first) = looks THEN
         RETURN first;
     END IF;
 

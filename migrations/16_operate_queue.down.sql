@@ -10,5 +10,6 @@ DROP FUNCTION mailroom.status();
 DROP VIEW mailroom.deliveries;
 DROP FUNCTION mailroom.retry_all();
 DROP FUNCTION mailroom.retry(bigint[]);
+DROP FUNCTION mailroom.renew(mailroom.issued_tokens);
 
 COMMIT;

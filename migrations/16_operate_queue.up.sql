@@ -6,31 +6,81 @@
 BEGIN;
 
 -- What can still be used goes out as it is. What cannot has no secret any more; the next claim logs why it is not sent.
+-- Its secret is gone, so it gets a new token, with what is left of its payload. A token of an account is a row of the account's table,
+-- which goes to the address that the account has now.
+CREATE FUNCTION mailroom.renew(expired mailroom.issued_tokens) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+BEGIN
+    IF to_regclass('mailroom.adopted_tokens') IS NOT NULL THEN
+        INSERT INTO mailroom.adopted_tokens (account, action) SELECT account, action FROM mailroom.adopted_tokens WHERE id = expired.id;
+
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+
+    PERFORM mailroom.enqueue(
+        actions.name, expired.recipient_email, expired.recipient_name, expired.subject_id,
+        (SELECT payload FROM mailroom.payloads WHERE token = expired.id), expired.language
+    )
+    FROM mailroom.actions
+    WHERE number = expired.action;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.renew(mailroom.issued_tokens) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.renew(mailroom.issued_tokens) IS 'Makes and queues a token in the place of one that expired.';
+
 CREATE FUNCTION mailroom.retry(tokens bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off AS $$
 #variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom.clock();
+    letter mailroom.dead_letters;
+    expired mailroom.issued_tokens;
 BEGIN
-    RETURN QUERY
-    WITH
-    gone AS (
-        DELETE FROM mailroom.dead_letters WHERE token = ANY (retry.tokens) RETURNING *
-    ),
-    back AS (
-        INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code)
-        SELECT token, mailroom.clock(), attempts, 0::smallint, priority, coalesce(secret, ''::bytea), code FROM gone
-        ON CONFLICT DO NOTHING
-        RETURNING token
-    )
-    SELECT token FROM back ORDER BY token;
+    FOR letter IN DELETE FROM mailroom.dead_letters WHERE token = ANY (retry.tokens) RETURNING * LOOP
+        SELECT tokens.* INTO expired
+        FROM mailroom.issued_tokens AS tokens
+        JOIN mailroom.actions ON number = action
+        WHERE id = letter.token
+            AND tokens.expires_at <= extract(epoch FROM epoch)
+            AND consumed_at IS NULL
+            AND cancelled_at IS NULL
+            AND NOT is_retired;
+
+        IF FOUND THEN
+            PERFORM mailroom.renew(expired);
+            INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome)
+            VALUES (letter.token, epoch, letter.attempts, 'expired');
+            RETURN NEXT letter.token;
+            CONTINUE;
+        END IF;
+
+        -- What cannot be used any more is ended by the next claim.
+        INSERT INTO mailroom.queue (token, due_at, attempts, priority, secret, code)
+        VALUES (
+            letter.token, mailroom.clock(), letter.attempts, letter.priority, coalesce(letter.secret, ''::bytea), letter.code
+        )
+        ON CONFLICT DO NOTHING;
+
+        IF FOUND THEN
+            RETURN NEXT letter.token;
+        END IF;
+    END LOOP;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.retry(bigint[]) IS
-    'Puts dead letters back, with all their attempts left; answers which. What has expired meanwhile is logged as expired by the'
-    ' next claim.';
+    'Puts dead letters back, with all their attempts left; answers which. What has expired meanwhile, and was neither used nor cancelled,'
+    ' is logged as expired and gets a new token.';
 
 -- A function of its own: an array that is null by mistake must not put everything back.
 CREATE FUNCTION mailroom.retry_all() RETURNS SETOF bigint

@@ -137,3 +137,35 @@ async fn a_payload_stays_while_its_mail_may_be_sent_and_goes_when_it_cannot() ->
     assert_eq!(count(&client, "mailroom.payloads").await?, 0);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_dead_letter_that_has_expired_comes_back_as_a_new_token_unless_it_was_cancelled() -> Result<()> {
+    let (database, client) = product().await?;
+    clock::stop(&client).await?;
+    let arguments = "'invite', 'ada@example.test', 'Ada', 'member 7', '{\"team\": 1}', 'de'";
+    let mut collector = queue(&database, Version::V2).await?;
+    let old = enqueue(&client, arguments).await?;
+    super::give_up(&mut collector).await?;
+    let cancelled = enqueue(&client, arguments).await?;
+    super::give_up(&mut collector).await?;
+    assert_eq!(number(&client, &format!("SELECT mailroom.cancel({cancelled})::int")).await?, 1);
+
+    clock::forward(&client, Duration::from_secs(8 * 86_400)).await?;
+    assert_eq!(count(&client, "mailroom.retry_all()").await?, 2);
+    assert_eq!(count(&client, "mailroom.dead_letters").await?, 0);
+    let sent = send(&mut collector).await?;
+    assert!(sent.len() == 1 && sent[0].id > cancelled, "{sent:?}");
+    assert_eq!(
+        (sent[0].email.as_slice(), sent[0].language.as_deref()),
+        (&b"ada@example.test"[..], Some("de"))
+    );
+    assert_eq!(redeem(&client, &sent[0], "invite", None).await?, "ok");
+    for (token, state) in [(old, "expired"), (cancelled, "cancelled")] {
+        assert_eq!(
+            count(&client, &format!("mailroom.deliveries WHERE token = {token} AND state = '{state}'"))
+                .await?,
+            1
+        );
+    }
+    Ok(())
+}

@@ -64,6 +64,23 @@ async fn tokens_that_are_not_dead_are_named() -> Result<()> {
 }
 
 #[tokio::test]
+async fn an_account_whose_dead_letter_has_expired_gets_a_new_token() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    give_up(&client, 2).await?;
+    client.batch_execute("UPDATE tokens SET consumed_at = 1 WHERE id = 2").await?;
+    client.batch_execute("UPDATE mailroom.issued_tokens SET expires_at = 1").await?;
+    assert_eq!(run(&database, &["retry", "--all-dead"])?.success()?, "2 tokens wait again\n");
+    let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
+    let lines = collector.lines()?;
+    assert_eq!(lines.next_items(1)?[0].login, "user1");
+    lines.expect_none(Duration::from_secs(1))?;
+    collector.stop()?;
+    assert_eq!(count(&client, "tokens WHERE id > 2 AND account = 1 AND consumed_at IS NULL").await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
 async fn two_operators_at_once_put_each_token_back_once() -> Result<()> {
     const DEAD: usize = 2_000;
     let database = Database::migrated()?;

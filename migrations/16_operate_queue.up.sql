@@ -280,6 +280,14 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ));
 
+    DELETE FROM mailroom.browser_codes
+    WHERE binding = ANY (ARRAY(
+        SELECT binding FROM mailroom.browser_codes
+        WHERE expires_at < floor(extract(epoch FROM mailroom.clock()))::bigint
+        LIMIT most
+        FOR UPDATE SKIP LOCKED
+    ));
+
     IF seen < most OR earliest >= ended THEN
         through_id := NULL;
     END IF;
@@ -287,8 +295,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.prune_tokens(timestamptz, bigint, integer) IS
-    'Deletes tokens that expired before a time, at least a day ago, among the next ones after an id, and idempotency keys whose time is'
-    ' over; answers how many tokens, and the id to go on after, null at the end.';
+    'Deletes tokens that expired before a time, at least a day ago, among the next ones after an id, and idempotency keys and'
+    ' browsers'' codes whose time is over; answers how many tokens, and the id to go on after, null at the end.';
 
 DO $$
 DECLARE

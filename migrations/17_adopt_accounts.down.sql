@@ -69,7 +69,7 @@ UPDATE mailroom.actions SET eligibility = NULL
 WHERE eligibility IN ('mailroom.provisioned_accounts(text[],boolean)', 'mailroom.active_accounts(text[],boolean)');
 
 DROP FUNCTION mailroom.prune_account_tokens(timestamptz, bigint, integer);
-DROP FUNCTION mailroom.request(text, text, interval, integer, interval);
+DROP FUNCTION mailroom.request(text, text, interval, integer, interval, bytea);
 DROP FUNCTION mailroom.trg_after_accounts_delete();
 DROP FUNCTION mailroom.trg_after_account_change();
 DROP FUNCTION mailroom.trg_after_tokens_truncate();
@@ -78,6 +78,7 @@ DROP FUNCTION mailroom.trg_after_token_redeemed();
 DROP FUNCTION mailroom.trg_after_token_consumed();
 DROP FUNCTION mailroom.trg_before_token_consumed();
 DROP FUNCTION mailroom.trg_after_tokens_insert();
+DROP FUNCTION mailroom.binding_setting();
 DROP FUNCTION mailroom.trg_after_account_replicated();
 DROP FUNCTION mailroom.trg_after_accounts_insert();
 DROP FUNCTION mailroom.active_accounts(text[], boolean);

@@ -4,7 +4,7 @@ BEGIN;
 
 DROP FUNCTION mailroom.list_actions();
 DROP FUNCTION mailroom.claim(
-    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[]
+    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean
 );
 DROP FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz);
 DROP FUNCTION mailroom.release(bigint, uuid[]);

@@ -334,12 +334,13 @@ CREATE FUNCTION mailroom.claim(
     second_since timestamptz,
     lease bigint,
     min_lifetime bigint,
-    signable smallint[]
+    signable smallint[],
+    binds boolean
 ) RETURNS TABLE (
     batch uuid, token bigint, attempt integer, action smallint, email bytea, login bytea, secret bytea, code bytea,
     expires_at bigint, language text, payload bytea,
     looked integer, waiting integer, expired integer, cancelled integer, deferred integer, unsignable integer, reason text,
-    first_through timestamptz, second_through timestamptz
+    first_through timestamptz, second_through timestamptz, binding bytea
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -368,6 +369,7 @@ BEGIN
             known.language,
             known.expires_at,
             known.is_void,
+            known.binding,
             actions.eligibility,
             actions.proves_address
         FROM pg_catalog.unnest(rows) WITH ORDINALITY AS picked (
@@ -376,7 +378,8 @@ BEGIN
         LEFT JOIN LATERAL (
             SELECT
                 id, action, subject_id, recipient_email, recipient_name, language, expires_at,
-                consumed_at IS NOT NULL OR cancelled_at IS NOT NULL AS is_void
+                consumed_at IS NOT NULL OR cancelled_at IS NOT NULL AS is_void,
+                binding
             FROM mailroom.issued_tokens AS tokens
             WHERE id = picked.token
             OFFSET 0
@@ -389,6 +392,7 @@ BEGIN
             SELECT action, eligibility, pg_catalog.array_agg(subject_id) AS subject_ids
             FROM picked
             WHERE eligibility IS NOT NULL AND NOT is_void AND expires_at > too_late AND action = ANY (signable)
+                AND (binds OR binding IS NULL)
             GROUP BY action, eligibility
         ) AS asked
         CROSS JOIN LATERAL mailroom.ask_eligibility(asked.eligibility, asked.subject_ids) AS answer
@@ -405,7 +409,7 @@ BEGIN
                 CASE
                     WHEN picked.id IS NULL OR picked.is_void THEN 'cancelled'
                     WHEN picked.expires_at <= too_late THEN 'expired'
-                    WHEN picked.action <> ALL (signable) THEN 'unsignable'
+                    WHEN picked.action <> ALL (signable) OR NOT binds AND picked.binding IS NOT NULL THEN 'unsignable'
                     WHEN picked.eligibility IS NULL THEN 'eligible'
                     WHEN answers.email IS NULL THEN 'ineligible'
                     -- Its address changed, and the change did not see it.
@@ -506,7 +510,7 @@ BEGIN
         taken.language,
         (SELECT mailroom.to_utf8(payloads.payload::text) FROM mailroom.payloads WHERE payloads.token = taken.token),
         NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::text,
-        NULL::timestamptz, NULL::timestamptz
+        NULL::timestamptz, NULL::timestamptz, taken.binding
     FROM taken
     UNION ALL
     -- The last row says what was found; where to begin next time is after what was taken and at what was left.
@@ -520,15 +524,16 @@ BEGIN
         (count(*) FILTER (WHERE verdict = 'unsignable'))::integer,
         (SELECT min(fault) FROM answers),
         coalesce((SELECT first_from FROM left_over), max(due_at) FILTER (WHERE priority = 0::smallint), first_since),
-        coalesce((SELECT second_from FROM left_over), max(due_at) FILTER (WHERE priority = 1::smallint), second_since)
+        coalesce((SELECT second_from FROM left_over), max(due_at) FILTER (WHERE priority = 1::smallint), second_since),
+        NULL
     FROM judged;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.claim(
-    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[]
+    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean
 ) IS
-    'For collectors: claims batches of what is due, of actions that can be signed. The last row has no token, and says what was found.'
+    'For collectors: claims batches of what is due, of actions that can be signed, and bound to browsers only if those can be, too. The last row has no token, and says what was found.'
     ' The span of the lease is milliseconds, min_lifetime seconds.';
 
 CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (number smallint, name text, path text, code_digits smallint)
@@ -547,7 +552,7 @@ BEGIN
     FOREACH signature IN ARRAY ARRAY[
         'settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint)',
         'release(bigint, uuid[])',
-        'claim(bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[])',
+        'claim(bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean)',
         'list_actions()'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);

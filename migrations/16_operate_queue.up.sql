@@ -76,7 +76,7 @@ CROSS JOIN LATERAL (
     UNION ALL
     SELECT
         'deferred', queue.attempts, queue.put_off_at, NULL, NULL,
-        'its subject is not eligible for it, or collectors cannot sign its action'
+        'its subject is not eligible for it, or collectors cannot sign it'
     WHERE queue.deferrals > 0
     UNION ALL
     SELECT 'dead', dead.attempts, dead.died_at, NULL, NULL, dead.reason WHERE dead.token IS NOT NULL

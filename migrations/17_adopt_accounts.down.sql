@@ -1,6 +1,6 @@
 -- Goes back to the cursor, which stands before the first token that still waits or is on its way. Tokens after it that were
 -- sent already go out again, if they can still be used; a notice says how many. What was given up does, too. Tokens that were
--- cancelled are deleted. Consuming is the application's own UPDATE again.
+-- cancelled are deleted. Consuming is the application's own UPDATE again. Fails while a token can be used that is bound to a browser.
 --
 -- Whoever registers somebody needs no right on tokens, as before.
 --
@@ -35,6 +35,14 @@ DECLARE
     first_owed bigint;
     again bigint;
 BEGIN
+    IF EXISTS (
+        SELECT FROM tokens JOIN mailroom.issued_tokens AS known USING (id)
+        WHERE known.binding IS NOT NULL AND tokens.consumed_at IS NULL AND tokens.expires_at > epoch
+    ) THEN
+        RAISE EXCEPTION 'a token that is bound to a browser can still be used, and would be sent for any; wait until it has expired'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+
     SELECT min(id) INTO first_owed
     FROM tokens
     JOIN (

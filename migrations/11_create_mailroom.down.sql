@@ -4,7 +4,7 @@ BEGIN;
 
 DROP TABLE
     mailroom.installation, mailroom.collectors, mailroom.delivery_attempts, mailroom.dead_letters, mailroom.leases, mailroom.queue,
-    mailroom.code_failures, mailroom.code_attempts, mailroom.idempotency_keys, mailroom.payloads, mailroom.issued_tokens, mailroom.actions;
+    mailroom.browser_codes, mailroom.code_failures, mailroom.code_attempts, mailroom.idempotency_keys, mailroom.payloads, mailroom.issued_tokens, mailroom.actions;
 
 DROP FUNCTION mailroom.clock();
 DROP FUNCTION mailroom.cluster_identifier();

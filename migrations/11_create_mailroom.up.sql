@@ -89,9 +89,11 @@ CREATE TABLE mailroom.issued_tokens (
     expires_at bigint NOT NULL,
     consumed_at bigint,
     cancelled_at bigint,
+    binding bytea,
 
     CONSTRAINT issued_tokens_pkey PRIMARY KEY (id),
     CONSTRAINT issued_tokens_consumed_id_key UNIQUE (consumed_id),
+    CONSTRAINT issued_tokens_binding CHECK (octet_length(binding) = 16),
     CONSTRAINT issued_tokens_action_fkey FOREIGN KEY (action) REFERENCES mailroom.actions (number)
 ) WITH (fillfactor = 90);
 
@@ -112,6 +114,8 @@ COMMENT ON COLUMN mailroom.issued_tokens.created_at IS 'Seconds since the Unix e
 COMMENT ON COLUMN mailroom.issued_tokens.expires_at IS 'First second at which it is no longer valid, in seconds since the Unix epoch.';
 COMMENT ON COLUMN mailroom.issued_tokens.consumed_at IS 'When it was used, in seconds since the Unix epoch; null until then.';
 COMMENT ON COLUMN mailroom.issued_tokens.cancelled_at IS 'When it ended without being used, in seconds since the Unix epoch; null if it did not.';
+COMMENT ON COLUMN mailroom.issued_tokens.binding IS
+    'The browser that the link is for: the first 16 bytes of SHA-256("mailroom/browser", a zero byte, the nonce of its cookie). Null: any.';
 COMMENT ON CONSTRAINT issued_tokens_consumed_id_key ON mailroom.issued_tokens IS
     'Serves redeeming, and finding the token that a consumed id in a log or a store belongs to.';
 COMMENT ON CONSTRAINT issued_tokens_action_fkey ON mailroom.issued_tokens IS 'An action that has tokens stays.';
@@ -154,8 +158,9 @@ CREATE TABLE mailroom.code_attempts (
     token bigint NOT NULL,
     ordinal smallint NOT NULL,
     attempted_at bigint NOT NULL,
+    is_other_browser boolean NOT NULL DEFAULT false,
 
-    CONSTRAINT code_attempts_pkey PRIMARY KEY (token, ordinal),
+    CONSTRAINT code_attempts_pkey PRIMARY KEY (token, is_other_browser, ordinal),
     CONSTRAINT code_attempts_token_fkey FOREIGN KEY (token) REFERENCES mailroom.issued_tokens (id) ON DELETE CASCADE,
     CONSTRAINT code_attempts_five_at_most CHECK (ordinal BETWEEN 1 AND 5)
 );
@@ -165,6 +170,9 @@ COMMENT ON TABLE mailroom.code_attempts IS
 COMMENT ON COLUMN mailroom.code_attempts.token IS 'Token whose code was tried.';
 COMMENT ON COLUMN mailroom.code_attempts.ordinal IS '1 for the first try of a token''s code; at most 5.';
 COMMENT ON COLUMN mailroom.code_attempts.attempted_at IS 'Seconds since the Unix epoch.';
+COMMENT ON COLUMN mailroom.code_attempts.is_other_browser IS
+    'Whether it came from a browser that the link is not bound to. Such tries have numbers of their own, so that whoever has only the link'
+    ' takes none of those away that the bound browser has.';
 COMMENT ON CONSTRAINT code_attempts_pkey ON mailroom.code_attempts IS
     'Serves redeeming: how often the code of a token was tried; no two tries have the same number.';
 
@@ -172,8 +180,9 @@ CREATE TABLE mailroom.code_failures (
     subject text NOT NULL,
     failures integer NOT NULL,
     rests_until bigint NOT NULL,
+    is_other_browser boolean NOT NULL DEFAULT false,
 
-    CONSTRAINT code_failures_pkey PRIMARY KEY (subject)
+    CONSTRAINT code_failures_pkey PRIMARY KEY (subject, is_other_browser)
 );
 
 COMMENT ON TABLE mailroom.code_failures IS
@@ -183,6 +192,30 @@ COMMENT ON COLUMN mailroom.code_failures.subject IS 'Subject id; the address whe
 COMMENT ON COLUMN mailroom.code_failures.failures IS 'Wrong codes since the last right one.';
 COMMENT ON COLUMN mailroom.code_failures.rests_until IS
     'Until then its tokens with codes are neither requested nor used, in seconds since the Unix epoch; 0 before the hundredth.';
+COMMENT ON COLUMN mailroom.code_failures.is_other_browser IS
+    'As in code_attempts: what was entered in other browsers lets nothing rest but what is entered there.';
+
+CREATE TABLE mailroom.browser_codes (
+    binding bytea NOT NULL,
+    code text NOT NULL,
+    tries smallint NOT NULL DEFAULT 0,
+    expires_at bigint NOT NULL,
+
+    CONSTRAINT browser_codes_pkey PRIMARY KEY (binding),
+    CONSTRAINT browser_codes_binding CHECK (octet_length(binding) = 16),
+    CONSTRAINT browser_codes_five_at_most CHECK (tries BETWEEN 0 AND 5)
+);
+
+CREATE INDEX browser_codes_expires_at_idx ON mailroom.browser_codes (expires_at);
+
+COMMENT ON TABLE mailroom.browser_codes IS
+    'Digits that a browser shows, for using the links that are bound to it in another one. They are in no mail and in no token, and'
+    ' worth nothing without the link.';
+COMMENT ON COLUMN mailroom.browser_codes.binding IS 'The browser, as in issued_tokens; it need not have a token.';
+COMMENT ON COLUMN mailroom.browser_codes.code IS 'Five digits.';
+COMMENT ON COLUMN mailroom.browser_codes.tries IS 'How often a code was entered in place of these digits, right or wrong; at most 5.';
+COMMENT ON COLUMN mailroom.browser_codes.expires_at IS 'A day after they were shown last, in seconds since the Unix epoch.';
+COMMENT ON INDEX mailroom.browser_codes_expires_at_idx IS 'Serves pruning.';
 
 CREATE TABLE mailroom.queue (
     token bigint NOT NULL,

@@ -2,6 +2,7 @@
 
 BEGIN;
 
+DROP TRIGGER before_token_change ON mailroom.issued_tokens;
 DROP TRIGGER before_action_change ON mailroom.actions;
 DROP TRIGGER after_queue_insert ON mailroom.queue;
 
@@ -9,9 +10,11 @@ DROP FUNCTION mailroom.recheck(text);
 DROP FUNCTION mailroom.cancel_subject(text, boolean);
 DROP FUNCTION mailroom.cancel(bigint);
 DROP FUNCTION mailroom.withdraw(bigint[], boolean);
-DROP FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text);
+DROP FUNCTION mailroom.browser_code(bytea);
+DROP FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text, bytea);
 DROP FUNCTION mailroom.is_address(text);
 DROP FUNCTION mailroom.next_token_id();
+DROP FUNCTION mailroom.trg_before_token_change();
 DROP FUNCTION mailroom.trg_before_action_change();
 DROP FUNCTION mailroom.trg_after_queue_insert();
 DROP FUNCTION mailroom.generate_code(integer);

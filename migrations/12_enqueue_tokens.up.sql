@@ -118,6 +118,26 @@ CREATE TRIGGER before_action_change
     FOR EACH ROW
     EXECUTE FUNCTION mailroom.trg_before_action_change();
 
+CREATE FUNCTION mailroom.trg_before_token_change() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION 'action, secret, code and binding of token % cannot be changed', OLD.id
+        USING ERRCODE = 'integrity_constraint_violation', HINT = 'Its mail may be signed already. Enqueue another one instead.';
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.trg_before_token_change() FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.trg_before_token_change() IS
+    'Keeps what a token''s link says of it: a link is never signed for another browser than before, nor for any.';
+
+CREATE TRIGGER before_token_change
+    BEFORE UPDATE OF action, consumed_id, code_hash, binding ON mailroom.issued_tokens
+    FOR EACH ROW
+    WHEN ((NEW.action, NEW.consumed_id, NEW.code_hash, NEW.binding) IS DISTINCT FROM (OLD.action, OLD.consumed_id, OLD.code_hash, OLD.binding))
+    EXECUTE FUNCTION mailroom.trg_before_token_change();
+
 CREATE FUNCTION mailroom.next_token_id() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN nextval('mailroom.issued_tokens_id_seq'::regclass);
@@ -132,7 +152,8 @@ CREATE FUNCTION mailroom.enqueue(
     payload jsonb DEFAULT NULL,
     language text DEFAULT NULL,
     deliver_at timestamptz DEFAULT NULL,
-    idempotency_key text DEFAULT NULL
+    idempotency_key text DEFAULT NULL,
+    binding bytea DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -167,6 +188,7 @@ BEGIN
         WHEN enqueue.language !~ '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$' THEN 'language is not a tag such as de or pt-BR'
         WHEN enqueue.deliver_at > epoch + interval '1 year' THEN 'deliver_at is more than a year away'
         WHEN octet_length(enqueue.idempotency_key) NOT BETWEEN 1 AND 255 THEN 'idempotency_key is empty or has more than 255 bytes'
+        WHEN octet_length(enqueue.binding) <> 16 THEN 'binding is not of 16 bytes'
     END;
 
     IF fault IS NOT NULL THEN
@@ -185,7 +207,8 @@ BEGIN
         digest := sha256(convert_to(jsonb_build_array(
             enqueue.recipient_email, enqueue.recipient_name, enqueue.subject_id, enqueue.payload, enqueue.language,
             -- A time as text depends on the session's time zone.
-            extract(epoch FROM enqueue.deliver_at)
+            extract(epoch FROM enqueue.deliver_at),
+            encode(enqueue.binding, 'hex')
         )::text, 'UTF8'));
 
         INSERT INTO mailroom.idempotency_keys (action, key, token, digest, expires_at)
@@ -209,11 +232,13 @@ BEGIN
     END IF;
 
     INSERT INTO mailroom.issued_tokens (
-        id, action, subject_id, recipient_email, recipient_name, language, consumed_id, code_hash, created_at, expires_at
+        id, action, subject_id, recipient_email, recipient_name, language, consumed_id, code_hash, created_at, expires_at,
+        binding
     )
     VALUES (
         made, wanted.number, enqueue.subject_id, enqueue.recipient_email, enqueue.recipient_name, enqueue.language,
-        mailroom.consumed_id(secret), mailroom.code_hash(secret, code), floor(extract(epoch FROM epoch))::bigint, ends_at
+        mailroom.consumed_id(secret), mailroom.code_hash(secret, code), floor(extract(epoch FROM epoch))::bigint, ends_at,
+        enqueue.binding
     );
 
     IF enqueue.payload IS NOT NULL THEN
@@ -231,10 +256,39 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text) IS
+COMMENT ON FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text, bytea) IS
     'Makes a token and queues its mail in the caller''s transaction; answers the token''s id. The same idempotency_key with the same'
     ' arguments answers the id of the first call and sends nothing again, until 30 days after that token''s expiry. deliver_at is at'
-    ' most a year away, and the lifetime begins there.';
+    ' most a year away, and the lifetime begins there. binding names the browser that the link is for, as in issued_tokens.';
+
+-- Alike for every browser, whether it has a token or not, so that nobody learns by it who exists.
+CREATE FUNCTION mailroom.browser_code(binding bytea) RETURNS text
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    epoch bigint := floor(extract(epoch FROM mailroom.clock()));
+    shown text;
+BEGIN
+    IF octet_length(browser_code.binding) IS DISTINCT FROM 16 THEN
+        RAISE EXCEPTION 'mailroom.browser_code(): binding is not of 16 bytes' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    INSERT INTO mailroom.browser_codes AS known (binding, code, expires_at)
+    VALUES (browser_code.binding, mailroom.generate_code(5), epoch + 86400)
+    ON CONFLICT ON CONSTRAINT browser_codes_pkey DO UPDATE
+    SET code = CASE WHEN known.tries < 5 AND known.expires_at > epoch THEN known.code ELSE excluded.code END,
+        tries = CASE WHEN known.tries < 5 AND known.expires_at > epoch THEN known.tries ELSE 0::smallint END,
+        expires_at = excluded.expires_at
+    RETURNING code INTO shown;
+
+    RETURN shown;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.browser_code(bytea) IS
+    'Digits for that browser to show, and for no mail: whoever enters them may use the links that are bound to it in another browser, for'
+    ' actions without a code. The same for a day from the last call, or until five codes were entered: then others.';
 
 -- Strict enough that no sender takes it for something else; whether it can be reached is for its mail server to say.
 CREATE FUNCTION mailroom.is_address(email text) RETURNS boolean
@@ -373,7 +427,7 @@ BEGIN
     -- They are the application's to call, not everybody's.
     FOREACH signature IN ARRAY ARRAY[
         'generate_secret()', 'generate_code(integer)', 'next_token_id()', 'cancel(bigint)', 'cancel_subject(text, boolean)', 'recheck(text)',
-        'enqueue(text, text, text, text, jsonb, text, timestamptz, text)'
+        'enqueue(text, text, text, text, jsonb, text, timestamptz, text, bytea)', 'browser_code(bytea)'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);
     END LOOP;

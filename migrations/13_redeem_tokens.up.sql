@@ -71,38 +71,53 @@ REVOKE ALL ON FUNCTION mailroom.ask_eligibility(text, text[]) FROM PUBLIC;
 COMMENT ON FUNCTION mailroom.ask_eligibility(text, text[]) IS
     'Which of some subjects may get an action''s mails, by its function; or one row that says why nobody knows.';
 
-CREATE FUNCTION mailroom.count_code_attempt(candidate mailroom.issued_tokens, subject text, is_right boolean, epoch bigint)
-RETURNS mailroom.verdict
+CREATE FUNCTION mailroom.count_code_attempt(
+    candidate mailroom.issued_tokens, has_code boolean, is_other boolean, secret bytea, code text, epoch bigint
+) RETURNS mailroom.verdict
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off AS $$
+DECLARE
+    for_subject text := coalesce(candidate.subject_id, candidate.recipient_email);
+    is_right boolean;
 BEGIN
-    IF EXISTS (SELECT FROM mailroom.code_failures AS known WHERE known.subject = count_code_attempt.subject AND rests_until > epoch) THEN
+    IF EXISTS (
+        SELECT FROM mailroom.code_failures WHERE subject = for_subject AND is_other_browser = is_other AND rests_until > epoch
+    ) THEN
         RETURN 'too_many_attempts';
     END IF;
 
-    -- The next number, if one is left. In REPEATABLE READ and above a number that the transaction does not see taken
-    -- fails as a serialization error.
-    INSERT INTO mailroom.code_attempts (token, ordinal, attempted_at)
-    SELECT candidate.id, count(*) + 1, epoch
-    FROM mailroom.code_attempts
-    WHERE token = candidate.id
-    HAVING count(*) < 5
-    ON CONFLICT DO NOTHING;
+    -- Not in constant time: to learn from how long bytes take to compare one needs far more than five tries.
+    IF has_code THEN
+        -- The next number, if one is left. In REPEATABLE READ and above a number that the transaction does not see taken
+        -- fails as a serialization error.
+        INSERT INTO mailroom.code_attempts (token, is_other_browser, ordinal, attempted_at)
+        SELECT candidate.id, is_other, count(*) + 1, epoch
+        FROM mailroom.code_attempts
+        WHERE token = candidate.id AND is_other_browser = is_other
+        HAVING count(*) < 5
+        ON CONFLICT DO NOTHING
+        RETURNING (candidate.code_hash = mailroom.code_hash(count_code_attempt.secret, count_code_attempt.code)) IS TRUE INTO is_right;
+    ELSE
+        UPDATE mailroom.browser_codes AS shown
+        SET tries = tries + 1
+        WHERE binding = candidate.binding AND expires_at > epoch AND tries < 5
+        RETURNING (shown.code = count_code_attempt.code) IS TRUE INTO is_right;
+    END IF;
 
-    IF NOT FOUND THEN
+    IF is_right IS NULL THEN
         RETURN 'too_many_attempts';
     END IF;
 
     IF is_right THEN
-        DELETE FROM mailroom.code_failures AS known WHERE known.subject = count_code_attempt.subject;
+        DELETE FROM mailroom.code_failures WHERE subject = for_subject AND is_other_browser = is_other;
         RETURN 'ok';
     END IF;
 
     -- From the hundredth on: an hour, doubled by each that follows, up to a day.
-    INSERT INTO mailroom.code_failures AS counted (subject, failures, rests_until)
-    VALUES (count_code_attempt.subject, 1, 0)
+    INSERT INTO mailroom.code_failures AS counted (subject, is_other_browser, failures, rests_until)
+    VALUES (for_subject, is_other, 1, 0)
     ON CONFLICT ON CONSTRAINT code_failures_pkey DO UPDATE
     SET failures = counted.failures + 1,
         rests_until = CASE
@@ -115,10 +130,10 @@ BEGIN
 END;
 $$;
 
-REVOKE ALL ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, text, boolean, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea, text, bigint) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, text, boolean, bigint) IS
-    'Counts a try of a token''s code, and answers what comes of it.';
+COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea, text, bigint) IS
+    'Counts a try of a token''s code or, where it has none, of the digits that its browser shows, and answers what comes of it.';
 
 -- Locks, in this order: the subject's row, by the action's function; the token's row; then whatever the application changes. Deleting an
 -- account takes the same order, and collectors lock neither. Two redemptions in one transaction can wait for each other.
@@ -126,6 +141,7 @@ CREATE FUNCTION mailroom.redeem(
     secret bytea,
     action text,
     code text DEFAULT NULL,
+    binding_proven boolean DEFAULT false,
     OUT verdict mailroom.verdict,
     OUT token bigint,
     OUT subject_id text
@@ -140,6 +156,7 @@ DECLARE
     wanted mailroom.actions%ROWTYPE;
     candidate mailroom.issued_tokens%ROWTYPE;
     is_eligible boolean := true;
+    is_other boolean;
     present_email text;
     epoch bigint;
     used bigint[];
@@ -179,6 +196,7 @@ BEGIN
     -- Not the transaction's time, which may have begun long before: the token is judged by the second in which it is
     -- consumed.
     epoch := floor(extract(epoch FROM mailroom.clock()));
+    is_other := candidate.binding IS NOT NULL AND redeem.binding_proven IS NOT TRUE;
 
     -- Whatever can be said without the code is said before it is looked at: a verdict on the code says nothing else, and
     -- no other verdict says anything about the code. Addresses are compared as well as their tokens cancelled by a change: a
@@ -192,14 +210,11 @@ BEGIN
         verdict := 'expired';
     ELSIF NOT is_eligible THEN
         verdict := 'not_eligible';
-    ELSIF wanted.code_digits > 0 THEN
-        -- Not in constant time: to learn from how long bytes take to compare one needs far more than five tries.
-        verdict := mailroom.count_code_attempt(
-            candidate,
-            coalesce(candidate.subject_id, candidate.recipient_email),
-            (candidate.code_hash = mailroom.code_hash(redeem.secret, redeem.code)) IS TRUE,
-            epoch
-        );
+    ELSIF is_other AND redeem.code IS NULL THEN
+        -- A scanner that opens the link and presses the button takes no try away.
+        verdict := 'wrong_code';
+    ELSIF wanted.code_digits > 0 OR is_other THEN
+        verdict := mailroom.count_code_attempt(candidate, wanted.code_digits > 0, is_other, redeem.secret, redeem.code, epoch);
     ELSE
         -- A code that nothing covers is not looked at and must not seem right.
         verdict := CASE WHEN redeem.code IS NULL THEN 'ok' ELSE 'wrong_code' END;
@@ -238,11 +253,12 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.redeem(bytea, text, text) IS
+COMMENT ON FUNCTION mailroom.redeem(bytea, text, text, boolean) IS
     'Uses a token up, if it is genuine, unused, unexpired, its subject is eligible and, where there is one, the code is right; answers why'
-    ' not otherwise, and the token and its subject on ok. Commit whatever it answers: a rollback takes the counted try back.';
+    ' not otherwise, and the token and its subject on ok. Commit whatever it answers: a rollback takes the counted try back. Unless'
+    ' binding_proven a bound token needs a code in any case, of an action without codes that of browser_code().';
 
 -- It is the application's to call, not everybody's.
-REVOKE ALL ON FUNCTION mailroom.redeem(bytea, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mailroom.redeem(bytea, text, text, boolean) FROM PUBLIC;
 
 COMMIT;

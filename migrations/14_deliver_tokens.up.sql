@@ -338,10 +338,10 @@ COMMENT ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, ti
 -- Predicates of eligibility are asked once an action, and only for what could go out. Without a search path of its own and not volatile,
 -- so that it becomes a part of the claim's statement.
 CREATE FUNCTION mailroom.judge(
-    rows mailroom.queue[], too_late bigint, signable smallint[], is_utf8 boolean
+    rows mailroom.queue[], too_late bigint, signable smallint[], binds boolean, is_utf8 boolean
 ) RETURNS TABLE (
     token bigint, due_at timestamptz, attempt integer, failures smallint, priority smallint, secret bytea, code text,
-    action smallint, email bytea, name bytea, utf8_code bytea, expires_at bigint, language text, payload bytea,
+    action smallint, email bytea, name bytea, utf8_code bytea, expires_at bigint, language text, payload bytea, binding bytea,
     verdict text, fault text, eligible_in_all bigint
 )
 LANGUAGE sql STABLE
@@ -356,7 +356,8 @@ BEGIN ATOMIC
         LEFT JOIN LATERAL (
             SELECT
                 id, action, subject_id, recipient_email, recipient_name, language, expires_at,
-                consumed_at IS NOT NULL OR cancelled_at IS NOT NULL AS is_void
+                consumed_at IS NOT NULL OR cancelled_at IS NOT NULL AS is_void,
+                binding
             FROM mailroom.issued_tokens AS tokens
             WHERE id = queued.token
             OFFSET 0
@@ -369,6 +370,7 @@ BEGIN ATOMIC
             SELECT action, eligibility, pg_catalog.array_agg(subject_id) AS subject_ids
             FROM picked
             WHERE eligibility IS NOT NULL AND NOT is_void AND expires_at > too_late AND action = ANY (signable)
+                AND (binds OR binding IS NULL)
             GROUP BY action, eligibility
         ) AS asked
         CROSS JOIN LATERAL mailroom.ask_eligibility(asked.eligibility, asked.subject_ids) AS answer
@@ -381,7 +383,7 @@ BEGIN ATOMIC
             CASE
                 WHEN picked.id IS NULL OR picked.is_void THEN 'cancelled'
                 WHEN picked.expires_at <= too_late THEN 'expired'
-                WHEN picked.action <> ALL (signable) THEN 'unsignable'
+                WHEN picked.action <> ALL (signable) OR NOT binds AND picked.binding IS NOT NULL THEN 'unsignable'
                 WHEN picked.eligibility IS NULL THEN 'eligible'
                 WHEN answer.email IS NULL THEN 'ineligible'
                 -- Its address changed, and the change did not see it.
@@ -400,6 +402,7 @@ BEGIN ATOMIC
         CASE WHEN is_utf8 THEN convert_to(code, getdatabaseencoding()) ELSE mailroom.to_utf8(code) END,
         expires_at, language,
         (SELECT mailroom.to_utf8(payloads.payload::text) FROM mailroom.payloads WHERE payloads.token = judged.token),
+        binding,
         verdict,
         CASE verdict WHEN 'ineligible' THEN (SELECT min(fault) FROM answers WHERE answers.action = judged.action) END,
         count(*) FILTER (WHERE verdict = 'eligible') OVER ()
@@ -407,9 +410,9 @@ BEGIN ATOMIC
     ORDER BY slot;
 END;
 
-REVOKE ALL ON FUNCTION mailroom.judge(mailroom.queue[], bigint, smallint[], boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mailroom.judge(mailroom.queue[], bigint, smallint[], boolean, boolean) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.judge(mailroom.queue[], bigint, smallint[], boolean) IS
+COMMENT ON FUNCTION mailroom.judge(mailroom.queue[], bigint, smallint[], boolean, boolean) IS
     'For each row of the queue, in the same order, what goes out with it, and whether it may.';
 
 -- Deferred tokens are looked at again after a pause that doubles from a quarter of a second up to a minute, or to a part of their life.
@@ -463,12 +466,13 @@ CREATE FUNCTION mailroom.claim(
     second_since timestamptz,
     lease bigint,
     min_lifetime bigint,
-    signable smallint[]
+    signable smallint[],
+    binds boolean
 ) RETURNS TABLE (
     batch uuid, token bigint, attempt integer, action smallint, email bytea, login bytea, secret bytea, code bytea,
     expires_at bigint, language text, payload bytea,
     looked integer, waiting integer, expired integer, cancelled integer, deferred integer, unsignable integer, reason text,
-    first_through timestamptz, second_through timestamptz
+    first_through timestamptz, second_through timestamptz, binding bytea
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -512,8 +516,8 @@ DECLARE
 BEGIN
     FOR
         token, due_at, attempt, failure_count, priority, secret, code_text, action, email, login, code, expires_at, language, payload,
-        verdict, fault, eligible
-    IN SELECT * FROM mailroom.judge(rows, too_late, signable, is_utf8) LOOP
+        binding, verdict, fault, eligible
+    IN SELECT * FROM mailroom.judge(rows, too_late, signable, binds, is_utf8) LOOP
         IF priority = 0 THEN
             first_since := due_at;
         ELSE
@@ -573,7 +577,7 @@ BEGIN
 
     -- The last row says what was found.
     batch := NULL; token := NULL; attempt := NULL; action := NULL; email := NULL; login := NULL; secret := NULL; code := NULL;
-    expires_at := NULL; language := NULL; payload := NULL;
+    expires_at := NULL; language := NULL; payload := NULL; binding := NULL;
     looked := cardinality(rows);
     waiting := left_over;
     expired := cardinality(too_old);
@@ -588,9 +592,9 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.claim(
-    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[]
+    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean
 ) IS
-    'For collectors: claims batches of what is due, of actions that can be signed. The last row has no token, and says what was found.'
+    'For collectors: claims batches of what is due, of actions that can be signed; bound links only if it can bind. The last row has no token, and says what was found.'
     ' The span of the lease is milliseconds, min_lifetime seconds.';
 
 CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (number smallint, name text, path text, code_digits smallint)
@@ -609,7 +613,7 @@ BEGIN
     FOREACH signature IN ARRAY ARRAY[
         'settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint)',
         'release(bigint, uuid[])',
-        'claim(bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[])',
+        'claim(bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean)',
         'list_actions()'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);

@@ -7,24 +7,28 @@ BEGIN;
 
 -- What can still be used goes out as it is. What cannot has no secret any more; the next claim logs why it is not sent.
 -- Its secret is gone, so it gets a new token, with what is left of its payload. A token of an account is a row of the account's table,
--- which goes to the address that the account has now.
+-- which goes to the address that the account has now. For the same browser, if for one.
 CREATE FUNCTION mailroom.renew(expired mailroom.issued_tokens) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off AS $$
+DECLARE
+    outer_binding text := current_setting('mailroom.binding', true);
 BEGIN
     IF to_regclass('mailroom.adopted_tokens') IS NOT NULL THEN
+        PERFORM set_config('mailroom.binding', coalesce(encode(expired.binding, 'hex'), ''), true);
         INSERT INTO mailroom.adopted_tokens (account, action) SELECT account, action FROM mailroom.adopted_tokens WHERE id = expired.id;
 
         IF FOUND THEN
+            PERFORM set_config('mailroom.binding', coalesce(outer_binding, ''), true);
             RETURN;
         END IF;
     END IF;
 
     PERFORM mailroom.enqueue(
         actions.name, expired.recipient_email, expired.recipient_name, expired.subject_id,
-        (SELECT payload FROM mailroom.payloads WHERE token = expired.id), expired.language
+        (SELECT payload FROM mailroom.payloads WHERE token = expired.id), expired.language, binding => expired.binding
     )
     FROM mailroom.actions
     WHERE number = expired.action;
@@ -126,7 +130,7 @@ CROSS JOIN LATERAL (
     UNION ALL
     SELECT
         'deferred', queue.attempts, queue.put_off_at, NULL, NULL,
-        'its subject is not eligible for it, or collectors cannot sign its action'
+        'its subject is not eligible for it, or collectors cannot sign it'
     WHERE queue.deferrals > 0
     UNION ALL
     SELECT 'dead', dead.attempts, dead.died_at, NULL, NULL, dead.reason WHERE dead.token IS NOT NULL
@@ -330,6 +334,14 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ));
 
+    DELETE FROM mailroom.browser_codes
+    WHERE binding = ANY (ARRAY(
+        SELECT binding FROM mailroom.browser_codes
+        WHERE expires_at < floor(extract(epoch FROM mailroom.clock()))::bigint
+        LIMIT most
+        FOR UPDATE SKIP LOCKED
+    ));
+
     IF seen < most OR earliest >= ended THEN
         through_id := NULL;
     END IF;
@@ -337,8 +349,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.prune_tokens(timestamptz, bigint, integer) IS
-    'Deletes tokens that expired before a time, at least a day ago, among the next ones after an id, and idempotency keys whose time is'
-    ' over; answers how many tokens, and the id to go on after, null at the end.';
+    'Deletes tokens that expired before a time, at least a day ago, among the next ones after an id, and idempotency keys and'
+    ' browsers'' codes whose time is over; answers how many tokens, and the id to go on after, null at the end.';
 
 DO $$
 DECLARE

@@ -1,6 +1,6 @@
 -- Goes back to the cursor, which stands before the first token that still waits or is on its way. Tokens after it that were
 -- sent already go out again, if they can still be used; a notice says how many. What was given up does, too. Tokens that were
--- cancelled are deleted. Consuming is the application's own UPDATE again.
+-- cancelled are deleted. Consuming is the application's own UPDATE again. Fails while a token can be used that is bound to a browser.
 --
 -- Whoever registers somebody needs no right on tokens, as before.
 --
@@ -35,6 +35,14 @@ DECLARE
     first_owed bigint;
     again bigint;
 BEGIN
+    IF EXISTS (
+        SELECT FROM tokens JOIN mailroom.issued_tokens AS known USING (id)
+        WHERE known.binding IS NOT NULL AND tokens.consumed_at IS NULL AND tokens.expires_at > epoch
+    ) THEN
+        RAISE EXCEPTION 'a token that is bound to a browser can still be used, and would be sent for any; wait until it has expired'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+
     SELECT min(id) INTO first_owed
     FROM tokens
     JOIN (
@@ -69,7 +77,7 @@ UPDATE mailroom.actions SET eligibility = NULL
 WHERE eligibility IN ('mailroom.provisioned_accounts(text[],boolean)', 'mailroom.active_accounts(text[],boolean)');
 
 DROP FUNCTION mailroom.prune_account_tokens(timestamptz, bigint, integer);
-DROP FUNCTION mailroom.request(text, text, interval, integer, interval);
+DROP FUNCTION mailroom.request(text, text, interval, integer, interval, bytea);
 DROP FUNCTION mailroom.trg_after_accounts_delete();
 DROP FUNCTION mailroom.trg_after_account_change();
 DROP FUNCTION mailroom.trg_after_tokens_truncate();
@@ -78,6 +86,7 @@ DROP FUNCTION mailroom.trg_after_token_redeemed();
 DROP FUNCTION mailroom.trg_after_token_consumed();
 DROP FUNCTION mailroom.trg_before_token_consumed();
 DROP FUNCTION mailroom.trg_after_tokens_insert();
+DROP FUNCTION mailroom.binding_setting();
 DROP FUNCTION mailroom.trg_after_account_replicated();
 DROP FUNCTION mailroom.trg_after_accounts_insert();
 DROP FUNCTION mailroom.active_accounts(text[], boolean);

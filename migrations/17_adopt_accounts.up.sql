@@ -124,6 +124,26 @@ CREATE TRIGGER after_account_replicated
 
 ALTER TABLE accounts DISABLE TRIGGER after_account_replicated;
 
+-- A transaction that makes accounts or tokens by plain INSERT has no other way to say it. A value for the whole session is no good: the
+-- next one that a pooled connection serves is somebody else.
+CREATE FUNCTION mailroom.binding_setting() RETURNS bytea
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    -- Empty once a transaction has had one.
+    given text := nullif(current_setting('mailroom.binding', true), '');
+BEGIN
+    IF given !~ '^[0-9A-Fa-f]{32}$' THEN
+        RAISE EXCEPTION 'the setting mailroom.binding is not of 32 hexadecimal digits' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    RETURN decode(given, 'hex');
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.binding_setting() IS
+    'The browser that the links of accounts'' tokens of this transaction are for, by the setting mailroom.binding; null for any.';
+
 -- An account that is inserted after its token has no address yet: such a token goes to the one that it gets.
 CREATE FUNCTION mailroom.trg_after_tokens_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -132,7 +152,7 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
     INSERT INTO mailroom.issued_tokens (
-        id, action, subject_id, recipient_email, recipient_name, consumed_id, code_hash, created_at, expires_at, consumed_at
+        id, action, subject_id, recipient_email, recipient_name, consumed_id, code_hash, created_at, expires_at, consumed_at, binding
     )
     SELECT
         made.id,
@@ -144,7 +164,8 @@ BEGIN
         CASE made.action::text WHEN 'activation' THEN NULL ELSE mailroom.code_hash(made.secret, made.code::text) END,
         made.created_at,
         made.expires_at,
-        made.consumed_at
+        made.consumed_at,
+        (SELECT mailroom.binding_setting())
     FROM made
     -- OFFSET 0 keeps this a look-up by primary key for each row.
     LEFT JOIN LATERAL (
@@ -183,7 +204,12 @@ BEGIN
         FROM mailroom.issued_tokens AS tokens
         LEFT JOIN mailroom.adopted_accounts AS accounts ON accounts.id = OLD.account
         WHERE tokens.id = OLD.id
-            AND (tokens.cancelled_at IS NOT NULL OR tokens.recipient_email <> accounts.email::text COLLATE "C")
+            AND (
+                tokens.cancelled_at IS NOT NULL
+                OR tokens.recipient_email <> accounts.email::text COLLATE "C"
+                -- Only redeem(), which has set this already, knows whether the browser is the right one.
+                OR (tokens.binding IS NOT NULL AND tokens.consumed_at IS NULL)
+            )
     ) THEN
         RETURN NULL;
     END IF;
@@ -193,7 +219,7 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_before_token_consumed() IS
-    'Keeps a token unused that was cancelled, or that was sent to another address than its account has.';
+    'Keeps a token unused that was cancelled, or sent to another address than its account has, or bound to a browser and not redeemed.';
 
 CREATE TRIGGER before_token_consumed
     BEFORE UPDATE OF consumed_at ON tokens
@@ -369,7 +395,8 @@ CREATE FUNCTION mailroom.request(
     action text,
     cooldown interval DEFAULT NULL,
     at_most integer DEFAULT 5,
-    per interval DEFAULT '1 hour'
+    per interval DEFAULT '1 hour',
+    binding bytea DEFAULT NULL
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -390,11 +417,16 @@ DECLARE
     made bigint;
     is_locked boolean;
     is_eligible boolean;
+    outer_binding text := current_setting('mailroom.binding', true);
 BEGIN
     SELECT * INTO action_row FROM mailroom.actions WHERE name = request.action AND NOT is_retired;
 
     IF action_row.eligibility IS NULL THEN
         RAISE EXCEPTION 'mailroom.request(): there is no such action for accounts' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    IF octet_length(request.binding) <> 16 THEN
+        RAISE EXCEPTION 'mailroom.request(): binding is not of 16 bytes' USING ERRCODE = 'invalid_parameter_value';
     END IF;
 
     cooldown_seconds := extract(epoch FROM coalesce(request.cooldown, action_row.cooldown));
@@ -433,12 +465,15 @@ BEGIN
     FROM mailroom.ask_eligibility(action_row.eligibility, ARRAY[coalesce(candidate, 0::bigint)::text]) AS answer;
     is_eligible := present.subject_id IS NOT NULL;
 
-    SELECT rests_until INTO resting FROM mailroom.code_failures WHERE subject = coalesce(candidate, 0::bigint)::text;
+    SELECT rests_until INTO resting FROM mailroom.code_failures
+    WHERE subject = coalesce(candidate, 0::bigint)::text AND NOT is_other_browser;
 
     SELECT max(created_at), count(*) FILTER (WHERE created_at::numeric > epoch::numeric - period_seconds)
     INTO newest, made
     FROM mailroom.issued_tokens AS tokens
     WHERE subject_id = coalesce(candidate, 0::bigint)::text AND tokens.action = action_row.number;
+
+    PERFORM set_config('mailroom.binding', coalesce(encode(request.binding, 'hex'), ''::text), true);
 
     IF is_locked
         AND is_eligible
@@ -452,9 +487,11 @@ BEGIN
         ELSIF action_row.number = 2 THEN
             INSERT INTO mailroom.adopted_tokens (account, action, created_at) VALUES (candidate, 'password_recovery', epoch);
         ELSE
-            PERFORM mailroom.enqueue(action_row.name, present.email, present.name, present.subject_id);
+            PERFORM mailroom.enqueue(action_row.name, present.email, present.name, present.subject_id, binding => request.binding);
         END IF;
     END IF;
+
+    PERFORM set_config('mailroom.binding', coalesce(outer_binding, ''::text), true);
 
     -- A commit that has nothing to write returns at once, and one that has waits for the disk: the greatest difference of
     -- all. This writes some bytes to the log in any case, and nowhere else.
@@ -462,10 +499,10 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.request(text, text, interval, integer, interval) IS
+COMMENT ON FUNCTION mailroom.request(text, text, interval, integer, interval, bytea) IS
     'Makes a token for the account with this email or, if there is none, this login, if the account is eligible for'
     ' the action, got none of this action for the time of cooldown, and fewer than at_most within per. Answers'
-    ' nothing and takes the same steps whether it did or not.';
+    ' nothing and takes the same steps whether it did or not. binding names the browser that asks, as in issued_tokens.';
 
 -- Those from before this step have no row in tokens.
 CREATE FUNCTION mailroom.prune_account_tokens(
@@ -516,7 +553,7 @@ BEGIN
         'next_token_id()', 'provisioned_accounts(text[], boolean)',
         'active_accounts(text[], boolean)', 'trg_after_accounts_insert()', 'trg_after_account_replicated()', 'trg_after_tokens_insert()', 'trg_before_token_consumed()',
         'trg_after_token_consumed()', 'trg_after_token_redeemed()', 'trg_after_tokens_delete()', 'trg_after_tokens_truncate()',
-        'trg_after_account_change()', 'trg_after_accounts_delete()', 'request(text, text, interval, integer, interval)',
+        'trg_after_account_change()', 'trg_after_accounts_delete()', 'request(text, text, interval, integer, interval, bytea)', 'binding_setting()',
         'prune_account_tokens(timestamptz, bigint, integer)'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);

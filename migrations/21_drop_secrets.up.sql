@@ -75,7 +75,7 @@ BEGIN
     ),
     known AS (
         INSERT INTO mailroom.issued_tokens (
-            id, action, subject_id, recipient_email, recipient_name, consumed_id, code_hash, created_at, expires_at, consumed_at
+            id, action, subject_id, recipient_email, recipient_name, consumed_id, code_hash, created_at, expires_at, consumed_at, binding
         )
         SELECT
             fresh.id,
@@ -87,7 +87,8 @@ BEGIN
             mailroom.code_hash(fresh.secret, fresh.code),
             fresh.created_at,
             fresh.expires_at,
-            fresh.consumed_at
+            fresh.consumed_at,
+            (SELECT mailroom.binding_setting())
         FROM fresh
         -- OFFSET 0 keeps this a look-up by primary key for each row.
         LEFT JOIN LATERAL (

@@ -68,6 +68,7 @@ pub(crate) mod tests {
             expires_at: 1_800_000_900,
             language: None,
             payload: None,
+            binding: None,
         }
     }
 

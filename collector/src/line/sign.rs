@@ -1,6 +1,8 @@
 //! From a token's row to the token that goes into the link.
 
-use mailroom_verifier_core::{Code, Expiry, Grant, Secret, SignedToken, Signer, Unsignable, Version};
+use mailroom_verifier_core::{
+    Binding, Code, Expiry, Grant, Secret, SignedToken, Signer, Unsignable, Version,
+};
 
 use crate::queue::Token;
 
@@ -11,6 +13,8 @@ pub(crate) enum InvalidRow {
     Secret { found: usize },
     #[error("its code is not of {digits} digits")]
     Code { digits: u8 },
+    #[error("its binding has {found} bytes instead of {}", Binding::LENGTH)]
+    Binding { found: usize },
     #[error("its action cannot be signed: {0}")]
     Action(Unsignable),
     #[error("its expiry is before 1970 or after the year 9999")]
@@ -40,8 +44,18 @@ pub(crate) fn sign(signer: &Signer, token: &Token) -> Result<Option<SignedToken>
         (Version::V1, None) => Expiry::MAX,
         (_, None) => return Err(InvalidRow::Expiry),
     };
-    let grant =
-        Grant { secret: &secret, action: token.action, code: code.as_ref(), expires_at, binding: None };
+    // Whatever is in the column: what is bound is not signed for every browser.
+    let binding = token.binding.as_deref().map(|bytes| {
+        <[u8; Binding::LENGTH]>::try_from(bytes).map_err(|_| InvalidRow::Binding { found: bytes.len() })
+    });
+    let binding = binding.transpose()?.map(Binding::from);
+    let grant = Grant {
+        secret: &secret,
+        action: token.action,
+        code: code.as_ref(),
+        expires_at,
+        binding: binding.as_ref(),
+    };
     signer.sign(grant).map(Some).map_err(|error| match error {
         Unsignable::Code { digits } => InvalidRow::Code { digits },
         error => InvalidRow::Action(error),
@@ -52,7 +66,22 @@ pub(crate) fn sign(signer: &Signer, token: &Token) -> Result<Option<SignedToken>
 mod tests {
     use super::*;
     use crate::line::tests::token;
-    use mailroom_verifier_core::{Action, Further, InvalidAction, SharedKey};
+    use mailroom_verifier_core::{Action, Further, InvalidAction, SharedKey, UntrustedToken};
+
+    #[test]
+    fn a_bound_row_is_signed_for_its_browser_or_not_at_all() {
+        let key = SharedKey::from(&[7; 32]);
+        let bound = |bytes: &[u8]| Token { binding: Some(bytes.to_vec()), ..token(1, b"x") };
+        let v2 = Signer::V2(key.clone());
+        let signed = sign(&v2, &bound(&[5; 16])).unwrap().unwrap();
+        let read = UntrustedToken::parse(signed.as_str()).unwrap();
+        assert_eq!(read.unauthenticated_binding(), Some(&Binding::from([5; 16])));
+        for found in [0, 1, 15, 17, 32] {
+            assert_eq!(sign(&v2, &bound(&vec![5; found])).err(), Some(InvalidRow::Binding { found }));
+        }
+        let v1 = sign(&Signer::V1(key), &bound(&[5; 16])).err();
+        assert_eq!(v1, Some(InvalidRow::Action(Unsignable::BoundInV1)));
+    }
 
     #[test]
     fn what_cannot_be_signed_is_rejected_for_its_own_reason() {

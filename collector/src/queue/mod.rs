@@ -44,6 +44,8 @@ pub struct Token {
     pub language: Option<String>,
     /// What the application says for the mail's template: JSON.
     pub payload: Option<Vec<u8>>,
+    /// The browser that the link is for, 16 bytes in a sound row; every browser if none.
+    pub binding: Option<Vec<u8>>,
 }
 
 impl fmt::Debug for Token {

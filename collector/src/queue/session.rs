@@ -147,5 +147,6 @@ pub(super) fn token(row: &Row, id: i64, attempt: u32, first: usize) -> Result<To
         expires_at: column(row, first + 5)?,
         language: None,
         payload: None,
+        binding: None,
     })
 }

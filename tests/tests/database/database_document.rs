@@ -132,7 +132,7 @@ async fn the_tables_of_the_document_name_all_that_is_there() -> Result<()> {
         UNION SELECT enumlabel::text FROM pg_enum JOIN pg_type ON pg_type.oid = enumtypid
             WHERE typnamespace = 'mailroom'::regnamespace
         UNION SELECT parameter FROM pg_proc, unnest(proargnames) AS parameter
-            WHERE pronamespace = 'mailroom'::regnamespace AND proname IN ('enqueue', 'redeem', 'cancel', 'cancel_subject', 'recheck', 'request')
+            WHERE pronamespace = 'mailroom'::regnamespace AND proname IN ('enqueue', 'redeem', 'cancel', 'cancel_subject', 'recheck', 'request', 'browser_code')
                 AND parameter NOT IN ('secret', 'verdict')
         UNION SELECT DISTINCT proname::text FROM pg_proc, aclexplode(proacl) AS granted
             WHERE pronamespace = 'mailroom'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype

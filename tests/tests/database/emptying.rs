@@ -30,7 +30,7 @@ async fn truncating_accounts_empties_the_queue_too() -> Result<()> {
     }
     // What is on its way has its lease until that is settled or over, and then comes to nothing.
     let lapse = "SELECT mailroom.heartbeat(2, 'test', '{}', 90000, NULL);
-        SELECT mailroom.claim(2, ARRAY[gen_random_uuid()], 10, true, 10, 0, NULL, NULL, 90000, 30, '{1, 2}')";
+        SELECT mailroom.claim(2, ARRAY[gen_random_uuid()], 10, true, 10, 0, NULL, NULL, 90000, 30, '{1, 2}', true)";
     application.client.batch_execute(lapse).await?;
     assert_eq!(count(&application, "mailroom.leases").await?, 0);
     assert_eq!(

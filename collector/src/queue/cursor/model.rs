@@ -26,6 +26,7 @@ pub(super) fn page(through: i64, tokens: &[i64], ineligible: &[i64]) -> Page {
         expires_at: 0,
         language: None,
         payload: None,
+        binding: None,
     };
     let tokens = tokens.iter().map(token).collect();
     Page { tokens, ineligible: ineligible.to_vec(), through, rows: 0 }

@@ -66,6 +66,11 @@ impl SignableActions {
         })
     }
 
+    /// Whether a token of the format can be bound to a browser.
+    pub(super) fn binds(&self) -> bool {
+        self.format != Version::V1
+    }
+
     pub(super) fn numbers(&self) -> Vec<i16> {
         self.by_number.keys().copied().collect()
     }

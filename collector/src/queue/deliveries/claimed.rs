@@ -21,7 +21,7 @@ pub(super) struct Claimed {
     pub(super) cancelled: usize,
     /// Put off because their subject is not eligible.
     pub(super) deferred: usize,
-    /// Put off because their action is not among those that were asked for.
+    /// Put off because they cannot be signed: their action is not among those that were asked for, or their key binds to no browser.
     pub(super) unsignable: usize,
     /// Why a predicate of eligibility failed.
     pub(super) fault: Option<String>,
@@ -64,6 +64,7 @@ impl Claimed {
                 expires_at: column(row, 8)?,
                 language: column(row, 9)?,
                 payload: column(row, 10)?,
+                binding: column(row, 20)?,
             };
             match claimed.batches.last_mut() {
                 Some(last) if last.id == batch => last.tokens.push(token),

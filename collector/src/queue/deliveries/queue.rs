@@ -203,7 +203,7 @@ impl DeliveriesQueue {
             [(&self.collector_id, Type::INT8), (&released, Type::UUID_ARRAY)];
         let wanted: Vec<Uuid> = ids.iter().map(|batch| batch.0).collect();
         let signable = self.actions.numbers();
-        let claim: [SqlParameter<'_>; 11] = [
+        let claim: [SqlParameter<'_>; 12] = [
             (&self.collector_id, Type::INT8),
             (&wanted, Type::UUID_ARRAY),
             (&integer(want.map_or(1, |want| want.limit)), Type::INT4),
@@ -215,6 +215,7 @@ impl DeliveriesQueue {
             (&milliseconds(self.lease), Type::INT8),
             (&min_lifetime, Type::INT8),
             (&signable, Type::INT2_ARRAY),
+            (&self.actions.binds(), Type::BOOL),
         ];
         let (batches, activity, actions) = (&mut self.batches, &mut self.activity, &self.actions);
         let (limiter, since, pipelines) = (&mut self.dead_letter_limiter, self.since, self.pipelines);
@@ -308,8 +309,7 @@ impl DeliveriesQueue {
         if claimed.unsignable > 0
             && let Some(withheld) = admit()
         {
-            let message =
-                "tokens wait because the current key cannot sign their action, or that is no sound one";
+            let message = "tokens wait because the current key cannot sign their action or bind them to a browser, or the action is not sound";
             tracing::warn!(event = "tokens_unsignable", count = claimed.unsignable, withheld, "{message}");
         }
         if let Some(reason) = claimed.fault

@@ -16,13 +16,17 @@ const VOTE: Further = Further { number: 100, name: "vote", path: "/vote", digits
 const ADD_VOTE: &str =
     "INSERT INTO mailroom.actions (number, name, path, code_digits) VALUES (100, 'vote', '/vote', 6)";
 
-fn start(database: &Database, format: &str) -> Result<Collector> {
+/// The private key whose seed is `00 01 … 1f`.
+const PRIVATE_KEY: &str = "mrsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
+
+pub(super) fn start(database: &Database, format: &str) -> Result<Collector> {
     let mut command = collector::command(database.url())?;
     command.args(["--line-format", "ndjson", "--token-format", format, "--batch-timeout", "0"]);
+    command.env("MAILROOM_SIGNING_KEY", PRIVATE_KEY);
     Collector::start(&mut command)
 }
 
-fn only_item(line: &str) -> Result<Value> {
+pub(super) fn only_item(line: &str) -> Result<Value> {
     let batch: Value = serde_json::from_str(line)?;
     let items = batch["items"].as_array().context("items are a list")?;
     assert_eq!(items.len(), 1, "{line}");

@@ -1,6 +1,7 @@
 //! The schema `mailroom` alone: mails to the people of any table, and actions beside the first two.
 
 mod actions;
+mod bound;
 mod cancelling;
 mod collecting;
 mod eligibility;
@@ -23,13 +24,18 @@ use tokio_postgres::{Client, Error};
 
 pub(crate) use crate::deliveries::clock;
 
-/// An empty database after `mailroom migrate up --without-accounts`.
-pub(crate) fn without_accounts(database: Database) -> Result<Database> {
+/// A database after `mailroom migrate up` with an option.
+fn migrate(database: Database, option: &str) -> Result<Database> {
     let mut command = program::mailroom()?;
-    command.args(["migrate", "up", "--without-accounts"]).env("MAILROOM_DATABASE_URL", database.url());
+    command.args(["migrate", "up", option]).env("MAILROOM_DATABASE_URL", database.url());
     let output = command.output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(database)
+}
+
+/// An empty database after `mailroom migrate up --without-accounts`.
+pub(crate) fn without_accounts(database: Database) -> Result<Database> {
+    migrate(database, "--without-accounts")
 }
 
 async fn product() -> Result<(Database, Client)> {

@@ -7,10 +7,9 @@ use anyhow::{Context, Result, ensure};
 use mailroom::queue::{Queue, Token};
 use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::{Database, Installation, Wanted};
-use mailroom_tests::program;
 use mailroom_verifier_core::Version;
 
-use super::{claim, clock, count, enqueue, give_up, product, queue, send};
+use super::{claim, clock, count, enqueue, give_up, migrate, product, queue, send};
 
 /// All that `pg_dump` writes of a database, but for tables whose names match a pattern.
 fn dump(database: &Database, excluded: Option<&str>) -> Result<String> {
@@ -128,10 +127,7 @@ async fn with_accounts_the_table_that_their_application_redeems_by_is_the_only_o
     let dumped = dump(&database, None)?;
     assert!(sent.iter().all(|token| has_secret(&dumped, token)));
 
-    let mut command = program::mailroom()?;
-    command.args(["migrate", "up", "--drop-secrets"]).env("MAILROOM_DATABASE_URL", database.url());
-    let output = command.output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let database = migrate(database, "--drop-secrets")?;
     let dumped = dump(&database, None)?;
     assert!(!sent.iter().any(|token| has_secret(&dumped, token) || has_code(&dumped, token)));
     Ok(())

@@ -34,6 +34,28 @@ async fn up_applies_what_is_missing_and_then_nothing() -> Result<()> {
 }
 
 #[tokio::test]
+async fn nothing_goes_down_to_where_a_bound_link_would_be_signed_for_every_browser() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(
+            "BEGIN; SET LOCAL mailroom.binding = 'b9e260ad2a53014fc325099499a79eda';
+            INSERT INTO accounts (email, login) VALUES ('a@example.test', 'a'); COMMIT",
+        )
+        .await?;
+    for _ in 18..=newest() {
+        succeed(&database, &["down", "--yes"])?;
+    }
+    let said = fail(&database, &["down", "--yes"])?;
+    assert!(said.contains("a token that is bound to a browser can still be used"), "{said}");
+    assert_eq!(recorded(&client).await?, Some(clean(17)));
+    client.batch_execute("SELECT mailroom.cancel_subject('1')").await?;
+    succeed(&database, &["down", "--yes"])?;
+    assert_eq!(count(&client, "tokens").await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_a_migration_has_to_say_is_shown() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;

@@ -64,7 +64,7 @@ async fn afterwards_accounts_are_registered_and_recovered_and_no_backup_has_what
     let secrets = waiting(&application).await?;
     let backup = all_rows(&application).await?;
     assert!(secrets.len() == 2 && secrets.iter().all(|(_, secret, _)| backup.contains(&hexadecimal(secret))));
-    let claim = "SELECT mailroom.claim(1, ARRAY[gen_random_uuid()], 10, true, 10, 0, NULL, NULL, 90000, 30, '{1,2}');
+    let claim = "SELECT mailroom.claim(1, ARRAY[gen_random_uuid()], 10, true, 10, 0, NULL, NULL, 90000, 30, '{1,2}', true);
         SELECT mailroom.settle(ARRAY(SELECT batch FROM mailroom.leases), '{}', '{}', '{}', '{}', '{}', 3, 1000, 30)";
     application.client.batch_execute(claim).await?;
     let backup = all_rows(&application).await?;

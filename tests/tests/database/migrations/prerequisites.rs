@@ -187,7 +187,7 @@ async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() ->
         let claimed = client
             .query(
                 "SELECT secret, reason FROM mailroom.claim(
-                    1, ARRAY[gen_random_uuid()], 2, true, 9, 0, NULL, NULL, 90000, 30, '{1,2}'
+                    1, ARRAY[gen_random_uuid()], 2, true, 9, 0, NULL, NULL, 90000, 30, '{1,2}', true
                 )",
                 &[],
             )

@@ -98,6 +98,9 @@ impl Model<'_> {
                 token.attempt
             );
             self.expected_entries.insert((token.id, token.attempt));
+            // Those that are enqueued have a language, and are bound to a browser of their account's; the others are not.
+            let binding = token.language.is_some().then(|| vec![token.email[0] - b'0'; 16]);
+            assert_eq!(token.binding, binding, "token {}", token.id);
         }
         self.held[collector].extend(batches);
     }

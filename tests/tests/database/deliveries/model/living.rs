@@ -123,7 +123,7 @@ impl Model<'_> {
             ),
             Work::Enqueue { account, action, later } => format!(
                 "SELECT mailroom.enqueue('{action}', '{account}@example.test', NULL, '{account}', '{{\"name\": \"a\"}}', 'de',
-                    mailroom.clock() + interval '{later} s') AS made"
+                    mailroom.clock() + interval '{later} s', binding => decode(repeat('0{account}', 16), 'hex')) AS made"
             ),
             Work::Consume { nth: number } => {
                 format!("UPDATE tokens SET consumed_at = 1 WHERE id = {} AND consumed_at IS NULL", nth(*number))

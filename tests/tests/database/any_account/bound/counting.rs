@@ -1,0 +1,173 @@
+//! Codes that are entered in another browser are counted apart, and lock nobody out of the bound one.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use mailroom_tests::application::at_once;
+use tokio_postgres::Client;
+
+use super::{
+    NONCE, binding, enqueue, enqueue_bound, literal, mailed, number, other_than, product, redeem, shown,
+};
+
+/// Enters a code until it is answered otherwise than as a wrong one; how often it was, and with what.
+async fn guess(
+    client: &Client,
+    secret: &[u8],
+    action: &str,
+    code: &str,
+    is_proven: bool,
+) -> Result<(usize, String)> {
+    for wrong in 0..20 {
+        let verdict = redeem(client, secret, action, Some(code), Some(is_proven)).await?;
+        if verdict != "wrong_code" {
+            return Ok((wrong, verdict));
+        }
+    }
+    anyhow::bail!("it goes on for ever")
+}
+
+const FIVE: usize = 5;
+
+fn five() -> (usize, String) {
+    (FIVE, "too_many_attempts".to_owned())
+}
+
+#[tokio::test]
+async fn after_five_wrong_digits_the_bound_browser_gets_in_and_another_one_by_new_digits() -> Result<()> {
+    let (_database, client) = product().await?;
+    for (subject, is_proven) in [("7", true), ("8", false)] {
+        let (_, secret) = enqueue_bound(&client, "invite", subject).await?;
+        let code = shown(&client, &binding(NONCE)).await?;
+        assert_eq!(guess(&client, &secret, "invite", &other_than(&code), false).await?, five());
+        // The right ones do not help any more.
+        let verdict = redeem(&client, &secret, "invite", Some(&code), None).await?;
+        assert_eq!(verdict, "too_many_attempts");
+        let renewed = (!is_proven).then_some(shown(&client, &binding(NONCE)).await?);
+        assert_eq!(redeem(&client, &secret, "invite", renewed.as_deref(), Some(is_proven)).await?, "ok");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn all_links_of_a_browser_share_the_five_tries_of_its_digits() -> Result<()> {
+    let (_database, client) = product().await?;
+    let (_, first) = enqueue_bound(&client, "invite", "7").await?;
+    let (_, second) = enqueue_bound(&client, "change_email", "7").await?;
+    let wrong = other_than(&shown(&client, &binding(NONCE)).await?);
+    for _ in 0..3 {
+        assert_eq!(redeem(&client, &first, "invite", Some(&wrong), None).await?, "wrong_code");
+    }
+    let left = (2, "too_many_attempts".to_owned());
+    assert_eq!(guess(&client, &second, "change_email", &wrong, false).await?, left);
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_side_has_five_tries_of_the_code_in_the_mail() -> Result<()> {
+    let (_database, client) = product().await?;
+    for (subject, first) in [("7", true), ("8", false)] {
+        let (token, secret) = enqueue_bound(&client, "sign_in", subject).await?;
+        let code = mailed(&client, token).await?;
+        assert_eq!(guess(&client, &secret, "sign_in", &other_than(&code), first).await?, five());
+        assert_eq!(redeem(&client, &secret, "sign_in", Some(&code), Some(first)).await?, "too_many_attempts");
+        // The other side knows nothing of it.
+        for _ in 1..FIVE {
+            let verdict = redeem(&client, &secret, "sign_in", Some(&other_than(&code)), Some(!first)).await?;
+            assert_eq!(verdict, "wrong_code");
+        }
+        assert_eq!(redeem(&client, &secret, "sign_in", Some(&code), Some(!first)).await?, "ok");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_many_guesses_at_the_same_time_five_are_looked_at() -> Result<()> {
+    let (database, client) = product().await?;
+    for action in ["invite", "sign_in"] {
+        let (token, secret) = enqueue_bound(&client, action, "7").await?;
+        let code = match action {
+            "invite" => shown(&client, &binding(NONCE)).await?,
+            _ => mailed(&client, token).await?,
+        };
+        let verdicts = at_once(&database, 20, |_, application| {
+            let (secret, wrong, action) = (secret.clone(), other_than(&code), action);
+            async move { Ok(redeem(&application.client, &secret, action, Some(&wrong), None).await?) }
+        });
+        let mut tally = BTreeMap::<String, usize>::new();
+        for verdict in verdicts.await? {
+            *tally.entry(verdict).or_default() += 1;
+        }
+        let expected = [("too_many_attempts", 15), ("wrong_code", FIVE)];
+        assert_eq!(tally, expected.map(|(verdict, times)| (verdict.to_owned(), times)).into(), "{action}");
+        let in_the_bound_one = (action == "sign_in").then_some(&*code);
+        assert_eq!(redeem(&client, &secret, action, in_the_bound_one, Some(true)).await?, "ok");
+    }
+    Ok(())
+}
+
+/// What a subject's bound links are answered after a hundred wrong codes on one side: a right code there, and whatever is needed here.
+async fn after_a_hundred_wrong_codes(client: &Client, subject: &str, is_proven: bool) -> Result<()> {
+    let set = "INSERT INTO mailroom.code_failures (subject, is_other_browser, failures, rests_until) VALUES ($1, $2, 99, 0)";
+    client.execute(set, &[&subject, &!is_proven]).await?;
+    let (token, secret) = enqueue_bound(client, "sign_in", subject).await?;
+    let code = mailed(client, token).await?;
+    let wrong = other_than(&code);
+    assert_eq!(redeem(client, &secret, "sign_in", Some(&wrong), Some(is_proven)).await?, "wrong_code");
+    assert_eq!(redeem(client, &secret, "sign_in", Some(&code), Some(is_proven)).await?, "too_many_attempts");
+
+    let (_, clicked) = enqueue_bound(client, "invite", subject).await?;
+    let digits = shown(client, &binding(NONCE)).await?;
+    let elsewhere = redeem(client, &clicked, "invite", Some(&digits), None).await?;
+    assert_eq!(elsewhere, if is_proven { "ok" } else { "too_many_attempts" });
+    let here = redeem(client, &clicked, "invite", None, Some(true)).await?;
+    assert_eq!(here, if is_proven { "used" } else { "ok" });
+
+    assert_eq!(redeem(client, &secret, "sign_in", Some(&code), Some(!is_proven)).await?, "ok");
+    let failures = format!("SELECT failures FROM mailroom.code_failures WHERE subject = '{subject}'");
+    assert_eq!(number(client, &failures).await?, 100, "a right code of one side ends no rest of the other");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hundred_wrong_codes_let_only_the_side_rest_where_they_were_entered() -> Result<()> {
+    let (_database, client) = product().await?;
+    after_a_hundred_wrong_codes(&client, "7", true).await?;
+    after_a_hundred_wrong_codes(&client, "8", false).await
+}
+
+/// A mail scanner opens every link, presses every button and enters five codes.
+#[tokio::test]
+async fn a_scanner_uses_up_nothing_and_locks_nobody_out() -> Result<()> {
+    const PEOPLE: u8 = 100;
+    let (_database, client) = product().await?;
+    let browser = |person: u8| [person; 16];
+    let mut secrets = Vec::new();
+    for person in 0..PEOPLE {
+        let bound = literal(&browser(person));
+        let mail =
+            format!("'activate', 'p{person}@example.test', subject_id => '{person}', binding => {bound}");
+        let token = enqueue(&client, &mail).await?;
+        let row = client.query_one("SELECT secret FROM mailroom.queue WHERE token = $1", &[&token]).await?;
+        secrets.push(row.get::<_, Vec<u8>>(0));
+    }
+    for (person, secret) in (0..PEOPLE).zip(&secrets) {
+        let code = shown(&client, &browser(person)).await?;
+        for _ in 0..3 {
+            assert_eq!(redeem(&client, secret, "activate", None, None).await?, "wrong_code");
+        }
+        assert_eq!(guess(&client, secret, "activate", &other_than(&code), false).await?, five());
+    }
+    for (person, secret) in (0..PEOPLE).zip(&secrets) {
+        let is_proven = person % 2 == 0;
+        let code = if is_proven { None } else { Some(shown(&client, &browser(person)).await?) };
+        let verdict = redeem(&client, secret, "activate", code.as_deref(), Some(is_proven)).await?;
+        assert_eq!(verdict, "ok", "person {person}");
+    }
+    let used = "SELECT count(*) FROM mailroom.issued_tokens WHERE consumed_at IS NOT NULL";
+    assert_eq!(number(&client, used).await?, i64::from(PEOPLE));
+    number(&client, "SELECT count(*) FROM mailroom.code_failures WHERE NOT is_other_browser")
+        .await
+        .context("nothing is counted for the bound browsers")
+        .map(|counted| assert_eq!(counted, 0))
+}

@@ -1,7 +1,7 @@
 //! The command line: the commands, how their arguments and settings are read, and what is reported if that fails.
 //!
-//! Some arguments are tokens and codes, and some that should not be there are secrets. So nothing of what was written is
-//! repeated, except for what can only be a misspelt name, and for values of settings that look like no key.
+//! Some arguments are tokens and codes, others may be secrets. So nothing of what was written is repeated, except for what
+//! can only be a misspelt name, and for values of settings that look like no key.
 
 use std::env;
 use std::error::Error as _;
@@ -116,7 +116,7 @@ pub(crate) fn report(error: &Error) -> ExitCode {
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-pub(crate) fn sentence(error: &Error) -> String {
+fn sentence(error: &Error) -> String {
     let named = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         Some(ContextValue::Strings(texts)) if !texts.is_empty() => Some(texts.join(" ")),

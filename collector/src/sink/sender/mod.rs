@@ -1,10 +1,9 @@
 //! Lines to a program that the collector runs, which answers for every token: `--sender`.
 //!
-//! `docs/OPERATIONS.md` specifies the protocol; `pending_acks` decides what an answer counts for.
+//! OPERATIONS.md specifies the protocol; `pending_acks` decides what an answer counts for.
 //!
 //! A sender that was started gets nothing for 0.2 s, because a program that cannot work mostly ends at once. Then it is on
-//! trial: it gets a single token until its first answer, so that a sender that crashes or writes nonsense costs an attempt
-//! of one token and not of the queue.
+//! trial: it gets a single token until its first answer.
 //!
 //! When it ends, a line that it has not read, which the kernel reports, comes back as if it had not been claimed. Of a line
 //! that it may have read its verdicts count, and the rest goes out again. That is a failed attempt where a token may be the

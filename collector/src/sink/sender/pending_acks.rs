@@ -1,6 +1,4 @@
-//! The batches that the sender may have read, with the verdicts on their tokens so far.
-//!
-//! Pure policy: the caller passes the times in and writes the log lines.
+//! The batches that the sender may have read, with the verdicts on their tokens so far. The caller passes the times in.
 //!
 //! The first verdict on a token counts, and of several in one answer the most careful one: of the possible mistakes this
 //! one loses no mail. A batch is settled once each of its tokens has a verdict, and forgotten when it lacks some and a

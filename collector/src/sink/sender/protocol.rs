@@ -128,31 +128,3 @@ fn redacted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Err
 fn no_reason() -> String {
     redact("")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Which lines are answers: `tests/properties`.
-    #[test]
-    fn what_is_not_exactly_an_answer_is_described_without_its_text() {
-        let batch = r#"{"batch":"01234567-89ab-cdef-0011-223344556677""#;
-        let [unknown, duplicate, missing, _] = FAULTS.map(|(_, fault)| fault);
-        for (fault, rest) in [
-            (INVALID_VALUE, r#","ok":"ada@x.test"}"#),
-            (INVALID_VALUE, r#","ok":{"all":null}}"#),
-            (unknown, r#","ada@x.test":5}"#),
-            (unknown, r#","dead":[{"id":1,"after_ms":5}]}"#),
-            (unknown, r#","unavailable":{},"missing\u0020field":0}"#),
-            (duplicate, r#","ok":[],"ok":"all"}"#),
-            (duplicate, r#","dead":[{"id":1,"id":2}]}"#),
-            (missing, r#","retry":[{"reason":"x"}]}"#),
-            (NOT_JSON, "}{"),
-            (NOT_JSON, &format!(r#","ok":{}"#, "[".repeat(100_000))),
-        ] {
-            let (line, expected) = (format!("{batch}{rest}"), format!("it is no answer: {fault} at byte "));
-            let error = parse_answer(line.as_bytes()).unwrap_err();
-            assert!(error.starts_with(&expected) && error.len() < expected.len() + 7, "{error}: {rest:.80}");
-        }
-    }
-}

@@ -42,17 +42,9 @@ pub(super) struct InFlight<S> {
 
 impl<S: Sink> InFlight<S> {
     pub(super) fn new(sink: S, prefetch: Prefetch, limit: usize) -> Self {
-        Self {
-            sink,
-            prefetch,
-            limit,
-            rejected: HashMap::new(),
-            unsettled: Vec::new(),
-            settled_at: None,
-            unsent: Vec::new(),
-            stop_noticed: None,
-            is_ending: false,
-        }
+        let (rejected, unsettled, unsent) = (HashMap::new(), Vec::new(), Vec::new());
+        let (settled_at, stop_noticed, is_ending) = (None, None, false);
+        Self { sink, prefetch, limit, rejected, unsettled, settled_at, unsent, stop_noticed, is_ending }
     }
 
     /// What can be claimed now.

@@ -28,8 +28,7 @@ pub(super) struct Prefetch {
     most: usize,
     /// How many there may be until the reader goes on: what is sent beyond that would be cancelled again.
     held_back_to: Option<usize>,
-    /// How many batches must be acknowledged since the last change before the number may shrink again: those sent before a
-    /// change do not show its effect.
+    /// How many acks must come before the number may shrink again: batches sent before a change do not show its effect.
     unaffected: usize,
 }
 

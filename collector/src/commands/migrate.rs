@@ -80,8 +80,7 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
     let session = connect("mailroom migrate", true).await?;
     // The client's next call reports why a connection ended.
     tokio::spawn(async { session.connection.run_with(show).await.ok() });
-    let mut client = session.client;
-    let table = table.unwrap_or_default();
+    let (mut client, table) = (session.client, table.unwrap_or_default());
     let plan = match arguments.action {
         MigrateAction::Up { without_accounts: true, .. } => Plan::without_accounts(),
         MigrateAction::Up { drop_secrets: true, .. } => Plan::dropping_secrets(table),
@@ -125,8 +124,7 @@ async fn up(client: &mut Client, plan: Plan<'_>, baseline: Option<i64>) -> Resul
     })
 }
 
-/// Reports what a migration raises, such as how many mails may go out a second time. The server's own notices, such as that an
-/// extension is there already, have codes of their own.
+/// Reports what a migration raises, such as how many mails may go out again. The server's own notices have other codes.
 fn show(notice: &DbError) {
     if notice.code() == &SqlState::SUCCESSFUL_COMPLETION {
         report(format_args!("{}: {}", notice.severity(), notice.message()));

@@ -29,8 +29,7 @@ pub(super) async fn connect(application_name: &str, needs_session: bool) -> Resu
     Ok(Box::pin(mailroom_connect::connect(&settings, &options)).await?)
 }
 
-/// Connects, by a pooler's sessions if it is one's, and requires functions of the queue. Returns also whether a lock of the
-/// session lasts.
+/// Connects, also by a pooler, and requires functions of the queue. Returns also whether a lock of the session lasts.
 pub(super) async fn connect_to_queue(
     application_name: &str,
     functions: &[&str],

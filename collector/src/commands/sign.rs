@@ -18,7 +18,7 @@ use crate::keys::{KeySource, KeyUse};
 /// How long a link lives unless something else is given: as long as the schema lets it.
 const LIFETIME: u64 = 15 * 60;
 
-/// Arguments of `mailroom sign`. Not `Debug`: there is a code among them, and what should be no secret.
+/// Not `Debug`: there is a code among them, and what should be no secret.
 #[derive(clap::Args)]
 pub(crate) struct SignArguments {
     #[command(flatten)]

@@ -17,7 +17,7 @@ use crate::keys::{KeySource, KeyUse};
 /// No token and code are longer.
 const LONGEST_LINE: usize = 1024;
 
-/// Arguments of `mailroom verify`. Not `Debug`: there are a token and a code among them.
+/// Not `Debug`: there are a token and a code among them.
 // A token can begin with `-h`: no short flag may take it away.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]

@@ -203,8 +203,7 @@ fn built_index(statements: &str) -> Option<String> {
     rest.split(' ').next().map(str::to_owned)
 }
 
-/// The line that the server points at; if it points at none, which statement of the file it is, `BEGIN` not counted, and
-/// where in a routine it happened.
+/// The line that the server points at, or else which statement of the file it is, without `BEGIN`, and of which routine.
 fn place(cause: &tokio_postgres::Error, statements: &str, completed: usize) -> String {
     let error = cause.as_db_error();
     if let Some(ErrorPosition::Original(character)) = error.and_then(DbError::position) {

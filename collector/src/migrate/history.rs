@@ -48,8 +48,7 @@ pub(super) const OWN_TABLES: [&str; 3] = ["accounts", "jobs", "tokens"];
 pub struct RecordedVersion {
     /// The newest migration that was applied; golang-migrate writes -1 when it fails below the oldest.
     pub version: i64,
-    /// Set while golang-migrate executes a migration, or Mailroom one outside a transaction, and left behind by one that
-    /// failed or was killed.
+    /// Set while golang-migrate executes a migration, or Mailroom one outside a transaction, and left if that fails.
     pub dirty: bool,
 }
 
@@ -74,8 +73,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// The history of the schema in which a session creates tables, or of the schema `mailroom`. A database that has the other
-    /// kind of installation is refused.
+    /// That of the schema in which a session creates tables, or of `mailroom`; the other kind of installation is refused.
     pub(super) async fn of_session(client: &Client, table: &HistoryTable) -> Result<Self, MigrateError> {
         let is_standalone = *table == HistoryTable::without_accounts();
         client.query_one(include_str!("search_path.sql"), &[]).await?;

@@ -17,24 +17,12 @@
 //!   tokens that were committed late.
 //!
 //! # What the next process finds
-//! The schema records one number for all tokens, and nothing for a single one. So a process that gets the queue cannot ask which
-//! tokens before the cursor were skipped unsent; it infers it (`recover_skipped.sql`):
-//! - A token whose account still has the wrong status is deferred as if this process had passed it.
-//! - A token whose account has the right one and had it since before the token was made was eligible whenever it was read, so the
-//!   cursor passed it because it was sent. It is not sent again. This holds for almost all tokens.
-//! - A token whose account got the right status after the token was made may have been passed before and not been sent since.
-//!   Deferred tokens are claimed before any other, no claim is made unless they were read in the last poll interval, and the
-//!   cursor moves in the order of claims. So if the cursor has passed a token that was made a poll interval after the change, this
-//!   one was sent, too. Otherwise it is sent, perhaps for the second time: a mail too many is better than none.
-//!
-//! Times are those at which transactions began, hence [`SLOWEST_TRANSACTION`](session::SLOWEST_TRANSACTION).
-//!
-//! # Known gaps
-//! - Ids are assigned before commits. A transaction that commits after one with higher ids leaves its tokens below a cursor that has
-//!   passed them already, and nothing on this schema shows it. The `deliveries` queue has no such gap.
-//! - A status that was changed by a longer transaction than `SLOWEST_TRANSACTION` can seem to have been there when the token
-//!   was read.
-//! - An earlier collector that is another program does not read again what it has passed, while `recover_skipped` assumes it did.
+//! The schema records one number for all tokens. Which of those before it were skipped unsent, the next process infers
+//! (`recover_skipped.sql`); OPERATIONS.md has the rules, and what can be lost. The rule for an account that got the right status
+//! after its token was made: deferred tokens are claimed before any other, no claim is made unless they were read in the last
+//! poll interval, and the cursor moves in the order of claims. So if the cursor has passed a token that was made a poll interval
+//! after the change, this one was sent, too. Times are those at which transactions began, hence
+//! [`SLOWEST_TRANSACTION`](session::SLOWEST_TRANSACTION).
 
 #[cfg(test)]
 mod model;

@@ -163,7 +163,7 @@ async fn a_line_feed_precedes_the_first_line_in_a_file_that_is_not_empty() -> Re
         let mut command = collector::on_base_schema(database.url())?;
         let output = File::options().append(true).open(&file)?;
         let collector = Collector::start_writing_to(command.args(["--batch-timeout", "0"]), output)?;
-        while cursor(&client).await? < number {
+        while cursor(&client).await? < i64::from(number) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         collector.stop()?;

@@ -12,8 +12,7 @@ use mailroom_verifier_core::{Signer, Version};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::session::connection_settings;
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, connection_settings};
 use crate::collect::{CollectError, Collector, Inputs};
 use crate::config::{CollectSettings, QueueKind, Wake, name_of, unknown_variables};
 use crate::keys::{KeySource, KeyUse};

@@ -4,8 +4,7 @@ use clap::{Args, Subcommand};
 use tokio_postgres::Client;
 use tokio_postgres::error::{DbError, SqlState};
 
-use super::session::connect;
-use super::{CommandError, Outcome, print, report};
+use super::{CommandError, Outcome, connect, print, report};
 use crate::config::{Setting, digits, must_be, setting_of_variable};
 use crate::migrate::{self, DataLoss, HistoryTable, MIGRATIONS, MigrateError, Plan};
 use crate::preflight;

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::session::connect_to_queue;
-use super::{Outcome, print, report};
+use super::{Outcome, connect_to_queue, print, report};
 use crate::config::{Setting, retention};
 use crate::log::display::{Counted, HumanDuration};
 use crate::retention::{Pruned, prune, try_lock};

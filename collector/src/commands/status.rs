@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use super::session::connect_to_queue;
-use super::{Outcome, print};
+use super::{Outcome, connect_to_queue, print};
 use crate::config::TimeoutSettings;
 use crate::log::display::{Counted, HumanDuration};
 use crate::preflight;

@@ -18,10 +18,10 @@ mod redact;
 mod supervisor;
 
 use std::collections::VecDeque;
-use std::future::pending;
 use std::mem;
 use std::time::{Duration, Instant};
 
+use futures_util::future::OptionFuture;
 use rustix::process::Signal;
 
 pub(crate) use command::SenderCommand;
@@ -136,19 +136,13 @@ impl Sink for Sender {
         self.write(Instant::now());
         if self.acks.is_empty() && self.unsent.is_empty() {
             let due = self.due_at();
-            let event = async {
-                match &mut self.running {
-                    Some(running) => running.process.event().await,
-                    None => pending().await,
-                }
-            };
-            let event = tokio::select! {
+            let running = self.running.as_mut();
+            tokio::select! {
                 biased;
-                event = event => Some(event),
-                () = sleep_until_opt(due) => None,
-            };
-            if let Some(event) = event {
-                self.handle(&event, Instant::now());
+                Some(event) = OptionFuture::from(running.map(|running| running.process.event())) => {
+                    self.handle(&event, Instant::now());
+                }
+                () = sleep_until_opt(due) => {}
             }
             self.read_if_silent().await;
             self.act(Instant::now());

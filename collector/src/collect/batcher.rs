@@ -1,6 +1,4 @@
-//! When to poll the queue, when the collector is idle, and when a partial batch goes out.
-//!
-//! Pure policy: the caller passes the time in.
+//! When to poll the queue, when the collector is idle, and when a partial batch goes out. The caller passes the time in.
 
 use std::time::{Duration, Instant};
 

@@ -194,7 +194,6 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             reason = %listed(rejected, usize::MAX),
             count = rejected.len(),
             ids = ?ids(rejected, usize::MAX),
-            attempts = 0,
             put_back = "repair the rows and request new mails",
             "tokens are rejected and get no mail"
         );

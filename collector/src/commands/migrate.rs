@@ -11,8 +11,7 @@ use crate::preflight;
 
 #[derive(Args)]
 pub(crate) struct MigrateArguments {
-    /// Table, or schema.table, that records which migrations are applied, if another program has the default,
-    /// `schema_migrations`; that of `MAILROOM_MIGRATIONS_TABLE` unless given
+    /// Table, or schema.table, for what is applied; `MAILROOM_MIGRATIONS_TABLE` or `schema_migrations` unless given
     // clap would read the variable of a global flag also where the flag stands before the action, and fail if it is invalid.
     #[arg(long, value_name = "TABLE", global = true, value_parser = Setting(history_table))]
     migrations_table: Option<HistoryTable>,
@@ -27,8 +26,7 @@ enum MigrateAction {
     Up {
         /// First record, without executing them, that all migrations up to number N are applied
         ///
-        /// For a database whose schema was loaded by hand: 0 for the base schema of an existing installation. Does
-        /// nothing if the database records this version or a later one.
+        /// For a schema that was loaded by hand: 0 for the base schema. Does nothing if this version or a later one is recorded.
         #[arg(long, value_name = "N", value_parser = migration_number)]
         baseline: Option<i64>,
         /// Install the schema `mailroom` alone, for an application with accounts of its own
@@ -52,8 +50,7 @@ enum MigrateAction {
     Status,
     /// Let this cluster send the mails of a database that was restored from another one
     ///
-    /// Collectors refuse such a database, also after `pg_upgrade`. Before that, make sure that no other copy is collected
-    /// from, or mails go out twice.
+    /// Collectors refuse such a database, also after `pg_upgrade`. If another copy is collected from, mails go out twice.
     Bind,
 }
 

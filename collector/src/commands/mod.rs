@@ -40,9 +40,6 @@ const UNREADABLE: &str = "standard input cannot be read";
 const UNWRITABLE: &str = "standard output cannot be written";
 
 /// Runs the command that the arguments of this process name; returns the status to end with.
-///
-/// # Errors
-/// The operating system refuses what the program needs to run.
 pub fn run() -> io::Result<ExitCode> {
     let command = match cli::parse() {
         Ok(command) => command,

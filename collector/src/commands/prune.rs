@@ -15,8 +15,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct PruneArguments {
-    /// Age from which delivery attempts are deleted, dead letters that cannot be sent any more, and expired tokens: 30d, 48h; at
-    /// least 1d
+    /// Age from which delivery attempts, dead letters that cannot be sent any more and expired tokens go: 30d, 48h; at least 1d
     #[arg(long, value_name = "AGE", value_parser = Setting(retention), allow_hyphen_values = true)]
     older_than: Duration,
 }

@@ -129,8 +129,7 @@ pub struct DeliverySettings {
     #[arg(skip)]
     pub bounds_refusals: bool,
 
-    /// How long a token waits that was refused for the first time, 100ms to 1h; doubled each time, up to a minute, or up to a
-    /// 24th of what is left of its life, at most an hour
+    /// Pause after a token's first refusal, 100ms to 1h; doubles up to a minute or a 24th of its remaining life, at most an hour
     // The lower end keeps a sender that refuses everything from being asked without a pause.
     #[arg(long, value_name = "MS", value_parser = Setting(duration(100..=HOUR)))]
     #[arg(env = "MAILROOM_BACKOFF", default_value = "1s", allow_negative_numbers = true)]

@@ -21,8 +21,7 @@ const LOCK_TIMEOUT: &str = "5s";
 /// How often a migration is tried that does not get its locks.
 pub const LOCK_ATTEMPTS: u32 = 4;
 
-/// What keeps an index from being built: CREATE INDEX CONCURRENTLY waits for the statement of a session that waits in
-/// `pg_advisory_lock` for the lock of migrations.
+/// CREATE INDEX CONCURRENTLY waits for the statement of a session that waits in `pg_advisory_lock` for the lock of migrations.
 const OTHER_TOOL: &str =
     "another migration tool, most likely golang-migrate, waits for this one to end; end that one";
 

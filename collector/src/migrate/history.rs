@@ -110,6 +110,7 @@ impl History {
     pub(super) async fn read(&self, client: &Client) -> Result<Option<RecordedVersion>, MigrateError> {
         const ADVICE: &str = "give Mailroom a table of its own by --migrations-table or MAILROOM_MIGRATIONS_TABLE, such as \
             mailroom_migrations";
+        const ONE_ROW: &str = "delete all but that of the newest applied migration";
         let Self { schema: home, table_schema: schema, table, .. } = self;
         let refused = |reason: String| {
             Err(MigrateError::Refused(format!("the table {table} in schema {schema} {reason}")))
@@ -127,10 +128,7 @@ impl History {
         let recorded = match &rows[..] {
             [] => return Ok(None),
             [row] => RecordedVersion { version: row.get(0), dirty: row.get(1) },
-            _ => {
-                let advice = "delete all but that of the newest applied migration";
-                return refused(format!("has several rows instead of one; {advice}"));
-            }
+            _ => return refused(format!("has several rows instead of one; {ONE_ROW}")),
         };
         if self.fits(client, recorded).await? {
             return Ok(Some(recorded));

@@ -54,8 +54,7 @@ pub(crate) trait Sink {
         Duration::from_secs(3)
     }
 
-    /// Nothing more is sent; what is in flight is to be finished until `by`.
-    /// [`changed`](Self::changed) is called until [`is_closed`](Self::is_closed).
+    /// Nothing more is sent; what is in flight is to be finished until `by`: [`changed`](Self::changed) is called meanwhile.
     fn close(&mut self, _by: Instant) {}
 
     /// Gives up everything in flight; [`acks`](Self::acks) and [`unsent`](Self::unsent) return it.

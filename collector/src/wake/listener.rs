@@ -43,16 +43,11 @@ impl Listener {
         healthcheck_interval: Duration,
         idle_lock: IdleLockHolder,
     ) -> Self {
-        let (sender, wakeups) = watch::channel(0);
-        let listening = Listening {
-            connection,
-            channel: channel.to_owned(),
-            ping_interval: PING_INTERVAL.min(healthcheck_interval),
-            wakeups: sender,
-            outage: OutageLog::of("listening"),
-            idle_lock,
-        };
-        Self { wakeups, task: JoinSet::from_iter([listening.run()]) }
+        let (sender, receiver) = watch::channel(0);
+        let (channel, wakeups, outage) = (channel.to_owned(), sender, OutageLog::of("listening"));
+        let ping_interval = PING_INTERVAL.min(healthcheck_interval);
+        let listening = Listening { connection, channel, ping_interval, wakeups, outage, idle_lock };
+        Self { wakeups: receiver, task: JoinSet::from_iter([listening.run()]) }
     }
 
     /// The number of wake-ups so far, to be watched.

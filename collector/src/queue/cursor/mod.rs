@@ -1,8 +1,7 @@
 //! The queue of an untouched base schema: the tokens with ids above `jobs.last_seq`.
 //!
-//! One collector at a time has it, by a session-level advisory lock on the connection that claims and advances; a second one
-//! waits. The lock's key is a hash of the queue's name and the oid of the table `jobs` (`inspect.sql`), so that the queues and
-//! schemas of one database do not conflict.
+//! One collector at a time has it, by a session-level advisory lock on the connection that claims and advances. Its key is a
+//! hash of the queue's name and the oid of the table `jobs` (`inspect.sql`): queues and schemas do not conflict.
 //!
 //! Nothing is written before the reader has a batch, so a collector that ends anywhere leaves the cursor at or before what the
 //! reader took: after kill -9 the batches in between go out again, none is left out.
@@ -11,10 +10,9 @@
 //! A token is eligible while it is unexpired by the database's clock and unconsumed, and its account has the status that its
 //! action needs. Reading goes forward in id order, and never twice over what cannot change:
 //! - expired and consumed tokens are passed for good, in memory;
-//! - tokens whose account has the wrong status are deferred and read again at every poll, until they expire. The cursor passes
-//!   them, so the next process has to find them (see below);
-//! - at every poll the last page beyond the claimed tokens is read once more, and all of them once in a health-check interval, for
-//!   tokens that were committed late.
+//! - tokens whose account has the wrong status are deferred and read again at every poll. The cursor passes them;
+//! - for tokens that were committed late, the last page beyond the claimed ones is read again at every poll, all of them in each
+//!   health-check interval.
 //!
 //! # What the next process finds
 //! The schema records one number for all tokens. Which of those before it were skipped unsent, the next process infers

@@ -43,13 +43,8 @@ pub(super) enum CircuitState {
 
 impl Circuit {
     pub(super) fn closed() -> Self {
-        Self {
-            state: CircuitState::Closed,
-            is_guess: false,
-            pauses: Backoff::up_to(LONGEST_PAUSE),
-            guess_pauses: Backoff::up_to(LONGEST_GUESS),
-            refused: Vec::new(),
-        }
+        let [pauses, guess_pauses] = [LONGEST_PAUSE, LONGEST_GUESS].map(Backoff::up_to);
+        Self { state: CircuitState::Closed, is_guess: false, pauses, guess_pauses, refused: Vec::new() }
     }
 
     pub(super) fn due_at(&self) -> Option<Instant> {

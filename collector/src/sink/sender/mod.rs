@@ -2,8 +2,7 @@
 //!
 //! OPERATIONS.md specifies the protocol; `pending_acks` decides what an answer counts for.
 //!
-//! A sender that was started gets nothing for 0.2 s, because a program that cannot work mostly ends at once. Then it is on
-//! trial: it gets a single token until its first answer.
+//! A sender that was started gets nothing for 0.2 s: one that cannot work mostly ends at once. Then it is on trial.
 //!
 //! When it ends, a line that it has not read, which the kernel reports, comes back as if it had not been claimed. Of a line
 //! that it may have read its verdicts count, and the rest goes out again. That is a failed attempt where a token may be the
@@ -85,8 +84,7 @@ impl Sender {
         }
     }
 
-    /// Gives up what the sender may have read, with `nack` for tokens without a verdict; the rest, behind the byte `read`,
-    /// comes back unsent. Returns how many batches were given up.
+    /// Gives up what the sender may have read; the rest, behind the byte `read`, comes back unsent. Returns how many it gave up.
     fn give_up(&mut self, read: u64, nack: &Nack, now: Instant) -> usize {
         self.unsent.extend(self.pending.take_unread(|bytes| bytes.start >= read));
         self.cancel_unsent();

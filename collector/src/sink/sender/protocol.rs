@@ -3,8 +3,7 @@
 //! `{"batch":"…","ok":[ids]|"all","retry":[{"id":…,"after_ms":…,"reason":"…"}],"dead":[{"id":…,"reason":"…"}],`
 //! `"unavailable":{"after_ms":…,"reason":"…"}}`
 //!
-//! Parsing is strict: a part of an answer, understood by guessing, can lose a mail. Errors are described in our own words,
-//! because serde's quote the line, which may hold addresses.
+//! Parsing is strict: guessing can lose a mail. Errors have our own words: serde's quote the line, which may hold addresses.
 
 use std::time::Duration;
 
@@ -74,7 +73,6 @@ pub struct Unavailable {
 }
 
 /// Parses an answer, without its line feed. A list of the values of an object counts as the object.
-/// The error says what is wrong, and where that shows at the latest.
 pub fn parse_answer(line: &[u8]) -> Result<Answer, String> {
     serde_json::from_slice(line).map_err(|error| describe(&error))
 }

@@ -6,10 +6,8 @@ const LONGEST: usize = 500;
 /// A word with this many characters of a token's alphabet in a row is taken for a token or a part of one.
 const SHORTEST_SECRET: usize = 32;
 
-/// Replaces control and invisible characters by blanks, addresses by `[address]` and what looks like a token by `[secret]`,
-/// and cuts after 500 bytes.
-///
-/// Mail servers repeat addresses in their answers; logs are read by more people, and kept longer, than addresses may be.
+/// Replaces invisible characters by blanks, addresses, which mail servers repeat, by `[address]` and what looks like a token
+/// by `[secret]`, and cuts after 500 bytes.
 pub(super) fn redact(text: &str) -> String {
     let mut redacted = String::with_capacity(text.len().min(LONGEST));
     let is_blank = |character: char| character.is_whitespace() || is_invisible(character);

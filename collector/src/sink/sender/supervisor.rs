@@ -132,14 +132,11 @@ impl Sender {
             Ok(process) => {
                 let (id, sender) = (process.group.map(Pid::as_raw_pid), self.command.name());
                 tracing::debug!(event = "sender_started", process = id, sender, "the sender is started");
-                self.running = Some(Box::new(RunningSender {
-                    process,
-                    started_at: now,
-                    is_settled: false,
-                    has_answered: false,
-                    closed_at: None,
-                    ending: None,
-                }));
+                let (is_settled, has_answered, closed_at, ending, started_at) =
+                    (false, false, None, None, now);
+                let running =
+                    RunningSender { process, started_at, is_settled, has_answered, closed_at, ending };
+                self.running = Some(Box::new(running));
             }
             Err(error) => self.stopped(&self.command.why_not_started(&error), now),
         }

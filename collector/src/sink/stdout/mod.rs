@@ -4,8 +4,7 @@
 //! - on a pipe, when its last byte has left the kernel's buffer: `FIONREAD` is what is left there. What is in that buffer
 //!   when the reader ends is lost, and not taken;
 //! - in a regular file, when it is on the disk;
-//! - on a terminal, socket or device, when it is written: nothing more can be known. A device that discards its input is
-//!   refused.
+//! - on a terminal, socket or device, when it is written. A device that discards its input is refused.
 //!
 //! # Lines that are cut short
 //! A pipe can outlive the process that writes to it. A part of a line and the next collector's first line must not become one,
@@ -143,17 +142,13 @@ mod tests {
     use std::fs::File;
     use std::io::Read;
 
-    fn send(sink: &mut Stdout, lines: &[&[u8]]) {
+    fn with_lines(lines: &[&[u8]]) -> (Stdout, File) {
+        let (reader, writer) = io::pipe().unwrap();
+        let mut sink = Stdout::start_on(writer.into()).unwrap();
         for (line, batch) in lines.iter().zip(1..) {
             let (batch, bytes) = (BatchId::from(batch), line.to_vec());
             sink.send(Line { batch, ids: vec![1], bytes, rejected: Vec::new() });
         }
-    }
-
-    fn with_lines(lines: &[&[u8]]) -> (Stdout, File) {
-        let (reader, writer) = io::pipe().unwrap();
-        let mut sink = Stdout::start_on(writer.into()).unwrap();
-        send(&mut sink, lines);
         (sink, File::from(OwnedFd::from(reader)))
     }
 

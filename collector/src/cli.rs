@@ -1,7 +1,7 @@
 //! The command line: the commands, how their arguments and settings are read, and what is reported if that fails.
 //!
-//! Some arguments are tokens and codes, and some that should not be there are secrets. So nothing of what was written is
-//! repeated, except for what can only be a misspelt name, and for values of settings that look like no key.
+//! Some arguments are tokens and codes, others may be secrets. So nothing of what was written is repeated, except for what
+//! can only be a misspelt name, and for values of settings that look like no key.
 
 use std::env;
 use std::error::Error as _;
@@ -37,8 +37,7 @@ pub(crate) enum Command {
     Migrate(migrate::MigrateArguments),
     /// Show how many tokens wait, are being sent, were given up or expired
     ///
-    /// Of the queue of deliveries in the database of `MAILROOM_DATABASE_URL`. Ends with 1 if anything of it is an alarm,
-    /// and names it.
+    /// Of the queue of deliveries in the database of `MAILROOM_DATABASE_URL`. Ends with 1 if anything of it is an alarm.
     Status(status::StatusArguments),
     /// Put tokens that were given up back into the queue
     ///
@@ -57,11 +56,10 @@ pub(crate) enum Command {
     Send(send::SendArguments),
     /// Check whether a token is genuine
     ///
-    /// That is, whether one of the keys signed it for this action and code and, in v2 and v3, whether it is still valid. It
-    /// does not prove that the link is unused, and of v1 not that it is still valid: only the database knows. The code of a
-    /// v3 recovery is for the database too. Ends with 0 if every token is genuine, 1 if one is not, 2 if the command was
-    /// called in the wrong way. The keys are those of `MAILROOM_SECRET_KEY` (v1, v2) and of `MAILROOM_PUBLIC_KEY` or
-    /// `MAILROOM_SIGNING_KEY` (v3), or those of a key file.
+    /// That is, whether one of the keys signed it for this action and code and, in v2 and v3, whether it is still valid. Only
+    /// the database knows whether the link is unused, of v1 whether it is still valid, and the code of a v3 recovery. Ends
+    /// with 0 if every token is genuine, 1 if one is not, 2 if the command was called in the wrong way. The keys are those of
+    /// `MAILROOM_SECRET_KEY` (v1, v2) and of `MAILROOM_PUBLIC_KEY` or `MAILROOM_SIGNING_KEY` (v3), or those of a key file.
     Verify(verify::VerifyArguments),
     /// Make a token, for tests and for mails sent by hand
     ///
@@ -116,7 +114,7 @@ pub(crate) fn report(error: &Error) -> ExitCode {
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-pub(crate) fn sentence(error: &Error) -> String {
+fn sentence(error: &Error) -> String {
     let named = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         Some(ContextValue::Strings(texts)) if !texts.is_empty() => Some(texts.join(" ")),

@@ -1,7 +1,6 @@
 //! The parts of the program `mailroom`. Public are the program itself and what the tests of the workspace use.
 //!
-//! Data flows one way: `wake` → `queue` → `collect::batcher` → `line` → `sink`, and the acks of the sink go back to the
-//! `queue`. `collect` is the loop that moves it.
+//! Data flows one way: `wake` → `queue` → `collect::batcher` → `line` → `sink`; acks go back to the `queue`.
 
 mod backoff;
 mod cli;

@@ -15,18 +15,12 @@ pub(crate) fn on_termination(stop: CancellationToken) -> io::Result<impl Future<
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
         let name = either(&mut terminate, &mut interrupt).await;
-        tracing::info!(
-            event = "stop_requested",
-            signal = name,
-            "finishing what is on its way to the reader; a second signal ends at once"
-        );
+        let message = "finishing what is on its way to the reader; a second signal ends at once";
+        tracing::info!(event = "stop_requested", signal = name, "{message}");
         stop.cancel();
         let name = either(&mut terminate, &mut interrupt).await;
-        tracing::warn!(
-            event = "stop_forced",
-            signal = name,
-            "ending at once; lines that the reader has not taken go out again"
-        );
+        let message = "ending at once; lines that the reader has not taken go out again";
+        tracing::warn!(event = "stop_forced", signal = name, "{message}");
         kill_running_sender();
         process::exit(1)
     })

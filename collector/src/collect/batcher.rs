@@ -1,6 +1,4 @@
-//! When to poll the queue, when the collector is idle, and when a partial batch goes out.
-//!
-//! Pure policy: the caller passes the time in.
+//! When to poll the queue, when the collector is idle, and when a partial batch goes out. The caller passes the time in.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +7,7 @@ use crate::queue::Peek;
 /// Notifications within this time are one poll: they often come several at a time.
 const GATHERING: Duration = Duration::from_millis(20);
 
-/// The longest pause between polls of a busy database, which leaves the processor to the writers. Pauses begin with
-/// [`GATHERING`] and double while the database stays busy.
+/// The longest pause between polls of a busy database. Pauses begin with [`GATHERING`] and double while it stays busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
 /// Empty polls in a row that are tolerated before backing off.
@@ -49,8 +46,7 @@ impl Batcher {
         Self { limit, timeout, is_idle_lock_enabled, ..Self::default() }
     }
 
-    /// `count` wake-ups came. The count is never taken for a number of tokens, because the server merges notifications; it only decides
-    /// whether to pause.
+    /// `count` wake-ups came: no number of tokens, because the server merges notifications. It only decides whether to pause.
     pub(super) fn woken(&mut self, count: usize, now: Instant) {
         self.wakeups = self.wakeups.saturating_add(count);
         self.woken.get_or_insert(now);

@@ -34,11 +34,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             }
         }
         if left > 0 {
-            tracing::warn!(
-                event = "lines_left",
-                count = left,
-                "the reader has not taken all lines; their tokens go out again"
-            );
+            let message = "the reader has not taken all lines; their tokens go out again";
+            tracing::warn!(event = "lines_left", count = left, "{message}");
         }
     }
 

@@ -42,17 +42,9 @@ pub(super) struct InFlight<S> {
 
 impl<S: Sink> InFlight<S> {
     pub(super) fn new(sink: S, prefetch: Prefetch, limit: usize) -> Self {
-        Self {
-            sink,
-            prefetch,
-            limit,
-            rejected: HashMap::new(),
-            unsettled: Vec::new(),
-            settled_at: None,
-            unsent: Vec::new(),
-            stop_noticed: None,
-            is_ending: false,
-        }
+        let (rejected, unsettled, unsent) = (HashMap::new(), Vec::new(), Vec::new());
+        let (settled_at, stop_noticed, is_ending) = (None, None, false);
+        Self { sink, prefetch, limit, rejected, unsettled, settled_at, unsent, stop_noticed, is_ending }
     }
 
     /// What can be claimed now.
@@ -92,8 +84,8 @@ impl<S: Sink> InFlight<S> {
         changed.map(|()| is_acked)
     }
 
-    /// Serves the sink until a call of the queue is done; `grace` is how long that may go on after a stop. The call is cancelled
-    /// if the collector is to stop and was not ending, or the sink will take nothing more.
+    /// Serves the sink until a call of the queue is done. It is cancelled `grace` after a stop, unless the collector was ending
+    /// already, and when the sink will take nothing more.
     pub(super) async fn attend<T>(
         &mut self,
         stop: &CancellationToken,

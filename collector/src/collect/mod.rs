@@ -8,8 +8,7 @@
 //!   was acknowledged within `SETTLE_PAUSE` and the time of a commit.
 //! - Settled: the database has recorded it, and the reader had it before.
 //!
-//! The end of a sender loses nothing either: what it has not answered comes back by [`Sink::acks`] as abandoned or by
-//! [`Sink::unsent`].
+//! What a sender has not answered when it ends comes back by [`Sink::acks`] as abandoned or by [`Sink::unsent`].
 
 mod batcher;
 mod drain;

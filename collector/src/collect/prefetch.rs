@@ -1,9 +1,7 @@
-//! How many batches are in flight at once.
+//! How many batches are in flight at once. The caller passes the times in.
 //!
 //! Few keep the tokens of a slow reader fresh: what is claimed early is mailed late, and may have expired or been used by
 //! then. Many spread the cost of a round trip to the database. So their number follows the speed of the reader.
-//!
-//! Pure policy: the caller passes the times in.
 
 use std::time::Duration;
 
@@ -15,8 +13,7 @@ const FAST: Duration = Duration::from_millis(250);
 /// A batch that is acknowledged after this time lets it shrink.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// What is kept in memory at most, in tokens: about 3 MB if the number follows the reader, 50 MB if it is set.
-/// `cargo xtask bench memory` measures it.
+/// The most tokens in memory: about 3 MB if the number follows the reader, 50 MB if it is set (`cargo xtask bench memory`).
 const MOST_TOKENS: usize = 4_096;
 const MOST_TOKENS_SET: usize = 100_000;
 
@@ -28,8 +25,7 @@ pub(super) struct Prefetch {
     most: usize,
     /// How many there may be until the reader goes on: what is sent beyond that would be cancelled again.
     held_back_to: Option<usize>,
-    /// How many batches must be acknowledged since the last change before the number may shrink again: those sent before a
-    /// change do not show its effect.
+    /// How many acks must come before the number may shrink again: batches sent before a change do not show its effect.
     unaffected: usize,
 }
 

@@ -24,14 +24,8 @@ pub(super) struct ConnectionState {
 
 impl ConnectionState {
     pub(super) fn new(now: Instant) -> Self {
-        Self {
-            is_open: false,
-            next_attempt: now,
-            opened_at: None,
-            is_failing: false,
-            backoff: Backoff::up_to(LONGEST_CONNECT_PAUSE),
-            outage: OutageLog::of("collecting"),
-        }
+        let (backoff, outage) = (Backoff::up_to(LONGEST_CONNECT_PAUSE), OutageLog::of("collecting"));
+        Self { is_open: false, next_attempt: now, opened_at: None, is_failing: false, backoff, outage }
     }
 
     /// The queue was opened. That alone does not end an outage; a successful claim does.

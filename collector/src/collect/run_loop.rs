@@ -15,8 +15,7 @@ use crate::sink::{Readiness, Sink};
 use crate::timer::sleep_until_opt;
 use crate::wake::idle_lock::IdleReply;
 
-/// How long a settlement or heartbeat may go on after a stop. A database that does not respond must not hold up the end;
-/// one that is at work should not be sent the same twice.
+/// How long a settlement or heartbeat may go on after a stop, so that the database need not be sent the same twice.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
@@ -75,8 +74,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             && self.paused_until.is_none_or(|until| until <= now)
     }
 
-    /// Answers a reply of the idle lock, or does what is due. If a call of the queue fails, it is opened again, unless that
-    /// would be of no use.
+    /// Answers a reply of the idle lock, or does what is due. A queue that fails is opened again, if that can be of use.
     pub(super) async fn act(&mut self, reply: Option<IdleReply>) -> Result<(), CollectError> {
         let done = match reply {
             Some(reply) => self.answer_idle_reply(reply).await,
@@ -136,8 +134,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     async fn settle(&mut self) -> Result<(), CollectError> {
         let settlements = self.in_flight.take_settlements(Instant::now());
-        // Not cancelled by a stop unless it takes long: what it records need not go out again. If it fails, the queue keeps
-        // the settlements.
+        // Not cancelled by a stop unless it takes long: what it records need not go out again. The queue keeps what fails.
         let settle = self.queue.settle_and_claim(settlements, None);
         self.in_flight.attend(&self.inputs.stop, STOP_GRACE, settle).await.map(drop)
     }
@@ -197,7 +194,6 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             reason = %listed(rejected, usize::MAX),
             count = rejected.len(),
             ids = ?ids(rejected, usize::MAX),
-            attempts = 0,
             put_back = "repair the rows and request new mails",
             "tokens are rejected and get no mail"
         );
@@ -212,11 +208,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     fn release_unsent(&mut self) {
         let batches = self.in_flight.take_unsent();
         if !batches.is_empty() {
-            tracing::debug!(
-                event = "lines_cancelled",
-                count = batches.len(),
-                "lines were cancelled before the reader read them"
-            );
+            let message = "lines were cancelled before the reader read them";
+            tracing::debug!(event = "lines_cancelled", count = batches.len(), "{message}");
             self.queue.release(&batches);
             self.more = true;
         }

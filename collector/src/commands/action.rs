@@ -5,7 +5,6 @@ use mailroom_verifier_core::{Action, Actions, Further};
 use super::CommandError;
 use crate::config::{Setting, must_be};
 
-/// The arguments of every command that signs or verifies.
 #[derive(clap::Args)]
 pub(super) struct ActionArguments {
     /// What the link does: activate, recover or the name of a further action

@@ -12,8 +12,7 @@ use mailroom_verifier_core::{Signer, Version};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::session::connection_settings;
-use super::{CommandError, Outcome};
+use super::{CommandError, Outcome, connection_settings};
 use crate::collect::{CollectError, Collector, Inputs};
 use crate::config::{CollectSettings, QueueKind, Wake, name_of, unknown_variables};
 use crate::keys::{KeySource, KeyUse};
@@ -38,7 +37,7 @@ pub(crate) struct CollectArguments {
     pub(crate) settings: CollectSettings,
 }
 
-/// Collects until SIGTERM or SIGINT. What concerns the settings is returned, any other failure is logged.
+/// Failures that concern the settings are returned, any other is logged.
 pub(crate) async fn run(arguments: CollectArguments) -> Outcome {
     log::start(arguments.settings.log_format, arguments.settings.log_level);
     match collect(arguments).await {
@@ -63,8 +62,7 @@ async fn collect(CollectArguments { key_file, settings }: CollectArguments) -> R
     }
 }
 
-/// Runs the collector. When the task that listens ends before it, it is stopped in order, and that is an error: it would miss
-/// notifications.
+/// Runs the collector. Without the task that listens it would miss notifications: it is stopped, and that is an error.
 async fn collect_into(
     sink: impl Sink + 'static,
     settings: CollectSettings,
@@ -131,12 +129,8 @@ fn log_start(
     keys: usize,
 ) {
     for (name, nearest) in unknown_variables() {
-        tracing::warn!(
-            event = "unknown_variable",
-            name,
-            nearest,
-            "a variable of the environment is no setting"
-        );
+        let message = "a variable of the environment is no setting";
+        tracing::warn!(event = "unknown_variable", name, nearest, "{message}");
     }
     let CollectSettings { deliveries, .. } = settings;
     tracing::info!(

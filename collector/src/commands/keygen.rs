@@ -20,8 +20,7 @@ pub(crate) struct KeygenArguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// What the key is to sign: v1 and v2, by the same shared key, or v3, by a private one; `MAILROOM_TOKEN_FORMAT` or v1
-    /// unless given
+    /// What the key is to sign: v1 and v2 (a shared key) or v3 (a private one); `MAILROOM_TOKEN_FORMAT` or v1 unless given
     #[arg(long, value_name = "FORMAT", value_parser = Setting(token_format))]
     token_format: Option<Version>,
 

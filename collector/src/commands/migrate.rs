@@ -4,16 +4,14 @@ use clap::{Args, Subcommand};
 use tokio_postgres::Client;
 use tokio_postgres::error::{DbError, SqlState};
 
-use super::session::connect;
-use super::{CommandError, Outcome, print, report};
+use super::{CommandError, Outcome, connect, print, report};
 use crate::config::{Setting, digits, must_be, setting_of_variable};
 use crate::migrate::{self, DataLoss, HistoryTable, MIGRATIONS, MigrateError, Plan};
 use crate::preflight;
 
 #[derive(Args)]
 pub(crate) struct MigrateArguments {
-    /// Table, or schema.table, that records which migrations are applied, if another program has the default,
-    /// `schema_migrations`; that of `MAILROOM_MIGRATIONS_TABLE` unless given
+    /// Table, or schema.table, for what is applied; `MAILROOM_MIGRATIONS_TABLE` or `schema_migrations` unless given
     // clap would read the variable of a global flag also where the flag stands before the action, and fail if it is invalid.
     #[arg(long, value_name = "TABLE", global = true, value_parser = Setting(history_table))]
     migrations_table: Option<HistoryTable>,
@@ -28,8 +26,7 @@ enum MigrateAction {
     Up {
         /// First record, without executing them, that all migrations up to number N are applied
         ///
-        /// For a database whose schema was loaded by hand: 0 for the base schema of an existing installation. Does
-        /// nothing if the database records this version or a later one.
+        /// For a schema that was loaded by hand: 0 for the base schema. Does nothing if this version or a later one is recorded.
         #[arg(long, value_name = "N", value_parser = migration_number)]
         baseline: Option<i64>,
         /// Install the schema `mailroom` alone, for an application with accounts of its own
@@ -53,8 +50,7 @@ enum MigrateAction {
     Status,
     /// Let this cluster send the mails of a database that was restored from another one
     ///
-    /// Collectors refuse such a database, also after `pg_upgrade`. Before that, make sure that no other copy is collected
-    /// from, or mails go out twice.
+    /// Collectors refuse such a database, also after `pg_upgrade`. If another copy is collected from, mails go out twice.
     Bind,
 }
 
@@ -80,8 +76,7 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
     let session = connect("mailroom migrate", true).await?;
     // The client's next call reports why a connection ended.
     tokio::spawn(async { session.connection.run_with(show).await.ok() });
-    let mut client = session.client;
-    let table = table.unwrap_or_default();
+    let (mut client, table) = (session.client, table.unwrap_or_default());
     let plan = match arguments.action {
         MigrateAction::Up { without_accounts: true, .. } => Plan::without_accounts(),
         MigrateAction::Up { drop_secrets: true, .. } => Plan::dropping_secrets(table),
@@ -125,8 +120,7 @@ async fn up(client: &mut Client, plan: Plan<'_>, baseline: Option<i64>) -> Resul
     })
 }
 
-/// Reports what a migration raises, such as how many mails may go out a second time. The server's own notices, such as that an
-/// extension is there already, have codes of their own.
+/// Reports what a migration raises, such as how many mails may go out again. The server's own notices have other codes.
 fn show(notice: &DbError) {
     if notice.code() == &SqlState::SUCCESSFUL_COMPLETION {
         report(format_args!("{}: {}", notice.severity(), notice.message()));

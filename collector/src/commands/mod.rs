@@ -1,7 +1,6 @@
 //! What the program does, one command a module, and what the commands have in common.
 
 mod action;
-mod session;
 
 pub(crate) mod collect;
 pub(crate) mod keygen;
@@ -18,26 +17,29 @@ use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use mailroom_connect::{ConnectError, explain};
+use mailroom_connect::{ConnectError, ConnectionSettings, Environment, Session, SessionOptions, explain};
+use tokio_postgres::Client;
 use tracing::level_filters::LevelFilter;
 use zeroize::Zeroizing;
 
 use crate::cli::{self, Command};
 use crate::collect::CollectError;
+use crate::config::setting_of_variable;
 use crate::keys::KeyError;
 use crate::log::{self, LogFormat};
 use crate::migrate::MigrateError;
+use crate::preflight::{self, Requirements};
 use crate::sink::StartError;
 
 pub(crate) type Outcome = Result<ExitCode, CommandError>;
+
+/// There is no flag for it: it may hold a password.
+const DATABASE_URL: &str = "MAILROOM_DATABASE_URL";
 
 const UNREADABLE: &str = "standard input cannot be read";
 const UNWRITABLE: &str = "standard output cannot be written";
 
 /// Runs the command that the arguments of this process name; returns the status to end with.
-///
-/// # Errors
-/// The operating system refuses what the program needs to run.
 pub fn run() -> io::Result<ExitCode> {
     let command = match cli::parse() {
         Ok(command) => command,
@@ -128,4 +130,38 @@ fn random_bytes() -> Result<Zeroizing<[u8; 32]>, CommandError> {
     getrandom::fill(bytes.as_mut())
         .map_err(CommandError::because("the operating system gives no random bytes"))?;
     Ok(bytes)
+}
+
+fn connection_settings() -> Result<ConnectionSettings, CommandError> {
+    let resolve = |text: &str| {
+        let settings = ConnectionSettings::resolve(text, &Environment::of_process());
+        settings.map_err(|error| format!("cannot be used: {error}"))
+    };
+    let settings = setting_of_variable(DATABASE_URL, resolve).map_err(CommandError::Usage)?;
+    settings.ok_or_else(|| {
+        let advice =
+            "set it to a URL (postgresql://user@host/database) or a keyword string (host=… dbname=…)";
+        CommandError::Usage(format!("{DATABASE_URL} is not set; {advice}"))
+    })
+}
+
+/// Connects. The session has to be driven, see [`Session`].
+async fn connect(application_name: &str, needs_session: bool) -> Result<Session, CommandError> {
+    let settings = connection_settings()?;
+    let options = SessionOptions { application_name, statement_timeout: None, needs_session };
+    Ok(Box::pin(mailroom_connect::connect(&settings, &options)).await?)
+}
+
+/// Connects, also by a pooler, and requires functions of the queue. Returns also whether a lock of the session lasts.
+async fn connect_to_queue(
+    application_name: &str,
+    functions: &[&str],
+) -> Result<(Client, bool), CommandError> {
+    let Session { client, connection, keeps_state, .. } = connect(application_name, false).await?;
+    connection.spawn();
+    let requirements = Requirements { functions, tables: &[], alternative: "" };
+    match preflight::missing(&client, requirements).await? {
+        Some(fault) => Err(CommandError::Failure(fault)),
+        None => Ok((client, keeps_state)),
+    }
 }

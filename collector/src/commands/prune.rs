@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::session::connect_to_queue;
-use super::{Outcome, print, report};
+use super::{Outcome, connect_to_queue, print, report};
 use crate::config::{Setting, retention};
 use crate::log::display::{Counted, HumanDuration};
 use crate::retention::{Pruned, prune, try_lock};
@@ -16,8 +15,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct PruneArguments {
-    /// Age from which delivery attempts are deleted, dead letters that cannot be sent any more, and expired tokens: 30d, 48h; at
-    /// least 1d
+    /// Age from which delivery attempts, dead letters that cannot be sent any more and expired tokens go: 30d, 48h; at least 1d
     #[arg(long, value_name = "AGE", value_parser = Setting(retention), allow_hyphen_values = true)]
     older_than: Duration,
 }

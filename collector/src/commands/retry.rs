@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use tokio_postgres::types::Type;
 
-use super::session::connect_to_queue;
-use super::{CommandError, Outcome, print, report};
+use super::{CommandError, Outcome, connect_to_queue, print, report};
 use crate::config::digits;
 use crate::log::display::Counted;
 

@@ -18,7 +18,7 @@ use crate::keys::{KeySource, KeyUse};
 /// How long a link lives unless something else is given: as long as the schema lets it.
 const LIFETIME: u64 = 15 * 60;
 
-/// Arguments of `mailroom sign`. Not `Debug`: there is a code among them, and what should be no secret.
+/// Not `Debug`: there is a code among them, and what should be no secret.
 #[derive(clap::Args)]
 pub(crate) struct SignArguments {
     #[command(flatten)]
@@ -55,32 +55,25 @@ pub(crate) fn run(arguments: &SignArguments) -> Outcome {
     let (action, _) = arguments.action.read()?;
     let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Signing(format))?;
     let signer = source.load()?.signer(format)?;
-    let usage = |reason: &str| CommandError::Usage(reason.to_owned());
     let secret = match arguments.secret.as_deref() {
         None => Secret::from(*random_bytes()?),
         Some(dash) if dash == "-" => secret_of_standard_input()?,
         Some(_) => {
-            let reason = "a secret is not taken as an argument, because everybody on the machine can read those; pipe it in \
-                          and write `--secret -`";
-            return Err(usage(reason));
+            let reason =
+                "a secret is not taken as an argument, because everybody on the machine can read those";
+            return Err(CommandError::Usage(format!("{reason}; pipe it in and write `--secret -`")));
         }
     };
     let expires_at = match (format, arguments.expires_at) {
         (Version::V1, Some(_)) => {
-            let reason =
-                "a v1 token carries no expiry; leave --expires-at out, or sign v2 or v3 with --token-format";
-            return Err(usage(reason));
+            let advice = "leave --expires-at out, or sign v2 or v3 with --token-format";
+            return Err(CommandError::Usage(format!("a v1 token carries no expiry; {advice}")));
         }
         (_, Some(expiry)) => expiry,
         (_, None) => Expiry::from_seconds(now() + LIFETIME).unwrap_or(Expiry::MAX),
     };
-    let grant = Grant {
-        secret: &secret,
-        action,
-        code: arguments.code.as_ref(),
-        expires_at,
-        binding: arguments.binding.as_ref(),
-    };
+    let (code, binding) = (arguments.code.as_ref(), arguments.binding.as_ref());
+    let grant = Grant { secret: &secret, action, code, expires_at, binding };
     print(signer.sign(grant).map_err(|error| CommandError::Usage(advice(action, error)))?)
 }
 

@@ -8,10 +8,9 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use super::session::connect_to_queue;
-use super::{Outcome, print};
+use super::{Outcome, connect_to_queue, print};
 use crate::config::TimeoutSettings;
-use crate::log::display::Counted;
+use crate::log::display::{Counted, HumanDuration};
 use crate::preflight;
 
 const STATUS: &str = include_str!("status.sql");
@@ -113,23 +112,10 @@ async fn query(client: &Client, query: &str) -> Result<Value, tokio_postgres::Er
     Ok(Value::from_str(row.try_get(0)?).expect("PostgreSQL makes valid JSON"))
 }
 
-fn age(milliseconds: i64) -> String {
-    match milliseconds / 1_000 {
-        ..1 => format!("{milliseconds} ms"),
-        seconds @ 1..120 => format!("{seconds} s"),
-        seconds @ 120..7_200 => format!("{} min", seconds / 60),
-        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
-        seconds => format!("{} days", seconds / 86_400),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_are_shown_in_a_unit_that_fits() {
-        let ages = [0, 999, 1_000, 119_999, 120_000, 7_200_000, 172_800_000].map(age);
-        assert_eq!(ages, ["0 ms", "999 ms", "1 s", "119 s", "2 min", "2 h", "2 days"]);
-    }
+/// Rounded down to whole days, hours, minutes or seconds, whichever there are at least two of.
+fn age(milliseconds: i64) -> HumanDuration {
+    let milliseconds = milliseconds.unsigned_abs();
+    let fits = |unit: &u64| milliseconds >= 2 * unit;
+    let unit = [86_400_000, 3_600_000, 60_000, 1_000].into_iter().find(fits).unwrap_or(1);
+    HumanDuration(Duration::from_millis(milliseconds / unit * unit))
 }

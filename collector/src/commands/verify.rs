@@ -17,7 +17,7 @@ use crate::keys::{KeySource, KeyUse};
 /// No token and code are longer.
 const LONGEST_LINE: usize = 1024;
 
-/// Arguments of `mailroom verify`. Not `Debug`: there are a token and a code among them.
+/// Not `Debug`: there are a token and a code among them.
 // A token can begin with `-h`: no short flag may take it away.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
@@ -106,13 +106,8 @@ fn next_line(input: &mut impl BufRead) -> io::Result<Option<Result<Vec<u8>, Malf
     Ok((length > 0).then_some(Ok(line)))
 }
 
-/// What is known of a genuine token.
-#[derive(Clone, Copy)]
-struct Genuine {
-    /// Whether the code that belongs to it is proven, too.
-    is_whole: bool,
-    browser: Browser,
-}
+/// Of a genuine token: whether the code that belongs to it is proven, too, and in which browser it is.
+type Genuine = (bool, Browser);
 
 fn judge(
     token: &[u8],
@@ -132,18 +127,18 @@ fn judge(
             (token.code_is_proven(), token.browser())
         }
     };
-    Ok(Genuine { is_whole: action.digits() == 0 || code_is_proven, browser })
+    Ok((action.digits() == 0 || code_is_proven, browser))
 }
 
 fn shown(verdict: Result<Genuine, VerifyError>, as_json: bool) -> String {
     match (verdict, as_json) {
-        (Ok(Genuine { is_whole, browser }), false) => {
+        (Ok((is_whole, browser)), false) => {
             let code = if is_whole { "" } else { ", apart from its code, which was not checked" };
             let browser = if browser == Browser::Other { ", and bound to another browser" } else { "" };
             format!("valid{code}{browser}")
         }
         (Err(error), false) => format!("not valid: {}: {error}", error.reason()),
-        (Ok(Genuine { is_whole, browser }), true) => {
+        (Ok((is_whole, browser)), true) => {
             let mut shown = json!({ "valid": true });
             if !is_whole {
                 shown["code_checked"] = false.into();

@@ -23,8 +23,7 @@ const DEFAULT_QUEUE: &str = "mailroom";
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 
-/// What `mailroom collect` runs with, apart from the database and the keys. The names of flags and variables are those of the
-/// fields.
+/// All but the database and the keys. The names of flags and variables are those of the fields.
 #[derive(Clone, clap::Args)]
 pub struct CollectSettings {
     /// Format of the tokens: v1, v2 or v3
@@ -101,8 +100,7 @@ pub struct CollectSettings {
     #[arg(env = "MAILROOM_LINE_FORMAT", default_value = "csv")]
     pub line_format: LineFormat,
 
-    /// Program that sends the mails and answers for each; it is run with its arguments, without a shell, and gets the lines
-    /// instead of standard output
+    /// Program that sends the mails and answers for each, with its arguments; run without a shell, in place of standard output
     #[arg(long, value_name = "COMMAND", value_parser = Setting(sender))]
     #[arg(env = "MAILROOM_SENDER")]
     pub sender: Option<SenderCommand>,
@@ -131,8 +129,7 @@ pub struct DeliverySettings {
     #[arg(skip)]
     pub bounds_refusals: bool,
 
-    /// How long a token waits that was refused for the first time, 100ms to 1h; doubled each time, up to a minute, or up to a
-    /// 24th of what is left of its life, at most an hour
+    /// Pause after a token's first refusal, 100ms to 1h; doubles up to a minute or a 24th of its remaining life, at most an hour
     // The lower end keeps a sender that refuses everything from being asked without a pause.
     #[arg(long, value_name = "MS", value_parser = Setting(duration(100..=HOUR)))]
     #[arg(env = "MAILROOM_BACKOFF", default_value = "1s", allow_negative_numbers = true)]
@@ -203,105 +200,5 @@ impl CollectSettings {
             self.line_format = LineFormat::Ndjson;
         }
         Ok(())
-    }
-
-    /// The settings that flags alone give.
-    #[cfg(test)]
-    pub(crate) fn of_flags<'a>(flags: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
-        use clap::{Args, FromArgMatches};
-        let command = Self::augment_args(clap::Command::new("collect").no_binary_name(true));
-        let command = command.mut_args(|arg| arg.env(None::<&str>));
-        let read = command.try_get_matches_from(flags).and_then(|matches| {
-            let mut settings = Self::from_arg_matches(&matches)?;
-            settings.check(&matches).map(|()| settings)
-        });
-        read.map_err(|error| crate::cli::sentence(&error))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn defaults_are_those_of_the_documents() {
-        let document = include_str!("../../../docs/OPERATIONS.md");
-        let command = <CollectSettings as clap::Args>::augment_args(clap::Command::new("collect"));
-        for arg in command.get_arguments() {
-            let variable = arg.get_env().unwrap().to_str().unwrap();
-            let row = document.lines().find(|line| line.starts_with(&format!("| `{variable}` |")));
-            let documented = row.and_then(|row| row.split('|').nth(2)).expect(variable).trim();
-            match arg.get_default_values() {
-                [default] => assert_eq!(documented.split('`').nth(1), default.to_str(), "{variable}"),
-                _ => assert!(["", "(none)"].contains(&documented), "{variable}: {documented}"),
-            }
-        }
-        assert!(!CollectSettings::of_flags([]).unwrap().deliveries.bounds_refusals);
-    }
-
-    #[test]
-    fn values_have_units_and_follow_from_others() {
-        let settings = |flags: &str| CollectSettings::of_flags(flags.split_whitespace()).unwrap();
-        for (text, milliseconds) in
-            [("0", 0), ("0500", 500), ("250ms", 250), ("5s", 5_000), ("2m", 120_000), ("1h", 3_600_000)]
-        {
-            let timeouts = settings(&format!("--healthcheck-interval 24h --batch-timeout {text}")).timeouts;
-            assert_eq!(timeouts.batch_timeout, Duration::from_millis(milliseconds), "{text}");
-        }
-        let days = |days| Some(Duration::from_millis(days * DAY));
-        for (text, age) in [("1d", days(1)), ("0072h", days(3)), ("36500d", days(36_500)), ("off", None)] {
-            assert_eq!(settings(&format!("--retention {text}")).retention, age);
-        }
-        let polls = settings("--healthcheck-interval 6s --poll-interval 1h").poll_interval;
-        assert_eq!(polls, Duration::from_secs(6));
-        assert!(settings("--max-attempts 8").deliveries.bounds_refusals);
-        assert_eq!(settings("--sender send").line_format, LineFormat::Ndjson);
-    }
-
-    #[test]
-    fn every_invalid_value_is_one_sentence_that_names_its_flag() {
-        const TIME: &str = "a whole number of milliseconds, or one with the unit ms, s, m or h, from";
-        let (long, wide) = ("x".repeat(64), "ü".repeat(32));
-        for (flag, texts, allowed) in [
-            ("batch-limit", &["", "+1", "1e3", "１"][..], "a whole number from 1 to 10000"),
-            ("max-attempts", &["0", "99999999999999999999"], "a whole number from 1 to 1000"),
-            ("prefetch", &["1001", "many"], "`auto` or a whole number from 1 to 1000"),
-            ("batch-timeout", &["", "s", "5 s", "-5s", "5S", "1d", "61m"], &format!("{TIME} 0 to 1h")),
-            ("poll-interval", &["99ms", "9999999999999999h"], &format!("{TIME} 100ms to 24h")),
-            ("lease", &["0"], &format!("{TIME} 1s to 24h")),
-            ("backoff", &["0"], &format!("{TIME} 100ms to 1h")),
-            ("min-lifetime", &["-1"], &format!("{TIME} 0 to 24h")),
-            (
-                "retention",
-                &["", "d", "30", "-1d", "+1d", "1.5d", "1D", "23h", "36501d", "１d"],
-                "`off` or a whole number with the unit h or d, from 24h to 36500d",
-            ),
-            ("channel-name", &["", &long, &wide, "a\0b"], "a name of 1 to 63 bytes without a NUL character"),
-            ("wake", &["hint", "Listen"], "`listen` or `poll`"),
-            ("token-format", &["2"], "`v1` or `v2` or `v3`"),
-            ("log-level", &["trace"], "`error` or `warn` or `info` or `debug`"),
-        ] {
-            for text in texts {
-                let error = CollectSettings::of_flags([&*format!("--{flag}={text}")]).err();
-                assert_eq!(error, Some(format!("--{flag} is {}, but must be {allowed}", Shown(text))));
-            }
-        }
-        assert_eq!(Shown("a\nb\u{1b}[1m").to_string(), "`a\\nb\\u{1b}[1m`");
-        assert_eq!(Shown(&"9".repeat(41)).to_string(), format!("`{}…`", "9".repeat(40)));
-    }
-
-    #[test]
-    fn what_names_a_cursor_is_refused_for_the_queue_of_deliveries() {
-        let read = |flags: &str| CollectSettings::of_flags(flags.split_whitespace());
-        for (flag, fault) in [
-            ("channel-name", "but the queue `deliveries` is announced on `token_insert`"),
-            ("queue-name", "but names a row of the table jobs, which the queue `deliveries` does not read"),
-        ] {
-            let error = read(&format!("--{flag} letters")).err();
-            let expected = format!("--{flag} is `letters`, {fault}; unset it or, ");
-            assert!(error.is_some_and(|error| error.starts_with(&expected)), "{expected}");
-        }
-        read("--channel-name letters --queue-name letters --queue-kind cursor").unwrap();
-        read("--channel-name letters --wake poll").unwrap();
     }
 }

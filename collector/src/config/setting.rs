@@ -22,8 +22,7 @@ const DAY: u64 = 86_400;
 
 const AGES: &str = "a whole number with the unit h or d, from 24h to 36500d";
 
-/// Makes a function a parser of clap. The function's error completes a sentence that begins with the name of the flag or, where the
-/// value came from it, of the variable.
+/// Makes a function a parser of clap. Its error completes a sentence that begins with the name of the flag or variable.
 #[derive(Clone)]
 pub(crate) struct Setting<P>(pub(crate) P);
 
@@ -161,11 +160,10 @@ pub(super) fn prefetch(text: &str) -> Result<PrefetchLimit, String> {
     limit.map_err(|_| must_be(text, "`auto` or a whole number from 1 to 1000"))
 }
 
-/// A name that PostgreSQL neither refuses nor cuts.
+/// A name that PostgreSQL neither refuses nor cuts. No argument or variable has a NUL character.
 pub(super) fn name(text: &str) -> Result<String, String> {
-    let is_name = (1..=63).contains(&text.len()) && !text.contains('\0');
-    let allowed = "a name of 1 to 63 bytes without a NUL character";
-    if is_name { Ok(text.to_owned()) } else { Err(must_be(text, allowed)) }
+    let is_name = (1..=63).contains(&text.len());
+    if is_name { Ok(text.to_owned()) } else { Err(must_be(text, "a name of 1 to 63 bytes")) }
 }
 
 /// The text is not shown: it may hold a password.

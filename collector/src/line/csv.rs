@@ -1,5 +1,4 @@
-//! `action,email,username,token,code`, repeated for every token of the batch: the format that readers of the existing
-//! collector expect, without quoting and without a header.
+//! `action,email,username,token,code` for every token of the batch, without quotes: what readers of the C collector expect.
 //!
 //! A field that contains a comma or ends a line would be read as further fields or lines: the user who chose it could have
 //! mails sent to any recipient. Such rows are rejected, not altered: a changed address is another address.
@@ -18,8 +17,7 @@ pub(super) fn append(
     let code = token.code.as_deref().unwrap_or_default();
     check("email", &token.email)?;
     check("login", &token.login)?;
-    // The signer has checked that of an action which has one. That of an activation is not signed, and `#####` or missing in
-    // an old schema.
+    // The signer has checked that of an action which has one. In an old schema an activation has any or none.
     if token.action.digits() == 0 {
         check("code", code)?;
     }
@@ -35,10 +33,8 @@ pub(super) fn append(
     Ok(())
 }
 
-/// Rejects what a reader could take for the end of a field or of a line, or could not decode.
-///
-/// That includes all control characters and U+2028 and U+2029, at several of which Python's `splitlines` and other line
-/// splitters end a line. A field that is not UTF-8 makes many readers reject the whole line.
+/// Rejects what a reader could take for the end of a field or of a line, as Python's `splitlines` does with several control
+/// characters, U+2028 and U+2029. A field that is not UTF-8 makes many readers reject the whole line.
 fn check(name: &'static str, field: &[u8]) -> Result<(), InvalidRow> {
     let contains = match str::from_utf8(field) {
         Err(_) => Some("bytes that are not UTF-8"),

@@ -49,14 +49,14 @@ impl Line {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::queue::Token;
-    use mailroom_verifier_core::{Action, Further, SharedKey};
+    use mailroom_verifier_core::{Action, Further};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    pub(crate) fn token(id: i64, login: &[u8]) -> Token {
+    pub(super) fn token(id: i64, login: &[u8]) -> Token {
         Token {
             id,
             attempt: 2,
@@ -72,7 +72,7 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn recovery(id: i64) -> Token {
+    fn recovery(id: i64) -> Token {
         Token { action: Action::Recover, code: Some(b"01234".to_vec()), ..token(id, b"ada") }
     }
 
@@ -164,16 +164,6 @@ pub(crate) mod tests {
                 assert_eq!(line.bytes, written(&[recovery(2)], LineFormat::Csv).bytes);
                 assert_eq!(written(&[bad], LineFormat::Csv).bytes, b"", "no line");
             }
-        }
-    }
-
-    #[test]
-    fn an_expiry_that_v2_cannot_carry_is_rejected_and_v1_carries_none() {
-        let key = SharedKey::from(&[7; 32]);
-        for expires_at in [-1, i64::MIN, 253_402_300_800, i64::MAX] {
-            let row = Token { expires_at, ..token(1, b"x") };
-            assert_eq!(sign(&Signer::V2(key.clone()), &row).err(), Some(InvalidRow::Expiry));
-            assert_eq!(sign(&Signer::V1(key.clone()), &row).err(), None);
         }
     }
 

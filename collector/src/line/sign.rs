@@ -100,6 +100,11 @@ mod tests {
         ] {
             assert_eq!(sign(signer, &row).err(), Some(reason));
         }
+        for expires_at in [-1, i64::MIN, 253_402_300_800, i64::MAX] {
+            let row = Token { expires_at, ..token(1, b"x") };
+            assert_eq!(sign(&v2, &row).err(), Some(InvalidRow::Expiry));
+            assert!(sign(&v1, &row).unwrap().is_some(), "v1 carries no expiry");
+        }
         assert!(sign(&v2, &row(further("/sign-in", 6), "012345")).unwrap().is_some());
         assert!(sign(&v1, &row(further("", 0), "")).unwrap().is_none());
     }

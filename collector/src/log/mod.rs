@@ -17,7 +17,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -27,24 +27,18 @@ pub enum LogFormat {
 }
 
 pub(crate) fn start(format: LogFormat, level: LevelFilter) {
-    // Only a second call fails, and then lines are being written already.
-    tracing::subscriber::set_global_default(subscriber(format, level, io::stderr)).ok();
-}
-
-fn subscriber<W>(format: LogFormat, level: LevelFilter, writer: W) -> Box<dyn Subscriber + Send + Sync>
-where
-    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
-{
     let lines = tracing_subscriber::fmt()
-        .with_writer(writer)
+        .with_writer(io::stderr)
         // To report on standard error that standard error cannot be written would panic.
         .log_internal_errors(false)
         .with_max_level(level)
         .with_target(false);
-    match format {
+    let subscriber: Box<dyn Subscriber + Send + Sync> = match format {
         LogFormat::Text => Box::new(lines.with_ansi(false).fmt_fields(debug_fn(write_text)).finish()),
         LogFormat::Json => Box::new(lines.event_format(JsonLines).finish()),
-    }
+    };
+    // Only a second call fails, and then lines are being written already.
+    tracing::subscriber::set_global_default(subscriber).ok();
 }
 
 /// A field of a line of text. What the message contains already is left out.
@@ -112,26 +106,5 @@ impl Visit for Members {
 
     fn record_i64(&mut self, field: &Field, value: i64) {
         self.write(field, value);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Read;
-    use std::sync::Arc;
-
-    #[test]
-    fn a_line_of_text_is_one_line_with_its_message_and_its_reason_first() {
-        let (mut reader, writer) = io::pipe().unwrap();
-        let subscriber = subscriber(LogFormat::Text, LevelFilter::INFO, Arc::new(writer));
-        tracing::subscriber::with_default(subscriber, || {
-            let reason = "no\nINFO \u{1b}[2J \"forged\"";
-            tracing::warn!(event = "test", reason = %reason, count = 2, ids = ?[4, 7], left = None::<u64>, "it failed");
-        });
-        let mut line = String::new();
-        reader.read_to_string(&mut line).unwrap();
-        let end = " WARN it failed: no\\nINFO \\u{1b}[2J \"forged\" count=2 ids=[4, 7]\n";
-        assert!(line.ends_with(end) && line.lines().count() == 1, "{line}");
     }
 }

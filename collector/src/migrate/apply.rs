@@ -21,8 +21,7 @@ const LOCK_TIMEOUT: &str = "5s";
 /// How often a migration is tried that does not get its locks.
 pub const LOCK_ATTEMPTS: u32 = 4;
 
-/// What keeps an index from being built: CREATE INDEX CONCURRENTLY waits for the statement of a session that waits in
-/// `pg_advisory_lock` for the lock of migrations.
+/// CREATE INDEX CONCURRENTLY waits for the statement of a session that waits in `pg_advisory_lock` for the lock of migrations.
 const OTHER_TOOL: &str =
     "another migration tool, most likely golang-migrate, waits for this one to end; end that one";
 
@@ -203,8 +202,7 @@ fn built_index(statements: &str) -> Option<String> {
     rest.split(' ').next().map(str::to_owned)
 }
 
-/// The line that the server points at; if it points at none, which statement of the file it is, `BEGIN` not counted, and
-/// where in a routine it happened.
+/// The line that the server points at, or else which statement of the file it is, without `BEGIN`, and of which routine.
 fn place(cause: &tokio_postgres::Error, statements: &str, completed: usize) -> String {
     let error = cause.as_db_error();
     if let Some(ErrorPosition::Original(character)) = error.and_then(DbError::position) {

@@ -48,8 +48,7 @@ pub(super) const OWN_TABLES: [&str; 3] = ["accounts", "jobs", "tokens"];
 pub struct RecordedVersion {
     /// The newest migration that was applied; golang-migrate writes -1 when it fails below the oldest.
     pub version: i64,
-    /// Set while golang-migrate executes a migration, or Mailroom one outside a transaction, and left behind by one that
-    /// failed or was killed.
+    /// Set while golang-migrate executes a migration, or Mailroom one outside a transaction, and left if that fails.
     pub dirty: bool,
 }
 
@@ -74,8 +73,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// The history of the schema in which a session creates tables, or of the schema `mailroom`. A database that has the other
-    /// kind of installation is refused.
+    /// That of the schema in which a session creates tables, or of `mailroom`; the other kind of installation is refused.
     pub(super) async fn of_session(client: &Client, table: &HistoryTable) -> Result<Self, MigrateError> {
         let is_standalone = *table == HistoryTable::without_accounts();
         client.query_one(include_str!("search_path.sql"), &[]).await?;
@@ -112,6 +110,7 @@ impl History {
     pub(super) async fn read(&self, client: &Client) -> Result<Option<RecordedVersion>, MigrateError> {
         const ADVICE: &str = "give Mailroom a table of its own by --migrations-table or MAILROOM_MIGRATIONS_TABLE, such as \
             mailroom_migrations";
+        const ONE_ROW: &str = "delete all but that of the newest applied migration";
         let Self { schema: home, table_schema: schema, table, .. } = self;
         let refused = |reason: String| {
             Err(MigrateError::Refused(format!("the table {table} in schema {schema} {reason}")))
@@ -129,10 +128,7 @@ impl History {
         let recorded = match &rows[..] {
             [] => return Ok(None),
             [row] => RecordedVersion { version: row.get(0), dirty: row.get(1) },
-            _ => {
-                let advice = "delete all but that of the newest applied migration";
-                return refused(format!("has several rows instead of one; {advice}"));
-            }
+            _ => return refused(format!("has several rows instead of one; {ONE_ROW}")),
         };
         if self.fits(client, recorded).await? {
             return Ok(Some(recorded));

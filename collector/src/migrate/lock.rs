@@ -14,12 +14,10 @@ const SALT: u32 = 1_486_364_155;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The ids of the advisory locks under which golang-migrate changes a schema.
+/// The ids of the advisory locks under which golang-migrate changes a schema: `GenerateAdvisoryLockId` of database/util.go.
 ///
-/// As computed by `GenerateAdvisoryLockId` in golang-migrate's database/util.go from schema, table and database, each
-/// but the last followed by a zero byte. There are two, because its drivers take the path of a URL for the name of the
-/// database, slash included (`Open` in database/postgres/postgres.go), and only programs that hand it an open
-/// connection lock the name as it is (`WithInstance`).
+/// There are two, because its drivers take the path of a URL for the name of the database, slash included (`Open` in
+/// database/postgres/postgres.go), and only programs that hand it an open connection lock the name as it is (`WithInstance`).
 pub fn lock_ids(database: &str, schema: &str, table: &str) -> [i64; 2] {
     [format!("/{database}"), database.to_owned()].map(|database| {
         let names = [schema, table, &database].join("\0");
@@ -51,8 +49,7 @@ pub(super) async fn with_lock<T>(
     outcome
 }
 
-/// Polls instead of waiting in one statement, which a `statement_timeout` could end, and for which CREATE INDEX CONCURRENTLY
-/// of the session that has the lock would wait.
+/// Polls: CREATE INDEX CONCURRENTLY of the session that has the lock would wait for a statement that waits for it.
 async fn wait_for(client: &Client, id: i64, report: Report<'_>) -> Result<(), MigrateError> {
     let mut reported = false;
     while !client.query_one("SELECT pg_try_advisory_lock($1)", &[&id]).await?.get::<_, bool>(0) {
@@ -72,15 +69,4 @@ async fn wait_for(client: &Client, id: i64, report: Report<'_>) -> Result<(), Mi
 fn crc32(bytes: &[u8]) -> u32 {
     let shifted = |crc: u32, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), shifted))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Computed by Python: `zlib.crc32(b"public\0schema_migrations\0/mailroom") * 1486364155 & 0xffffffff`.
-    #[test]
-    fn the_ids_are_those_of_golang_migrate() {
-        assert_eq!(lock_ids("mailroom", "public", "schema_migrations"), [11_723_333, 1_922_301_032]);
-    }
 }

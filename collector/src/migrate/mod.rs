@@ -4,8 +4,8 @@
 //! first on the connection's search path, and recorded in golang-migrate's table `schema_migrations (version, dirty)`, or in
 //! another one that is named, under golang-migrate's advisory lock: the two can take turns and never run at once.
 //!
-//! A migration is one transaction together with its record, unless its first line says `-- no-transaction`. While
-//! one waits for a table, all later requests for that table wait, too. So it gives up after five seconds and tries again later.
+//! A migration is one transaction with its record, unless its first line says `-- no-transaction`. While one waits for a
+//! table, all later requests for that table wait, too. So it gives up after five seconds and tries again later.
 
 mod apply;
 mod baseline;
@@ -56,9 +56,6 @@ impl Plan<'static> {
     }
 
     /// Those of the installation that a database has; with accounts recorded in `table`, and if it has none.
-    ///
-    /// # Errors
-    /// The database does not answer.
     pub async fn of_database(client: &Client, table: HistoryTable) -> Result<Self, MigrateError> {
         let query = "SELECT to_regclass('mailroom.migrations') IS NOT NULL";
         if client.query_typed_one(query, &[]).await?.get(0) {
@@ -68,9 +65,6 @@ impl Plan<'static> {
     }
 
     /// The migrations with accounts; the one that drops secrets is among them if it is applied.
-    ///
-    /// # Errors
-    /// The database does not answer.
     pub async fn with_accounts(client: &Client, table: HistoryTable) -> Result<Self, MigrateError> {
         // By what the migration makes: others may be applying some just now.
         let query = "SELECT to_regprocedure('mailroom.trg_after_token_changed()') IS NOT NULL";
@@ -97,8 +91,7 @@ pub enum DataLoss {
 /// Applies all migrations that the database lacks, oldest first, and returns their number.
 ///
 /// # Errors
-/// The database records a version that is unknown or dirty, has tables that nothing records, or a migration fails; those
-/// before it stay applied.
+/// The recorded version is unknown or dirty, nothing records tables, or a migration fails; those before it stay applied.
 pub async fn up<'a>(
     client: &mut Client,
     plan: impl Into<Plan<'a>>,

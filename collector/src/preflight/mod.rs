@@ -1,5 +1,4 @@
-//! Checks of a database before it is used: missing objects and rights, and conditions under which tokens would silently not
-//! be sent.
+//! Checks of a database before it is used: missing objects and rights, and what would silently keep tokens from being sent.
 
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Row};

@@ -47,15 +47,8 @@ impl Activity {
         if now.duration_since(self.logged) >= PAUSE {
             let Self { sent, retried, returned, dead, expired, .. } =
                 std::mem::replace(self, Self::since(now));
-            tracing::info!(
-                event = "activity",
-                sent,
-                retried,
-                returned,
-                dead,
-                expired,
-                "what became of tokens since the last such line"
-            );
+            let message = "what became of tokens since the last such line";
+            tracing::info!(event = "activity", sent, retried, returned, dead, expired, "{message}");
         }
     }
 }

@@ -6,16 +6,12 @@ use uuid::{Builder, Uuid};
 
 use super::QueueError;
 
-/// Identifies a batch from its claim to its settlement, in the database and towards the reader: a random UUID (RFC 9562,
-/// version 4).
+/// Identifies a batch from its claim to its settlement, also towards the reader: a random UUID (RFC 9562, version 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchId(pub Uuid);
 
 impl BatchId {
-    /// A new one.
-    ///
-    /// # Errors
-    /// The operating system has no random bytes.
+    /// A new one, unless the operating system has no random bytes.
     pub fn random() -> Result<Self, QueueError> {
         let mut bytes = [0; 16];
         let none = |_| QueueError::Unavailable("the operating system has no random bytes".to_owned());

@@ -133,8 +133,7 @@ pub struct ClaimRequest {
     pub limit: usize,
     /// Whether a last batch may hold fewer than `limit` tokens.
     pub partial: bool,
-    /// Whether to read again what was passed: tokens that were not eligible then, and tokens that were committed late. Costs more;
-    /// for now and then.
+    /// Whether to read again what was passed: tokens that were not eligible then or committed late. For now and then.
     pub rescan: bool,
 }
 

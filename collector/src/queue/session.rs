@@ -86,24 +86,20 @@ pub(super) async fn answer_within<T>(
 /// Only the message of an error is shown: its detail can quote rows.
 impl From<Error> for QueueError {
     fn from(error: Error) -> Self {
-        const WRONG_SCHEMA: [SqlState; 5] = [
+        const WRONG_SCHEMA: [SqlState; 6] = [
             SqlState::UNDEFINED_TABLE,
             SqlState::UNDEFINED_COLUMN,
             SqlState::UNDEFINED_OBJECT,
             SqlState::UNDEFINED_FUNCTION,
             SqlState::DATATYPE_MISMATCH,
+            SqlState::INSUFFICIENT_PRIVILEGE,
         ];
         match error.as_db_error() {
+            // What `preflight` finds, which is asked when the queue is opened again, is said in its words.
             Some(refusal) if WRONG_SCHEMA.contains(refusal.code()) => Self::Unusable(format!(
                 "the database has no schema that this queue can use ({}); run `mailroom migrate up`, or name the right \
                  database and schema in MAILROOM_DATABASE_URL, or set MAILROOM_QUEUE_KIND to `cursor` for a schema from \
                  before migration 17",
-                refusal.message()
-            )),
-            Some(refusal) if *refusal.code() == SqlState::INSUFFICIENT_PRIVILEGE => Self::Unusable(format!(
-                "the database user lacks a privilege ({}); of the queue `deliveries` it needs EXECUTE on \
-                 settle, release, claim, heartbeat, sweep, peek and list_actions in the schema mailroom, of the queue `cursor` \
-                 SELECT on accounts and tokens, and SELECT and UPDATE on jobs",
                 refusal.message()
             )),
             _ => Self::Unavailable(mailroom_connect::explain(&error)),

@@ -26,10 +26,11 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 /// A collector pauses after each step for so many times as long.
 const PAUSE_FACTOR: u32 = 4;
 
+// Each answers with how many rows went and where the next step begins, if there is one.
 const PRUNE_ATTEMPTS: &str = include_str!("prune_attempts.sql");
 const PRUNE_DEAD_LETTERS: &str = include_str!("prune_dead_letters.sql");
 const PRUNE_TOKENS: &str = include_str!("prune_tokens.sql");
-/// Only where Mailroom has accounts, whose tokens are rows of another table, too. It deletes both, so that each is counted once.
+/// Only where Mailroom has accounts, whose tokens are rows of another table, too: it deletes both.
 const PRUNE_ACCOUNT_TOKENS: &str = include_str!("prune_account_tokens.sql");
 const HAS_ACCOUNTS: &str =
     "SELECT to_regprocedure('mailroom.prune_account_tokens(timestamptz, bigint, integer)') IS NOT NULL";
@@ -45,56 +46,41 @@ pub(crate) struct Pruned {
     pub(crate) all_blocks: i64,
 }
 
-/// Tries the advisory lock of the one process that prunes, held as long as the session lasts. Where a pooler shares
-/// sessions no process can hold it, and at worst several processes do the same work.
+/// Tries the advisory lock of the one process that prunes. It lasts as long as the session, which a pooler may share.
 pub(crate) async fn try_lock(client: &Client) -> Result<bool, Error> {
     client.query_typed_one(TRY_LOCK, &[]).await?.try_get(0)
 }
 
-/// Deletes delivery attempts older than `age`, dead letters as old that cannot be sent any more, and tokens that expired as long
-/// ago. Awaits `report` after each step with what was deleted and how long the step took.
+/// Deletes what is older than `age`. Awaits `report` after each step with what was deleted and how long the step took.
 pub(crate) async fn prune(
     client: &Client,
     age: Duration,
     mut report: impl AsyncFnMut(Pruned, Duration),
 ) -> Result<Pruned, Error> {
+    type Step = (&'static str, i32, fn(&mut Pruned) -> &mut i64);
+    const STEPS: [Step; 4] = [
+        (PRUNE_ATTEMPTS, BLOCKS, |pruned| &mut pruned.attempts),
+        (PRUNE_DEAD_LETTERS, ROWS, |pruned| &mut pruned.dead_letters),
+        // In this order each token is counted once: with a token of an account goes its other row.
+        (PRUNE_ACCOUNT_TOKENS, ROWS, |pruned| &mut pruned.tokens),
+        (PRUNE_TOKENS, ROWS, |pruned| &mut pruned.tokens),
+    ];
     let seconds = age.as_secs_f64();
-    let mut pruned = Pruned::default();
-    loop {
-        let start = Instant::now();
-        let parameters =
-            &[(&seconds as _, Type::FLOAT8), (&pruned.blocks as _, Type::INT8), (&BLOCKS as _, Type::INT4)];
-        let row = client.query_typed_one(PRUNE_ATTEMPTS, parameters).await?;
-        pruned.attempts += row.try_get::<_, i64>(0)?;
-        pruned.all_blocks = row.try_get(1)?;
-        pruned.blocks = (pruned.blocks + i64::from(BLOCKS)).min(pruned.all_blocks);
-        report(pruned, start.elapsed()).await;
-        if pruned.blocks >= pruned.all_blocks {
-            break;
-        }
-    }
-    loop {
-        let start = Instant::now();
-        let parameters = &[(&seconds as _, Type::FLOAT8), (&ROWS as _, Type::INT4)];
-        let count: i64 = client.query_typed_one(PRUNE_DEAD_LETTERS, parameters).await?.try_get(0)?;
-        pruned.dead_letters += count;
-        if count < i64::from(ROWS) {
-            break;
-        }
-        report(pruned, start.elapsed()).await;
-    }
     let has_accounts: bool = client.query_typed_one(HAS_ACCOUNTS, &[]).await?.try_get(0)?;
-    // In this order each token is counted once: with a token of an account goes its other row.
-    for statement in [has_accounts.then_some(PRUNE_ACCOUNT_TOKENS), Some(PRUNE_TOKENS)].into_iter().flatten()
-    {
-        let mut after = Some(0_i64);
-        while after.is_some() {
+    let mut pruned = Pruned::default();
+    for (statement, size, count) in STEPS {
+        let mut position = (has_accounts || statement != PRUNE_ACCOUNT_TOKENS).then_some(0_i64);
+        while let Some(from) = position {
             let start = Instant::now();
             let parameters =
-                &[(&seconds as _, Type::FLOAT8), (&after as _, Type::INT8), (&ROWS as _, Type::INT4)];
+                &[(&seconds as _, Type::FLOAT8), (&from as _, Type::INT8), (&size as _, Type::INT4)];
             let row = client.query_typed_one(statement, parameters).await?;
-            pruned.tokens += row.try_get::<_, i64>(0)?;
-            after = row.try_get(1)?;
+            *count(&mut pruned) += row.try_get::<_, i64>(0)?;
+            position = row.try_get(1)?;
+            if statement == PRUNE_ATTEMPTS {
+                pruned.all_blocks = row.try_get(2)?;
+                pruned.blocks = position.unwrap_or(pruned.all_blocks);
+            }
             report(pruned, start.elapsed()).await;
         }
     }
@@ -108,14 +94,8 @@ pub(crate) async fn prune_hourly(connection: ConnectionSettings, age: Duration) 
         let older_than = HumanDuration(age);
         match run(&connection, age).await {
             Ok(Pruned { attempts, dead_letters, tokens, .. }) if attempts + dead_letters + tokens > 0 => {
-                tracing::info!(
-                    event = "pruned",
-                    attempts,
-                    dead_letters,
-                    tokens,
-                    %older_than,
-                    "delivery attempts and tokens are pruned"
-                );
+                let message = "delivery attempts and tokens are pruned";
+                tracing::info!(event = "pruned", attempts, dead_letters, tokens, %older_than, "{message}");
             }
             Ok(_) => {}
             Err(cause) => tracing::warn!(

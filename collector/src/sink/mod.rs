@@ -21,8 +21,7 @@ pub(crate) trait Sink {
     fn send(&mut self, line: Line);
 
     /// Waits until another method may have something new to return; not at all while [`acks`](Self::acks) or
-    /// [`unsent`](Self::unsent) have. Cancellation-safe. After an error nothing more will be taken; what was taken before is
-    /// still returned by [`acks`](Self::acks).
+    /// [`unsent`](Self::unsent) have. Cancellation-safe. After an error nothing more will be taken.
     fn changed(&mut self) -> impl Future<Output = Result<(), SinkError>>;
 
     /// The batches whose lines were taken, or given up after they may have been read, since the last call.
@@ -55,8 +54,7 @@ pub(crate) trait Sink {
         Duration::from_secs(3)
     }
 
-    /// Nothing more is sent; what is in flight is to be finished until `by`.
-    /// [`changed`](Self::changed) is called until [`is_closed`](Self::is_closed).
+    /// Nothing more is sent; what is in flight is to be finished until `by`: [`changed`](Self::changed) is called meanwhile.
     fn close(&mut self, _by: Instant) {}
 
     /// Gives up everything in flight; [`acks`](Self::acks) and [`unsent`](Self::unsent) return it.

@@ -5,27 +5,22 @@
 //! - An idle collector tries it in exclusive mode. Once it has it, every later writer notifies, and every earlier one has
 //!   ended: a statement that begins now ([`Queue::peek`]) sees their rows.
 //!
-//! # Why no session waits for the lock
-//! A statement that waits keeps its snapshot, which holds vacuum back, and only an error ends it early, which the server
-//! logs. So the lock is tried within [`PATIENCE`]; then the request is refused. Where writers overlap all the time, the
-//! database is busy, and polls after pauses (`crate::collect`) cost the writers nothing.
-//!
-//! The session that listens holds the lock: no statement of it delays a notification, and both are lost together.
+//! The session that listens holds the lock: both are lost together. It never waits for it: a statement that waits keeps its
+//! snapshot, which holds vacuum back. It tries within [`PATIENCE`]; then the request is refused. Where writers overlap all the
+//! time, the database is busy, and polls after pauses (`crate::collect`) cost the writers nothing.
 //!
 //! # Several collectors
-//! One holds the lock. Another, whose exclusive attempt fails, tries the shared mode as a writer would. If that fails too,
-//! writers notify every listening session, and this collector is a follower, which tries again every [`RECHECK`].
+//! One holds the lock. Another tries the shared mode as a writer would. If that fails too, writers notify every listening
+//! session, and this collector is a follower, which tries again every [`RECHECK`].
 //!
 //! # Why no row is missed
 //! Let a transaction T make a row due.
 //! - T found the lock held: every session is notified after the commit of T, and its collector polls.
-//! - T got the lock in shared mode: no session holds it exclusively before T has committed. The next holder peeks after
-//!   that, and sees the row. A follower tries again within [`RECHECK`]: it becomes the holder and peeks, is refused
-//!   and polls, or finds a holder that came after T, has seen the row and polls. In case that holder freezes, followers
-//!   peek every [`PEEK_RECHECKS`] rechecks.
+//! - T got the lock in shared mode: no session holds it exclusively before T has committed. The next holder peeks after that, and
+//!   sees the row. A follower tries again within [`RECHECK`]: it becomes the holder and peeks, is refused and polls, or finds a
+//!   holder that came after T, has seen the row and polls. In case that holder freezes, it peeks every [`PEEK_RECHECKS`] rechecks.
 //!
-//! A notification releases the lock at once, without waiting for the collector: writers are to announce the first token
-//! after an idle time, and not the next hundred.
+//! A notification releases the lock at once: writers are to announce the first token after an idle time, not the next hundred.
 //!
 //! [`Queue::peek`]: crate::queue::Queue::peek
 
@@ -68,8 +63,7 @@ pub struct IdleLockHolder {
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleReply {
-    /// Writers notify from now on; the queue is to be peeked for what was due before. Comes again when that has to be
-    /// repeated.
+    /// Writers notify from now on; the queue is to be peeked for what was due before, again each time that this comes.
     Granted,
     /// Writers do not notify; the queue is to be polled.
     Refused,
@@ -121,8 +115,7 @@ impl IdleLockHolder {
         }
     }
 
-    /// Serves requests on a session that listens and counts notifications in `wakeups`. Returns why the session, and the
-    /// lock with it, is lost.
+    /// Serves requests on a session that listens and counts notifications in `wakeups`. Returns why the session is lost.
     pub(super) async fn serve(&mut self, client: &Client, mut wakeups: watch::Receiver<u64>) -> String {
         // A request that the last session could not serve any more was refused.
         let mut served = self.replies.borrow().0;

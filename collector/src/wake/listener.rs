@@ -1,11 +1,8 @@
 //! Listens for notifications of tokens, on a connection of its own.
 //!
 //! The connection is read at all times, whatever the output does: the server keeps notifications that a listener does not
-//! read, and vacuum waits. A notification wakes the collector and is never taken for a count of tokens, because the
-//! server merges those of one transaction. Each new connection counts as a wake-up once it listens, so that tokens
-//! announced before are found.
-//!
-//! The same session holds the idle lock ([`crate::wake::idle_lock`]).
+//! read, and vacuum waits. Each new connection counts as a wake-up once it listens, so that tokens announced before are
+//! found. The same session holds the idle lock ([`crate::wake::idle_lock`]).
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -46,16 +43,11 @@ impl Listener {
         healthcheck_interval: Duration,
         idle_lock: IdleLockHolder,
     ) -> Self {
-        let (sender, wakeups) = watch::channel(0);
-        let listening = Listening {
-            connection,
-            channel: channel.to_owned(),
-            ping_interval: PING_INTERVAL.min(healthcheck_interval),
-            wakeups: sender,
-            outage: OutageLog::of("listening"),
-            idle_lock,
-        };
-        Self { wakeups, task: JoinSet::from_iter([listening.run()]) }
+        let (sender, receiver) = watch::channel(0);
+        let (channel, wakeups, outage) = (channel.to_owned(), sender, OutageLog::of("listening"));
+        let ping_interval = PING_INTERVAL.min(healthcheck_interval);
+        let listening = Listening { connection, channel, ping_interval, wakeups, outage, idle_lock };
+        Self { wakeups: receiver, task: JoinSet::from_iter([listening.run()]) }
     }
 
     /// The number of wake-ups so far, to be watched.

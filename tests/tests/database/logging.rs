@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -35,6 +36,15 @@ fn documented_settings() -> Result<Vec<(String, String)>> {
     Ok(rows.map(|row| (row[1].clone(), row[2].clone())).collect())
 }
 
+/// The log of a collector with these settings, and its first line.
+fn started(command: &mut Command) -> Result<(String, Value)> {
+    let collector = Collector::start(command)?;
+    collector.wait_until_it_collects()?;
+    let log = collector.stop()?;
+    let started = events(&log, "started")?.swap_remove(0);
+    Ok((log, started))
+}
+
 #[test]
 fn the_first_line_has_the_versions_and_every_setting_that_is_not_secret() -> Result<()> {
     let database = Database::migrated()?;
@@ -43,6 +53,7 @@ fn the_first_line_has_the_versions_and_every_setting_that_is_not_secret() -> Res
     let key_file = tempfile::NamedTempFile::new()?;
     fs::write(&key_file, KEY)?;
     command.env_remove("MAILROOM_SECRET_KEY").env("MAILROOM_KEY_FILE", key_file.path());
+    let (_, by_default) = started(&mut command)?;
     let settings = documented_settings()?;
     for (name, default) in &settings {
         if !default.starts_with('(') && !default.is_empty() && name != "MAILROOM_LOG_FORMAT" {
@@ -51,10 +62,7 @@ fn the_first_line_has_the_versions_and_every_setting_that_is_not_secret() -> Res
             command.env(name, value);
         }
     }
-    let collector = Collector::start(&mut command)?;
-    collector.wait_until_it_collects()?;
-    let log = collector.stop()?;
-    let started = &events(&log, "started")?[0];
+    let (log, started) = started(&mut command)?;
     assert!(log.lines().next().is_some_and(|line| line.contains("\"event\":\"started\"")), "{log}");
     assert_eq!(started["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(started["schema"], json!(mailroom::migrate::MIGRATIONS.last().context("some")?.version));
@@ -62,14 +70,43 @@ fn the_first_line_has_the_versions_and_every_setting_that_is_not_secret() -> Res
     assert_eq!((&started["poll_interval"], &started["retention"]), (&json!("5s"), &json!("30d")));
     assert_eq!(started["key_file"], json!(key_file.path()));
     // Set, even to the default, it bounds refusals.
-    assert_eq!((&started["max_attempts"], &started["max_refusals"]), (&json!(8), &json!(8)));
+    assert_eq!((&started["max_refusals"], &by_default["max_refusals"]), (&json!(8), &Value::Null));
     let shown: BTreeSet<_> = started.as_object().context("an object")?.keys().cloned().collect();
     for (name, _) in settings.iter().filter(|(name, _)| !SECRETS.contains(&name.as_str())) {
         let field = name.replace("MAILROOM_", "").to_ascii_lowercase();
         assert!(shown.contains(&field), "{field} is not in {started}");
+        assert_eq!(
+            started[&field], by_default[&field],
+            "the default of {name} is another than the document says"
+        );
     }
     assert!(!log.contains(KEY) && !log.contains("hunter2") && !log.contains(database.url()), "{log}");
     assert_eq!(events(&log, "unknown_variable")?, [Value::Null; 0]);
+    Ok(())
+}
+
+#[test]
+fn values_have_units_and_follow_from_others() -> Result<()> {
+    let database = Database::migrated()?;
+    let mut command = collector::command(database.url())?;
+    command.args(["--log-format", "json", "--sender", "sleep 1000", "--healthcheck-interval", "2m"]);
+    command.args(["--batch-timeout", "0500", "--poll-interval", "1h", "--backoff", "250ms", "--lease", "1h"]);
+    let (_, settings) = started(command.args(["--min-lifetime", "0", "--retention", "0072h"]))?;
+    for (field, value) in [
+        ("batch_timeout", "500ms"),
+        ("poll_interval", "2m"),
+        ("backoff", "250ms"),
+        ("lease", "1h"),
+        ("min_lifetime", "0"),
+        ("retention", "3d"),
+        ("line_format", "ndjson"),
+    ] {
+        assert_eq!(settings[field], value, "{field}");
+    }
+    let mut command = collector::command(database.url())?;
+    command.args(["--log-format", "json", "--wake", "poll", "--channel-name", "letters"]);
+    let (_, settings) = started(command.args(["--retention", "off", "--sender-timeout", "5s"]))?;
+    assert_eq!((&settings["retention"], &settings["sender_timeout"]), (&json!("off"), &json!("5s")));
     Ok(())
 }
 
@@ -165,5 +202,23 @@ async fn a_connection_that_works_while_nothing_else_does_is_logged_once() -> Res
         .await?;
     collector.wait_for_log("collecting again", 1)?;
     collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_the_server_says_stays_one_line_of_text() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let role = format!("{}\nINFO \u{1b}[2J", database.name());
+    client.batch_execute(&format!("CREATE ROLE \"{role}\" LOGIN")).await?;
+    let encoded = format!("{}%0AINFO%20%1B%5B2J@", database.name());
+    let collector =
+        Collector::start(&mut collector::command(&database.url().replacen("postgres@", &encoded, 1))?)?;
+    collector.wait_for_log("not collecting, trying again: for the role ", 1)?;
+    let log = collector.stop()?;
+    assert!(log.contains("\\nINFO \\u{1b}[2J\" with search_path"), "{log}");
+    let is_line = |line: &str| line.starts_with("20") && !line.contains('\u{1b}');
+    assert!(log.lines().all(is_line), "{log}");
+    client.batch_execute(&format!("DROP ROLE \"{role}\"")).await?;
     Ok(())
 }

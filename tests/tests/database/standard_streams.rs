@@ -1,5 +1,6 @@
 //! Standard output and standard error that are closed, discarded or left by their readers, or end within a line.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, pipe};
 use std::process::{Child, Command, Stdio};
 
@@ -147,6 +148,28 @@ async fn a_killed_collector_leaves_whole_lines_in_a_pipe_that_outlives_it() -> R
     assert_eq!(empty.len(), 1, "the second one continues a pipe that is not empty");
     for line in lines {
         assert_eq!(collector::items(line)?.len(), 200);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_line_feed_precedes_the_first_line_in_a_file_that_is_not_empty() -> Result<()> {
+    let database = Database::with_base_schema()?;
+    let client = database.connect().await?;
+    let file = tempfile::NamedTempFile::new()?;
+    for (number, left, line_feed) in [(1, "1,cut\nsho", "\n"), (2, "1,whole\n", "\n"), (3, "", "")] {
+        std::fs::write(&file, left)?;
+        register(&client, number..=number).await?;
+        let mut command = collector::on_base_schema(database.url())?;
+        let output = File::options().append(true).open(&file)?;
+        let collector = Collector::start_writing_to(command.args(["--batch-timeout", "0"]), output)?;
+        while cursor(&client).await? < i64::from(number) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        collector.stop()?;
+        let text = std::fs::read_to_string(&file)?;
+        let line = text.strip_prefix(&format!("{left}{line_feed}1,user{number}@"));
+        assert!(line.is_some_and(|line| line.find('\n') == Some(line.len() - 1)), "{text:?}");
     }
     Ok(())
 }

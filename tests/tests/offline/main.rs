@@ -6,5 +6,6 @@ mod commands;
 mod dependencies;
 mod formats;
 mod python_verifier;
+mod sender_answers;
 mod sending;
 mod service;

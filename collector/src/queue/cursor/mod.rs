@@ -1,8 +1,7 @@
 //! The queue of an untouched base schema: the tokens with ids above `jobs.last_seq`.
 //!
-//! One collector at a time has it, by a session-level advisory lock on the connection that claims and advances; a second one
-//! waits. The lock's key is a hash of the queue's name and the oid of the table `jobs` (`inspect.sql`), so that the queues and
-//! schemas of one database do not conflict.
+//! One collector at a time has it, by a session-level advisory lock on the connection that claims and advances. Its key is a
+//! hash of the queue's name and the oid of the table `jobs` (`inspect.sql`): queues and schemas do not conflict.
 //!
 //! Nothing is written before the reader has a batch, so a collector that ends anywhere leaves the cursor at or before what the
 //! reader took: after kill -9 the batches in between go out again, none is left out.
@@ -11,30 +10,17 @@
 //! A token is eligible while it is unexpired by the database's clock and unconsumed, and its account has the status that its
 //! action needs. Reading goes forward in id order, and never twice over what cannot change:
 //! - expired and consumed tokens are passed for good, in memory;
-//! - tokens whose account has the wrong status are deferred and read again at every poll, until they expire. The cursor passes
-//!   them, so the next process has to find them (see below);
-//! - at every poll the last page beyond the claimed tokens is read once more, and all of them once in a health-check interval, for
-//!   tokens that were committed late.
+//! - tokens whose account has the wrong status are deferred and read again at every poll. The cursor passes them;
+//! - for tokens that were committed late, the last page beyond the claimed ones is read again at every poll, all of them in each
+//!   health-check interval.
 //!
 //! # What the next process finds
-//! The schema records one number for all tokens, and nothing for a single one. So a process that gets the queue cannot ask which
-//! tokens before the cursor were skipped unsent; it infers it (`recover_skipped.sql`):
-//! - A token whose account still has the wrong status is deferred as if this process had passed it.
-//! - A token whose account has the right one and had it since before the token was made was eligible whenever it was read, so the
-//!   cursor passed it because it was sent. It is not sent again. This holds for almost all tokens.
-//! - A token whose account got the right status after the token was made may have been passed before and not been sent since.
-//!   Deferred tokens are claimed before any other, no claim is made unless they were read in the last poll interval, and the
-//!   cursor moves in the order of claims. So if the cursor has passed a token that was made a poll interval after the change, this
-//!   one was sent, too. Otherwise it is sent, perhaps for the second time: a mail too many is better than none.
-//!
-//! Times are those at which transactions began, hence [`SLOWEST_TRANSACTION`](session::SLOWEST_TRANSACTION).
-//!
-//! # Known gaps
-//! - Ids are assigned before commits. A transaction that commits after one with higher ids leaves its tokens below a cursor that has
-//!   passed them already, and nothing on this schema shows it. The `deliveries` queue has no such gap.
-//! - A status that was changed by a longer transaction than `SLOWEST_TRANSACTION` can seem to have been there when the token
-//!   was read.
-//! - An earlier collector that is another program does not read again what it has passed, while `recover_skipped` assumes it did.
+//! The schema records one number for all tokens. Which of those before it were skipped unsent, the next process infers
+//! (`recover_skipped.sql`); OPERATIONS.md has the rules, and what can be lost. The rule for an account that got the right status
+//! after its token was made: deferred tokens are claimed before any other, no claim is made unless they were read in the last
+//! poll interval, and the cursor moves in the order of claims. So if the cursor has passed a token that was made a poll interval
+//! after the change, this one was sent, too. Times are those at which transactions began, hence
+//! [`SLOWEST_TRANSACTION`](session::SLOWEST_TRANSACTION).
 
 #[cfg(test)]
 mod model;

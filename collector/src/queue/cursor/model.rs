@@ -1,5 +1,4 @@
-//! Random histories of the cursor's state and of reading against one rule: every token that the cursor has passed was sent, or can be
-//! found by the next process.
+//! Random histories against one rule: every token that the cursor has passed was sent, or can be found by the next process.
 //!
 //! Time is the number of the step. Token n is made at step n, and every step is one transaction.
 
@@ -14,7 +13,7 @@ use super::state::CursorState;
 use crate::queue::{BatchId, Token};
 
 /// A page that was read through an id.
-pub(super) fn page(through: i64, tokens: &[i64], ineligible: &[i64]) -> Page {
+fn page(through: i64, tokens: &[i64], ineligible: &[i64]) -> Page {
     let token = |id: &i64| Token {
         id: *id,
         attempt: 1,
@@ -50,6 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => Just("record"),
         1 => Just("suspend"),
         3 => Just("restore"),
+        1 => Just("set back"),
         1 => Just("kill"),
     ];
     (what, 0..12_usize, 0..8_usize)
@@ -148,10 +148,22 @@ impl Model {
         }
     }
 
+    /// A new session finds a cursor that somebody has moved. Lines that were sent before go on to the reader.
+    fn set_back(&mut self, by: i64) {
+        self.cursor = (self.cursor - by).max(0);
+        if self.state.resume(self.cursor) {
+            self.recover_skipped();
+        }
+    }
+
     fn begin_anew(&mut self) {
         self.in_flight.clear();
-        self.scanned = self.now;
         self.state = CursorState::at(self.cursor);
+        self.recover_skipped();
+    }
+
+    fn recover_skipped(&mut self) {
+        self.scanned = self.now;
         let skipped: Vec<_> = (1..=self.cursor).filter(|id| self.is_skipped(*id)).collect();
         self.state.ahead.put_back(skipped);
     }
@@ -178,6 +190,7 @@ impl Model {
                 self.ineligible.retain(|id| !restored.contains(id));
                 self.changed.extend(restored.into_iter().map(|id| (id, self.now)));
             }
+            "set back" => self.set_back(i64::try_from(some).unwrap()),
             _ => self.begin_anew(),
         }
     }

@@ -112,11 +112,8 @@ impl ReadAhead {
         self.deferred.extend(ids);
         if self.deferred.len() > MAX_DEFERRED && !self.is_full {
             self.is_full = true;
-            tracing::warn!(
-                event = "deferred_dropped",
-                most = MAX_DEFERRED,
-                "too many tokens wait for their account to get the status they need; only the newest are read again"
-            );
+            let message = "too many tokens wait for the status they need; only the newest are read again";
+            tracing::warn!(event = "deferred_dropped", most = MAX_DEFERRED, "{message}");
         } else if self.deferred.len() < MAX_DEFERRED / 2 {
             self.is_full = false;
         }

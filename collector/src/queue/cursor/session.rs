@@ -179,8 +179,7 @@ impl CursorSession {
         if is_single { Err(unexpected("a row that it cannot convert to UTF-8")) } else { Ok(None) }
     }
 
-    /// Reads the `limit` rows up to the id `through`, from the highest down, before a cursor. Statuses that were changed more than
-    /// `slack` before the last token there were seen.
+    /// Reads `limit` rows from the id `through` down. Statuses changed more than `slack` before the cursor's token were seen.
     pub(super) async fn skipped(
         &self,
         through: i64,

@@ -56,8 +56,7 @@ impl CursorState {
         Some(tokens)
     }
 
-    /// The reader has these batches. Others than the claimed ones are ignored: they were claimed before the cursor was set back, and
-    /// would carry it over tokens that are to be sent again.
+    /// The reader has these batches. Those claimed before the cursor was set back are ignored, or would carry it forward again.
     pub(super) fn settle(&mut self, batches: &[BatchId]) {
         for batch in batches {
             if let Some(claimed) = self.claimed.iter_mut().find(|claimed| claimed.id == *batch) {
@@ -121,45 +120,5 @@ impl CursorState {
             self.ahead.drop_deferred_through(found);
         }
         !is_own
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use super::super::model::page;
-    use super::*;
-
-    /// Where the cursor goes after the settlement of a batch, if it moves.
-    fn settle(state: &mut CursorState, batch: u128) -> Option<i64> {
-        state.settle(&[BatchId::from(batch)]);
-        let (_, to) = state.begin_advance()?;
-        state.advanced(to);
-        Some(to)
-    }
-
-    #[test]
-    fn a_cursor_that_another_process_moved_is_followed_and_not_overrun() {
-        let claimed = || {
-            let mut state = CursorState::at(100);
-            state.ahead.add(page(130, &[110, 120, 130], &[]), Instant::now());
-            for batch in 1..=3 {
-                state.claim(BatchId::from(batch), 1, false).unwrap();
-            }
-            state
-        };
-        let mut state = claimed();
-        assert!(state.resume(125));
-        assert_eq!(state.claimed_through(), 130);
-        assert_eq!([1, 2, 3].map(|batch| settle(&mut state, batch)), [None, None, Some(130)]);
-        let mut state = claimed();
-        state.settle(&[BatchId::from(1)]);
-        assert!(state.resume(50));
-        // Settlements of batches that were claimed before change nothing.
-        assert_eq!((settle(&mut state, 2), state.claimed_through()), (None, 50));
-        state.ahead.add(page(60, &[60], &[]), Instant::now());
-        state.claim(BatchId::from(4), 1, false).unwrap();
-        assert_eq!(settle(&mut state, 4), Some(60));
     }
 }

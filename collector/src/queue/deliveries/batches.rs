@@ -11,16 +11,14 @@ const LATEST: Duration = Duration::from_secs(30);
 
 /// Where a batch is between claim and settlement.
 ///
-/// `queue` calls the methods of [`Batches`] between two awaits, so a call that is dropped leaves one of these states; the next
-/// statement deals with it.
+/// `queue` calls the methods of [`Batches`] between two awaits: a call that is dropped leaves a state for the next statement.
 #[derive(Debug)]
 enum State {
     /// Named in a statement without an answer. If that call fails or is dropped, the next statement puts it in doubt.
     Claiming,
     /// Claimed by an earlier statement without an answer, which may still be on its way to the server.
     InDoubt { since: Instant },
-    /// Claimed by an unfinished call; not yet returned to the caller. If that call fails or is dropped, the next one releases
-    /// it.
+    /// Claimed by an unfinished call, not yet returned. If that call fails or is dropped, the next one releases it.
     Undelivered { tokens: usize },
     /// Returned to the caller.
     Held { tokens: usize },

@@ -86,9 +86,6 @@ pub struct DeliveriesQueue {
 
 impl DeliveriesQueue {
     /// The queue of a database, with a random, unique collector id. Tokens that `format` cannot sign stay in it.
-    ///
-    /// # Errors
-    /// The operating system has no random bytes.
     pub fn new(
         connection: ConnectionSettings,
         settings: DeliverySettings,

@@ -10,8 +10,7 @@ use crate::preflight;
 use crate::queue::QueueError;
 use crate::queue::session::{QueueSession, answer, answer_within, column, not_open};
 
-/// The longest that a statement may take by the server's clock. Shorter than the wait for its answer, so that the server can
-/// answer that it gave up, and the session goes on.
+/// The longest that a statement may take: less than the wait for its answer, so that the server can say it, and the session goes on.
 const STATEMENT: Duration = Duration::from_secs(8);
 
 const PING: Duration = Duration::from_secs(5);
@@ -63,8 +62,7 @@ impl Link {
         let outcome = if self.used.elapsed() < SILENCE {
             work(session).await
         } else {
-            // A statement may take its time, and the ping shows much sooner that the connection is dead. Both are sent at once, in
-            // this order, so that nothing waits for the ping.
+            // The ping shows sooner that the connection is dead. Both are sent at once, so that nothing waits for the ping.
             Box::pin(async { tokio::try_join!(biased; ping(session), work(session)) })
                 .await
                 .map(|((), done)| done)

@@ -1,15 +1,7 @@
-//! Whether the sender can send at all: a circuit breaker.
+//! Whether the sender can send at all: a circuit breaker (OPERATIONS.md, "Outages"). The caller passes the times in.
 //!
-//! - Closed: it sends.
-//! - Open: it is unavailable; nothing is claimed until a pause is over. Pauses double, with jitter, up to a bound.
-//! - Half-open: a single batch goes out on trial. `ok` or `dead` for one of its tokens closes the circuit; otherwise it opens
-//!   again.
-//!
-//! It opens because the sender answers `unavailable`, or by a guess, for senders that know only `retry`: three different
-//! tokens in separate batches were refused without another verdict in between. A guess can be wrong, so its pauses are
-//! short, and whatever was refused on trial comes back behind the others.
-//!
-//! Pure policy: the caller passes the times in.
+//! It opens because the sender answers `unavailable`, or by a guess, for senders that know only `retry`. A guess can be
+//! wrong, so its pauses are short, and whatever was refused on trial comes back behind the others.
 
 use std::time::{Duration, Instant};
 
@@ -26,8 +18,7 @@ const LONGEST_REQUESTED: Duration = Duration::from_secs(60);
 
 const REFUSALS: usize = 3;
 
-/// How long a token waits that was refused while the guess stands: longer than the pause before the next trial, which is
-/// then of another token.
+/// How long a token waits that was refused while the guess stands: longer than the pause before the next trial.
 pub(super) const ROTATION: Duration = Duration::from_millis(7_500);
 
 /// The availability of a sender. It outlives the process: what is unavailable is a server behind it.
@@ -52,13 +43,8 @@ pub(super) enum CircuitState {
 
 impl Circuit {
     pub(super) fn closed() -> Self {
-        Self {
-            state: CircuitState::Closed,
-            is_guess: false,
-            pauses: Backoff::up_to(LONGEST_PAUSE),
-            guess_pauses: Backoff::up_to(LONGEST_GUESS),
-            refused: Vec::new(),
-        }
+        let [pauses, guess_pauses] = [LONGEST_PAUSE, LONGEST_GUESS].map(Backoff::up_to);
+        Self { state: CircuitState::Closed, is_guess: false, pauses, guess_pauses, refused: Vec::new() }
     }
 
     pub(super) fn due_at(&self) -> Option<Instant> {

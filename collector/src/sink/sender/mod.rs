@@ -1,10 +1,8 @@
 //! Lines to a program that the collector runs, which answers for every token: `--sender`.
 //!
-//! `docs/OPERATIONS.md` specifies the protocol; `pending_acks` decides what an answer counts for.
+//! OPERATIONS.md specifies the protocol; `pending_acks` decides what an answer counts for.
 //!
-//! A sender that was started gets nothing for 0.2 s, because a program that cannot work mostly ends at once. Then it is on
-//! trial: it gets a single token until its first answer, so that a sender that crashes or writes nonsense costs an attempt
-//! of one token and not of the queue.
+//! A sender that was started gets nothing for 0.2 s: one that cannot work mostly ends at once. Then it is on trial.
 //!
 //! When it ends, a line that it has not read, which the kernel reports, comes back as if it had not been claimed. Of a line
 //! that it may have read its verdicts count, and the rest goes out again. That is a failed attempt where a token may be the
@@ -19,10 +17,10 @@ mod redact;
 mod supervisor;
 
 use std::collections::VecDeque;
-use std::future::pending;
 use std::mem;
 use std::time::{Duration, Instant};
 
+use futures_util::future::OptionFuture;
 use rustix::process::Signal;
 
 pub(crate) use command::SenderCommand;
@@ -86,8 +84,7 @@ impl Sender {
         }
     }
 
-    /// Gives up what the sender may have read, with `nack` for tokens without a verdict; the rest, behind the byte `read`,
-    /// comes back unsent. Returns how many batches were given up.
+    /// Gives up what the sender may have read; the rest, behind the byte `read`, comes back unsent. Returns how many it gave up.
     fn give_up(&mut self, read: u64, nack: &Nack, now: Instant) -> usize {
         self.unsent.extend(self.pending.take_unread(|bytes| bytes.start >= read));
         self.cancel_unsent();
@@ -137,19 +134,13 @@ impl Sink for Sender {
         self.write(Instant::now());
         if self.acks.is_empty() && self.unsent.is_empty() {
             let due = self.due_at();
-            let event = async {
-                match &mut self.running {
-                    Some(running) => running.process.event().await,
-                    None => pending().await,
-                }
-            };
-            let event = tokio::select! {
+            let running = self.running.as_mut();
+            tokio::select! {
                 biased;
-                event = event => Some(event),
-                () = sleep_until_opt(due) => None,
-            };
-            if let Some(event) = event {
-                self.handle(&event, Instant::now());
+                Some(event) = OptionFuture::from(running.map(|running| running.process.event())) => {
+                    self.handle(&event, Instant::now());
+                }
+                () = sleep_until_opt(due) => {}
             }
             self.read_if_silent().await;
             self.act(Instant::now());

@@ -1,11 +1,8 @@
-//! The batches that the sender may have read, with the verdicts on their tokens so far.
+//! The batches that the sender may have read, with the verdicts on their tokens so far. The caller passes the times in.
 //!
-//! Pure policy: the caller passes the times in and writes the log lines.
-//!
-//! The first verdict on a token counts, and of several in one answer the most careful one: of the possible mistakes this
-//! one loses no mail. A batch is settled once each of its tokens has a verdict, and forgotten when it lacks some and a
-//! later one was settled a timeout ago. A sender is silent, and so taken for hung, when batches are pending and no answer
-//! has brought a verdict for the timeout.
+//! The first verdict on a token counts, and of several in one answer the most careful one, which loses no mail. A batch is
+//! settled once each of its tokens has a verdict, and forgotten when it lacks some and a later one was settled a timeout
+//! ago. A sender is taken for hung when batches are pending and no answer has brought a verdict for the timeout.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;

@@ -6,10 +6,8 @@ const LONGEST: usize = 500;
 /// A word with this many characters of a token's alphabet in a row is taken for a token or a part of one.
 const SHORTEST_SECRET: usize = 32;
 
-/// Replaces control and invisible characters by blanks, addresses by `[address]` and what looks like a token by `[secret]`,
-/// and cuts after 500 bytes.
-///
-/// Mail servers repeat addresses in their answers; logs are read by more people, and kept longer, than addresses may be.
+/// Replaces invisible characters by blanks, addresses, which mail servers repeat, by `[address]` and what looks like a token
+/// by `[secret]`, and cuts after 500 bytes.
 pub(super) fn redact(text: &str) -> String {
     let mut redacted = String::with_capacity(text.len().min(LONGEST));
     let is_blank = |character: char| character.is_whitespace() || is_invisible(character);
@@ -46,27 +44,4 @@ fn is_invisible(character: char) -> bool {
 pub(crate) fn looks_like_a_token(text: &str) -> bool {
     let is_of_token = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_');
     text.split(|character| !is_of_token(character)).any(|part| part.len() >= SHORTEST_SECRET)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn invisible_characters_addresses_and_tokens_are_replaced() {
-        let link = format!("opened https://example.test/activate?token={}", "aB3_-".repeat(8));
-        let cut = format!("{}ü…", "ü ".repeat(165));
-        for (text, expected) in [
-            ("550 5.1.1 no such user", "550 5.1.1 no such user"),
-            ("  a \t b\r\n", "a b"),
-            (" \n", "no reason given"),
-            ("a\nINFO forged\u{1b}[2Jb\0c\u{202e}d\u{9b}e\u{2028}f\u{feff}", "a INFO forged [2Jb c d e f"),
-            ("550 <ada@example.test>: no such user", "550 [address] no such user"),
-            ("ada%40example.test bounced", "[address] bounced"),
-            (&link, "opened [secret]"),
-            (&"ü ".repeat(1_000), &cut),
-        ] {
-            assert_eq!(redact(text), expected);
-        }
-    }
 }

@@ -30,8 +30,7 @@ const END_AFTER_CLOSING: Duration = Duration::from_millis(500);
 /// After this time a sender that has answered, and is not hung, is started again without a growing pause.
 const SOUND: Duration = Duration::from_secs(10);
 
-/// The longest pause after which a token of a failed trial comes back. Pauses are random: one of the tokens may make the sender
-/// unavailable, and it must not always be the first.
+/// The longest pause after which a token of a failed trial comes back. Pauses are random, or the next begins with the same token.
 const SHUFFLE: Duration = Duration::from_secs(1);
 
 pub(super) struct RunningSender {
@@ -82,11 +81,8 @@ impl Sender {
         } else if is_due(self.pending.forgotten_at()) {
             let reason = format!("the sender answered later batches, but not this one for {timeout}");
             let given_up = self.pending.give_up_forgotten(now, &Nack::Failed { reason });
-            tracing::warn!(
-                event = "batches_forgotten",
-                count = given_up.len(),
-                "the sender has forgotten batches; their tokens are tried again"
-            );
+            let message = "the sender has forgotten batches; their tokens are tried again";
+            tracing::warn!(event = "batches_forgotten", count = given_up.len(), "{message}");
             self.acks.extend(given_up);
         } else if let Some((pipe, end_at)) = self.closed_pipe()
             && end_at <= now
@@ -136,14 +132,11 @@ impl Sender {
             Ok(process) => {
                 let (id, sender) = (process.group.map(Pid::as_raw_pid), self.command.name());
                 tracing::debug!(event = "sender_started", process = id, sender, "the sender is started");
-                self.running = Some(Box::new(RunningSender {
-                    process,
-                    started_at: now,
-                    is_settled: false,
-                    has_answered: false,
-                    closed_at: None,
-                    ending: None,
-                }));
+                let (is_settled, has_answered, closed_at, ending, started_at) =
+                    (false, false, None, None, now);
+                let running =
+                    RunningSender { process, started_at, is_settled, has_answered, closed_at, ending };
+                self.running = Some(Box::new(running));
             }
             Err(error) => self.stopped(&self.command.why_not_started(&error), now),
         }
@@ -231,13 +224,9 @@ impl Sender {
             Ok(applied) => applied,
             Err(reason) => return self.log_ignored(reason, batch, None, now),
         };
-        for (count, reason) in [
-            (applied.foreign, "it is for tokens that are not in the batch"),
-            (
-                applied.repeated,
-                "it repeats verdicts; the first one counts, and within an answer the most careful one",
-            ),
-        ] {
+        let repeated = "it repeats verdicts; the first one counts, and within an answer the most careful one";
+        let foreign = "it is for tokens that are not in the batch";
+        for (count, reason) in [(applied.foreign, foreign), (applied.repeated, repeated)] {
             if count > 0 {
                 self.log_ignored(reason, batch, Some(count), now);
             }

@@ -4,18 +4,15 @@
 //! - on a pipe, when its last byte has left the kernel's buffer: `FIONREAD` is what is left there. What is in that buffer
 //!   when the reader ends is lost, and not taken;
 //! - in a regular file, when it is on the disk;
-//! - on a terminal, socket or device, when it is written: nothing more can be known. A device that discards its input is
-//!   refused.
+//! - on a terminal, socket or device, when it is written. A device that discards its input is refused.
 //!
 //! # Lines that are cut short
-//! A line that was written in part goes out again whole. The part and the next collector's first line must not become one,
-//! or a reader would lose both: a pipe can outlive the process that writes to it. So:
+//! A pipe can outlive the process that writes to it. A part of a line and the next collector's first line must not become one,
+//! or a reader would lose both. So:
 //! - A line is written to a pipe in one piece, once there is room for all of it. The kernel does not interrupt a write
-//!   that need not wait, not even for `SIGKILL`. The pipe is enlarged for a line that is larger, up to the megabyte that
-//!   every user may have.
+//!   that need not wait, not even for `SIGKILL`. The pipe is enlarged for a line that is larger, up to a megabyte.
 //! - A line that is larger still is written in parts, and a full disk cuts any line to a file. So a line feed precedes the
-//!   first line if the pipe or file is not empty at the start: an empty line does no harm. A part that the reader of a
-//!   pipe has already read it detects by a number of fields that is not a multiple of five.
+//!   first line if the pipe or file is not empty at the start.
 
 mod writer;
 
@@ -36,8 +33,7 @@ use crate::line::Line;
 use crate::queue::{BatchId, Nack};
 use writer::{LineQueue, WriteProgress, Writer};
 
-/// How long the reader gets at the end. With the last settlement this stays below the ten seconds after which container
-/// runtimes kill.
+/// How long the reader gets at the end. With the last settlement it is below the ten seconds after which containers are killed.
 const GRACE: Duration = Duration::from_secs(6);
 
 /// Standard output, or another file in its place. Not `Debug`: lines hold addresses and tokens.
@@ -143,20 +139,16 @@ mod tests {
     use super::writer::LONGEST_PAUSE;
     use super::*;
     use rustix::io::ioctl_fionread;
-    use std::fs::{self, File};
+    use std::fs::File;
     use std::io::Read;
-
-    fn send(sink: &mut Stdout, lines: &[&[u8]]) {
-        for (line, batch) in lines.iter().zip(1..) {
-            let (batch, bytes) = (BatchId::from(batch), line.to_vec());
-            sink.send(Line { batch, ids: vec![1], bytes, rejected: Vec::new() });
-        }
-    }
 
     fn with_lines(lines: &[&[u8]]) -> (Stdout, File) {
         let (reader, writer) = io::pipe().unwrap();
         let mut sink = Stdout::start_on(writer.into()).unwrap();
-        send(&mut sink, lines);
+        for (line, batch) in lines.iter().zip(1..) {
+            let (batch, bytes) = (BatchId::from(batch), line.to_vec());
+            sink.send(Line { batch, ids: vec![1], bytes, rejected: Vec::new() });
+        }
         (sink, File::from(OwnedFd::from(reader)))
     }
 
@@ -191,21 +183,6 @@ mod tests {
                 let whole = read(&mut reader, bytes);
                 assert!(whole.chunks(length).all(|chunk| chunk == line), "lines of {length}");
             }
-        }
-    }
-
-    #[tokio::test]
-    async fn a_line_feed_precedes_the_first_line_if_a_file_is_not_empty() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        for (left, added) in [("1,cut\nsho", "\none\n"), ("1,whole\n", "\none\n"), ("", "one\n")] {
-            fs::write(&file, left).unwrap();
-            let output = File::options().append(true).open(&file).unwrap();
-            let mut sink = Stdout::start_on(output.into()).unwrap();
-            send(&mut sink, &[b"one\n"]);
-            while sink.acks().is_empty() {
-                sink.changed().await.unwrap();
-            }
-            assert_eq!(fs::read_to_string(&file).unwrap(), format!("{left}{added}"));
         }
     }
 }

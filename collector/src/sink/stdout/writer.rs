@@ -152,8 +152,7 @@ impl Writer {
         }
     }
 
-    /// Waits until the output is writable (if there is more to write), a line was sent, or `pause` is over; returns whether
-    /// it is writable.
+    /// Waits until the output can take more (if there is more), a line was sent, or `pause` is over; returns whether it can.
     fn wait(&self, has_more: bool, pause: Option<Duration>) -> Result<bool, SinkError> {
         let events = if has_more { PollFlags::OUT } else { PollFlags::empty() };
         let mut files = [PollFd::new(&self.output, events), PollFd::new(&self.queue.wake, PollFlags::IN)];
@@ -208,8 +207,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// How much of a line of `length` bytes can be written at once: all of it, if the pipe is or can be made large enough;
-    /// `None` until the reader has read more.
+    /// How much of a line can be written at once: all, if the pipe is or can be made large enough; `None` while it is too full.
     fn part(&self, length: usize) -> Result<Option<usize>, Errno> {
         let length = length + usize::from(self.needs_line_feed);
         // A writable pipe always takes this much in one piece.
@@ -264,8 +262,7 @@ impl Writer {
     fn synced_bytes(&mut self, outcome: Result<(), Errno>) -> Result<u64, SinkError> {
         match outcome {
             Err(errno @ (Errno::IO | Errno::NOSPC | Errno::DQUOT)) => {
-                // The kernel drops what it could not write and reports that once; the next call succeeds. So none of these
-                // lines may ever be counted.
+                // The kernel reports once what it could not write, and drops it. So none of these lines may ever be counted.
                 self.ends.clear();
                 Err(errno.into())
             }

@@ -44,6 +44,12 @@ impl Running {
     }
 }
 
+/// Computed by Python: `zlib.crc32(b"public\0schema_migrations\0/mailroom") * 1486364155 & 0xffffffff`.
+#[test]
+fn the_ids_of_the_locks_are_those_of_golang_migrate() {
+    assert_eq!(lock_ids("mailroom", "public", "schema_migrations"), [11_723_333, 1_922_301_032]);
+}
+
 #[tokio::test]
 async fn of_several_at_once_each_migration_is_applied_by_one() -> Result<()> {
     let database = Database::create()?;

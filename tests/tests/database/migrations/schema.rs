@@ -1,9 +1,10 @@
 //! The migrations' files make the same schema whoever executes them, and their ways down lead back.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::Result;
-use mailroom::migrate::MIGRATIONS;
+use mailroom::migrate::{HistoryTable, MIGRATIONS, Migration, Plan};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::tools;
 use tokio_postgres::Client;
@@ -18,6 +19,11 @@ pub(super) async fn description(client: &Client) -> Result<Vec<String>> {
         rows.extend(client.query("SELECT actions::text FROM mailroom.actions ORDER BY number", &[]).await?);
     }
     Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Also the one that is taken only on request.
+fn all_steps() -> &'static [Migration] {
+    Plan::dropping_secrets(HistoryTable::default()).migrations
 }
 
 /// Executes a file as psql and golang-migrate do.
@@ -58,6 +64,39 @@ async fn the_description_of_a_schema_tells_all_sorts_of_differences() -> Result<
     }
     assert_eq!(description(&client).await?, before);
     Ok(())
+}
+
+#[test]
+fn all_files_of_the_folder_are_embedded() -> Result<()> {
+    let mut files = BTreeSet::new();
+    for entry in fs::read_dir(tools::workspace().join("migrations"))? {
+        files.insert(entry?.file_name().to_string_lossy().into_owned());
+    }
+    files.retain(|name| name.starts_with(|first: char| first.is_ascii_digit()));
+    let steps = all_steps();
+    let embedded = steps.iter().flat_map(|step| ["up", "down"].map(|way| format!("{step}.{way}.sql")));
+    assert_eq!(files, embedded.collect());
+    assert!(steps.iter().zip(0..).all(|(step, version)| step.version == version));
+    Ok(())
+}
+
+/// `mailroom` takes the brackets away, and drops what an interrupted CREATE INDEX CONCURRENTLY has left.
+#[test]
+fn psql_and_golang_migrate_can_execute_every_file() {
+    for (step, file) in all_steps().iter().flat_map(|step| [(step, step.up), (step, step.down)]) {
+        let count = |line| file.lines().filter(|other| *other == line).count();
+        let keeps_the_rules = if file.starts_with("-- no-transaction\n") {
+            let [indexes, guarded] = ["INDEX CONCURRENTLY ", "INDEX CONCURRENTLY IF "];
+            let is_guarded = file.matches(indexes).count() == file.matches(guarded).count();
+            is_guarded && count("BEGIN;") == 0 && !file.contains("DROP TABLE")
+        } else {
+            let first = file.lines().find(|line| !line.is_empty() && !line.starts_with("--"));
+            let is_bracketed = first == Some("BEGIN;") && file.ends_with("\nCOMMIT;\n");
+            is_bracketed && [count("BEGIN;"), count("COMMIT;")] == [1, 1]
+        };
+        let is_marked = |file: &str| file.starts_with("-- no-transaction\n");
+        assert!(keeps_the_rules && is_marked(step.up) == is_marked(step.down), "{step}: {file}");
+    }
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
     for line in [
         "waiting   5 tokens, the oldest due for ",
         "          3 due: 1 of priority 0, 2 of priority 1; 2 later\n",
-        "leased    3 tokens in 2 batches, the oldest claimed for 6 min; 1 lapsed\n",
+        "leased    3 tokens in 2 batches, the oldest claimed for 6m; 1 lapsed\n",
         "deferred  1 token,",
         "dead      1 token\n",
         "expired   2 tokens unsent, 1 of them within the last hour\n",

@@ -116,7 +116,7 @@ async function origins(checks, site) {
       (await post("/redeem", {}, { ...own, "Content-Type": "text/plain" })).status,
       415,
     );
-    for (const action of ["constructor", "__proto__", "toString", { toString: 1 }, ["activate"], null, 1]) {
+    for (const action of ["constructor", "__proto__", "toString", { toString: 1 }, ["activate"], null, 1, "notice"]) {
       const shown = JSON.stringify(action);
       const redeemed = await post("/redeem", { secret, action });
       checks.same(`the action ${shown} is refused`, redeemed.status, 422);

@@ -7,7 +7,7 @@
 export interface Item {
   readonly id: number;
   readonly attempt: number;
-  readonly action: "activate" | "recover";
+  readonly action: string;
   readonly path: string;
   readonly email: string;
   readonly login: string;
@@ -19,7 +19,7 @@ export interface Item {
 export interface Mail {
   /** Of the token's row; the key by which a second hand-over is noticed. */
   readonly id: number;
-  readonly action: "activate" | "recover";
+  readonly action: string;
   readonly to: string;
   readonly login: string;
   /** Begins at the path, so that it opens whatever the demonstration's address is. */

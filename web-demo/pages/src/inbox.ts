@@ -4,7 +4,11 @@ import { byId, element, say } from "./element.ts";
 import type { Mail } from "./messages.ts";
 import { clock } from "./time.ts";
 
-const SUBJECTS = { activate: "Activate your account", recover: "Recover your account" };
+const SUBJECTS = {
+  activate: "Activate your account",
+  recover: "Recover your account",
+  invite: "You are invited",
+};
 
 /** Those that are shown already: a stream that begins again tells all of them again. */
 const shown = new Set<number>();

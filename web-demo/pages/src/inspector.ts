@@ -1,9 +1,10 @@
 // The page that shows what a token is made of, and which check fails when it is changed.
 
+import { type Action, actionOf } from "../../edge/actions.ts";
 import { countdown, drawBytes, drawCheck, drawFacts, drawVerdict } from "./drawing.ts";
 import { askEdge } from "./edge_verdict.ts";
 import { byId, element, say } from "./element.ts";
-import { type Action, type Judgement, makeJudge } from "./judging.ts";
+import { type Judgement, makeJudge } from "./judging.ts";
 import type { Mail } from "./messages.ts";
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -102,7 +103,7 @@ function changeOne(): void {
 }
 
 function chosen(): Action {
-  return action.value === "recover" ? "recover" : "activate";
+  return actionOf(`/${action.value}`) ?? "activate";
 }
 
 function show(): void {

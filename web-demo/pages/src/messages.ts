@@ -1,5 +1,7 @@
 // What the demonstration tells its pages, see stage/.
 
+import type { Action } from "../../edge/actions.ts";
+
 export interface Settings {
   readonly format: "v1" | "v2" | "v3";
   /** Seconds. */
@@ -11,7 +13,7 @@ export type PartState = "starting" | "up" | "stopped" | "down";
 
 export interface Mail {
   readonly id: number;
-  readonly action: "activate" | "recover";
+  readonly action: Action;
   readonly to: string;
   readonly login: string;
   readonly link: string;
@@ -35,6 +37,20 @@ export interface Account {
   readonly recovery: TokenState | null;
 }
 
+/** Of a table that knows nothing of accounts. */
+export interface Invitation {
+  /** A uuid. */
+  readonly id: string;
+  readonly team: string;
+  /** Seconds since the Unix epoch. */
+  readonly acceptedAt: number | null;
+}
+
+export interface Person {
+  readonly account?: Account | null;
+  readonly invitation?: Invitation | null;
+}
+
 export interface Counts {
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
@@ -45,7 +61,7 @@ export interface Counts {
     readonly refused: Readonly<Record<string, number>>;
     readonly calls: number;
   };
-  readonly origin?: Readonly<Record<"register" | "request" | "redeem", number>>;
+  readonly origin?: Readonly<Record<"register" | "request" | "invite" | "redeem", number>>;
   readonly inbox?: { readonly received: number; readonly repeated: number };
 }
 
@@ -62,7 +78,7 @@ export interface Messages {
   readonly parts: Readonly<Record<string, PartState>>;
   readonly settings: Settings;
   readonly mail: Mail;
-  readonly account: Account | null;
+  readonly person: Person;
   readonly counts: Counts;
   readonly "load-registrations": Progress;
   readonly "load-flood": Progress;

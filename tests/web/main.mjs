@@ -15,6 +15,7 @@ import { openShortLived, pressTooLate } from "./expiry.mjs";
 import { inspecting } from "./inspector.mjs";
 import { invitations } from "./invitations.mjs";
 import { linksOf } from "./links.mjs";
+import { mailsAsTheyAre } from "./mails.mjs";
 import {
   beginsWithoutTheInbox,
   outages,
@@ -61,6 +62,7 @@ if (browser === undefined) {
     const reset = await visitor.open("/");
     await visitor.set(reset, "format", "v3");
     await reset.close();
+    await run("the mails", () => mailsAsTheyAre(scene));
     await run("an invitation", () => invitations(scene));
     if (existsSync("/proc/self/environ")) await run("the roles", () => passwords(scene));
     await run("two tabs", () => twoTabs(scene));

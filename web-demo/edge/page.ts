@@ -16,7 +16,7 @@ const WORDS = {
   },
   recover: {
     title: "Recover your account",
-    lead: "Type the five digits that were sent to you apart from the mail. Five tries are counted in all.",
+    lead: "Type the five digits of the mail. Five tries are counted in all.",
     button: "Recover my account",
     done: "Your account is recovered",
   },

@@ -58,12 +58,12 @@ const BY_EDGE: Record<EdgeReason, Refusal> = {
   ERR_CODE_REQUIRED: {
     status: 422,
     title: "The code is missing",
-    text: "Type the five digits that were sent to you apart from the mail.",
+    text: "Type the five digits of the mail.",
   },
   ERR_CODE_MALFORMED: {
     status: 422,
     title: "A code is five digits",
-    text: "Type the five digits that were sent to you apart from the mail. This was not counted as a try.",
+    text: "Type the five digits of the mail. This was not counted as a try.",
   },
   ERR_CODE_MISMATCH: WRONG_CODE,
   ERR_LINK_UNCHECKABLE: {

@@ -65,14 +65,15 @@ async function offer(): Promise<void> {
     say(byId("token-note"), "The inbox does not answer. Paste a link instead.");
   }
   for (const mail of mails) {
-    const label = `${mail.action}, ${mail.login.slice(0, 40)}`;
-    picked.append(element("option", { value: tokenIn(mail.link), "data-action": mail.action }, label));
+    const { link = "", action = "" } = mail;
+    const label = `${action}, ${mail.to.slice(0, 40)}`;
+    picked.append(element("option", { value: tokenIn(link), "data-action": action }, label));
   }
   picked.append(
     element("option", { value: SAMPLE, "data-action": "activate" }, "activate, v1, of the test vectors"),
   );
   const [newest] = mails;
-  take(newest === undefined ? SAMPLE : tokenIn(newest.link), newest?.action ?? "activate");
+  take(tokenIn(newest?.link ?? SAMPLE), newest?.action ?? "activate");
 }
 
 function take(token: string, wanted: string | undefined): void {

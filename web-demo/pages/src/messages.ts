@@ -1,7 +1,5 @@
 // What the demonstration tells its pages, see stage/.
 
-import type { Action } from "../../edge/actions.ts";
-
 export interface Settings {
   readonly format: "v1" | "v2" | "v3";
   /** Seconds. */
@@ -12,13 +10,12 @@ export interface Settings {
 export type PartState = "starting" | "up" | "stopped" | "down";
 
 export interface Mail {
-  readonly id: number;
-  readonly action: Action;
+  readonly id: string;
+  readonly from: string;
   readonly to: string;
-  readonly login: string;
-  readonly link: string;
-  readonly code?: string;
-  readonly expiresAt: number;
+  readonly subject: string;
+  readonly link?: string;
+  readonly action?: string;
   readonly receivedAt: number;
 }
 

@@ -105,11 +105,14 @@ export class Visitor {
   /** Clicks the newest mail of this kind, and returns the page that opens. */
   async follow(page, action) {
     await this.link(page, action);
-    // A page behind another one does not notice that somebody clicks into its frame.
     await page.bringToFront();
     const opened = this.#context.waitForEvent("page");
-    await this.button(page, action).click();
-    const link = await opened;
+    // Chromium loses a click into a frame of a page that was behind another one until now, if the machine is busy.
+    let link;
+    while (link === undefined) {
+      await this.button(page, action).click();
+      link = await Promise.race([opened, page.waitForTimeout(10_000)]);
+    }
     await this.#telling(link.waitForSelector("#page-check"));
     this.expectNoToken(link);
     return link;

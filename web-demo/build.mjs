@@ -3,7 +3,7 @@
 // was packed just now.
 
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdirSync, rmSync } from "node:fs";
+import { copyFileSync, cpSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -23,7 +23,6 @@ await bundle({
     once: "once/main.ts",
     origin: "origin/main.ts",
     inbox: "inbox/main.ts",
-    sender: "inbox/sender.ts",
   },
   outdir: join(folder, "node"),
   platform: "node",
@@ -35,6 +34,7 @@ await bundle({
   external: ["pg-native"],
 });
 copyFileSync(join(root, "stage/supervise.sh"), join(folder, "node/supervise.sh"));
+cpSync(join(root, "templates"), join(folder, "templates"), { recursive: true });
 
 if (tarball !== undefined) {
   const installed = join(root, "node_modules/mailroom-verifier");

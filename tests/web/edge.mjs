@@ -260,6 +260,9 @@ async function linksForSomethingElse({ checks, signer, origin, edge }) {
   for (const [page, other] of [
     ["activate", "recover"],
     ["recover", "activate"],
+    ["activate", "invite"],
+    ["invite", "activate"],
+    ["invite", "recover"],
   ]) {
     for (const format of ["v2", "v3"]) {
       const token = signer.token(format, other, other === "recover" ? RIGHT : undefined);
@@ -268,6 +271,8 @@ async function linksForSomethingElse({ checks, signer, origin, edge }) {
       }
     }
   }
+  const junkOf = (page) => edge.press(page, Buffer.alloc(64, 7).toString("base64url"));
+  checks.same("a v1 token on /invite", (await junkOf("invite")).title, "This link is not genuine");
   const recovery = signer.token("v1", "recover", RIGHT);
   checks.same(
     "a v1 link to recover on /activate",

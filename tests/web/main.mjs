@@ -13,7 +13,9 @@ import { edgeAlone } from "./edge.mjs";
 import { end, leaks } from "./ending.mjs";
 import { openShortLived, pressTooLate } from "./expiry.mjs";
 import { inspecting } from "./inspector.mjs";
+import { invitations } from "./invitations.mjs";
 import { linksOf } from "./links.mjs";
+import { mailsAsTheyAre } from "./mails.mjs";
 import {
   beginsWithoutTheInbox,
   outages,
@@ -60,6 +62,8 @@ if (browser === undefined) {
     const reset = await visitor.open("/");
     await visitor.set(reset, "format", "v3");
     await reset.close();
+    await run("the mails", () => mailsAsTheyAre(scene));
+    await run("an invitation", () => invitations(scene));
     if (existsSync("/proc/self/environ")) await run("the roles", () => passwords(scene));
     await run("two tabs", () => twoTabs(scene));
     await run("a suspended account", () => suspended(scene));

@@ -85,7 +85,7 @@ export class RecordingOrigin {
       type: headers["content-type"] !== "application/json",
       password: headers.authorization !== `Bearer ${this.password}`,
       secret: !/^[0-9a-f]{64}$/.test(secret),
-      action: !["activate", "recover"].includes(action),
+      action: !["activate", "recover", "invite"].includes(action),
       code: action === "recover" ? !/^[0-9]{5}$/.test(code) : code !== undefined,
       others: Object.keys(others).length > 0,
     };

@@ -3,7 +3,7 @@
 import { Checks } from "./checks.mjs";
 import { until } from "./demo.mjs";
 
-const PATIENCE = 120_000;
+const PATIENCE = 240_000;
 
 export async function pipeline({ visitor, demo }) {
   const checks = new Checks();

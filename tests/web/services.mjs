@@ -10,6 +10,7 @@ import { createInterface } from "node:readline";
 
 import { Checks } from "./checks.mjs";
 import { until } from "./demo.mjs";
+import { cutMail, mail, sendMail } from "./smtp.mjs";
 
 const PASSWORD = "a password of the edge";
 const JSON_TYPE = "application/json";
@@ -17,11 +18,11 @@ const PATIENCE = 60_000;
 
 export async function services({ site }) {
   const checks = new Checks();
-  await withService(site, "inbox", {}, async (url) => {
-    await refusesPages(checks, "inbox", url, "/mails", '{"items":[]}');
-    await missesNoMail(checks, url);
+  await withService(site, "inbox", {}, async (url, port) => {
+    await refusesPages(checks, "inbox", url, "/mails", "{}");
+    await missesNoMail(checks, url, port);
+    await badMails(checks, url, port);
   });
-  await senders(checks, site);
   await origins(checks, site);
   return checks.results;
 }
@@ -43,47 +44,68 @@ export async function refusesPages(checks, name, url, path, body) {
   }
 }
 
-async function missesNoMail(checks, url) {
-  const deliver = (...ids) =>
-    ask(`${url}/mails`, {
-      method: "POST",
-      headers: { "Content-Type": `${JSON_TYPE}; charset=utf-8` },
-      body: JSON.stringify({ items: ids.map((id) => ({ id, action: "activate", path: "/activate", email: "a@b" })) }),
-    });
+async function missesNoMail(checks, url, port) {
+  const deliver = async (...ids) => {
+    for (const id of ids) await sendMail(port, mail({ id }));
+  };
   const first = await Stream.open(url);
   await deliver(1);
   await until("the first mail", PATIENCE, () => first.ids.length === 1);
   first.close();
-  checks.same("a program of this machine is let in", (await deliver(2, 3)).status, 200);
+  await deliver(2, 3);
   const second = await Stream.open(url, first.mark);
   await deliver(4);
-  await until("the last mail", PATIENCE, () => second.ids.includes(4));
+  await until("the last mail", PATIENCE, () => second.ids.includes("4"));
   checks.same("a reader that comes again has missed nothing", second.ids.join(), "2,3,4");
   second.close();
   const third = await Stream.open(url, second.mark);
   const fresh = await Stream.open(url);
   const restarted = await Stream.open(url, "another-run 17");
   await deliver(5);
-  await until("the news", PATIENCE, () => [third, fresh, restarted].every(({ ids }) => ids.includes(5)));
+  await until("the news", PATIENCE, () => [third, fresh, restarted].every(({ ids }) => ids.includes("5")));
   checks.same("and gets nothing twice", third.ids.join(), "5");
   checks.same("one that never read begins with what is new", fresh.ids.join(), "5");
   checks.same("after a restart of the inbox it gets everything", restarted.ids.join(), "1,2,3,4,5");
   for (const stream of [third, fresh, restarted]) stream.close();
 }
 
-async function senders(checks, site) {
-  const held = createServer(() => undefined).listen(0, "127.0.0.1");
-  await once(held, "listening");
-  const line = (more) => JSON.stringify({ v: 1, batch: "b", items: [{ id: 7 }, { id: 8 }], ...more });
-  const inbox = `http://127.0.0.1:${held.address().port}`;
-  const [newer, hung] = await answersOf(site, inbox, [line({ v: 2 }), line({})]);
-  checks.same("a line of another version is not delivered", newer.answer.ok.length, 0);
-  checks.same("and all of it is tried again", newer.answer.retry.map(({ id }) => id).join(), "7,8");
-  checks.same("with the reason", newer.answer.retry[0].reason, /version 1 of the lines/);
-  checks.same("an inbox that says nothing is told", hung.answer.retry[0].reason, "the inbox does not answer");
-  // MAILROOM_SENDER_TIMEOUT in web-demo/stage/parts.ts.
-  checks.same("before the collector takes the sender for hung", hung.after < 3_000, true);
-  held.close();
+/** What may come by SMTP. */
+async function badMails(checks, url, port) {
+  const list = async () => (await ask(`${url}/mails`)).body;
+  const before = (await list()).length;
+  await cutMail(port, mail({ id: "cut" }));
+  // What a page can post to a port: lines, behind a head that is no command.
+  const lines = ["HELO x", "MAIL FROM:<a@b>", "RCPT TO:<a@b>", "DATA", mail({ id: "posted" }), ".", ""].join("\r\n");
+  await fetch(`http://127.0.0.1:${port}/`, { method: "POST", body: lines }).catch(() => undefined);
+  const nested = Array.from(
+    { length: 300 },
+    (_, depth) => `Content-Type: multipart/mixed; boundary=b${depth}\r\n\r\n--b${depth}`,
+  );
+  for (const [name, content, code] of [
+    ["a mail of two megabytes", mail({ id: "large", text: `${"a".repeat(998)}\r\n`.repeat(2_100) }), "552"],
+    ["a mail in a mail, and so on", nested.join("\r\n"), "554"],
+  ]) {
+    checks.same(`${name} is refused`, await sendMail(port, content), code);
+  }
+  checks.same("nothing of them is kept", (await list()).length, before);
+  for (const [name, content] of [
+    ["an empty mail", ""],
+    ["what is no mail", "\0\u00ff\r\nX: \r\n: y\r\n\r\n\ud83d"],
+    ["a mail without an id", mail({})],
+    ["another one", mail({})],
+    [
+      "a mail with a link to nowhere",
+      mail({ id: "odd", text: "https://[::1/x?token=%00 http://?token=a https:///y?token=b" }),
+    ],
+  ]) {
+    checks.same(`${name} is received`, await sendMail(port, content), "250");
+  }
+  checks.same("each is a mail of its own", (await list()).length, before + 5);
+  for (let time = 0; time < 3; time += 1) await sendMail(port, mail({ id: "<twice@example.test>" }));
+  checks.same("one that comes again is shown once", (await list()).length, before + 6);
+  checks.same("and counted", (await ask(`${url}/counts`)).body.repeated, 2);
+  checks.same("it can be read", (await ask(`${url}/mail?id=%3Ctwice@example.test%3E`)).body.html, /^<html>/);
+  checks.same("another one cannot", (await ask(`${url}/mail?id=nothing`)).status, 404);
 }
 
 async function origins(checks, site) {
@@ -116,7 +138,7 @@ async function origins(checks, site) {
       (await post("/redeem", {}, { ...own, "Content-Type": "text/plain" })).status,
       415,
     );
-    for (const action of ["constructor", "__proto__", "toString", { toString: 1 }, ["activate"], null, 1]) {
+    for (const action of ["constructor", "__proto__", "toString", { toString: 1 }, ["activate"], null, 1, "notice"]) {
       const shown = JSON.stringify(action);
       const redeemed = await post("/redeem", { secret, action });
       checks.same(`the action ${shown} is refused`, redeemed.status, 422);
@@ -181,8 +203,13 @@ async function withService(site, name, variables, use) {
   // It would outlive a test that fails in a way of its own.
   process.once("exit", () => service.kill());
   try {
-    const [line] = await once(createInterface({ input: service.stdout }), "line");
-    await use(`http://127.0.0.1:${JSON.parse(line).port}`);
+    const ports = {};
+    for await (const line of createInterface({ input: service.stdout })) {
+      const { socket, port } = JSON.parse(line);
+      ports[socket] = port;
+      if (socket === "http") break;
+    }
+    await use(`http://127.0.0.1:${ports.http}`, ports.smtp);
   } finally {
     service.kill();
   }
@@ -201,27 +228,8 @@ async function ending(site, name, variables) {
   return { status, said };
 }
 
-/** What the sender says to each line, and after how many milliseconds. */
-async function answersOf(site, inbox, lines) {
-  const sender = spawn(process.execPath, [join(site, "node/sender.js")], {
-    env: { PATH: process.env.PATH, DEMO_INBOX: inbox },
-    stdio: ["pipe", "pipe", "inherit"],
-  });
-  const output = createInterface({ input: sender.stdout })[Symbol.asyncIterator]();
-  const answers = [];
-  for (const line of lines) {
-    const started = performance.now();
-    sender.stdin.write(`${line}\n`);
-    const { value } = await output.next();
-    answers.push({ answer: JSON.parse(value), after: performance.now() - started });
-  }
-  sender.stdin.end();
-  await once(sender, "exit");
-  return answers;
-}
-
 /** Unlike `fetch` it lets the names of host and origin be those of somebody else. */
-function ask(url, { method = "GET", headers = {}, body }) {
+function ask(url, { method = "GET", headers = {}, body } = {}) {
   return new Promise((resolve, reject) => {
     const sent = request(url, { method, headers }, async (response) => {
       let text = "";

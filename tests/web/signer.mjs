@@ -25,6 +25,7 @@ export class Signer {
   /** A token of a random secret, valid for 15 minutes. */
   token(format, action, code) {
     const options = ["sign", "--action", action, "--token-format", format];
+    if (action === "invite") options.push("--further-action", "invite=4:/invite:0");
     if (code !== undefined) options.push("--code", code);
     const env = { MAILROOM_KEY_FILE: this.#files[format] };
     return execFileSync(this.#program, options, { env, encoding: "utf8" }).trim();

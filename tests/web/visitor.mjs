@@ -84,24 +84,35 @@ export class Visitor {
     await page.fill("#login", login);
     const pressed = performance.now();
     await page.click("#register button");
-    await page.waitForSelector('#mails [data-action="activate"] a');
+    await page.waitForSelector('#mails [data-action="activate"]');
     this.mailAfter = performance.now() - pressed;
     return page;
   }
 
-  /** The link of the newest mail of this kind, as the mail has it. */
+  /** The button in the newest mail of this kind. */
+  button(page, action) {
+    const mail = page.locator(`#mails li[data-action="${action}"]`).first();
+    return mail.frameLocator("iframe").locator("a").first();
+  }
+
+  /** The link of the newest mail of this kind, from its path on. */
   async link(page, action) {
-    const href = await page.getAttribute(`#mails li[data-action="${action}"] a`, "href");
+    const href = await this.button(page, action).getAttribute("href");
     this.tokens.add(href.slice(href.indexOf("=") + 1));
-    return href;
+    return href.slice(this.#base.length);
   }
 
   /** Clicks the newest mail of this kind, and returns the page that opens. */
   async follow(page, action) {
     await this.link(page, action);
+    await page.bringToFront();
     const opened = this.#context.waitForEvent("page");
-    await page.click(`#mails li[data-action="${action}"] a`);
-    const link = await opened;
+    // Chromium loses a click into a frame of a page that was behind another one until now, if the machine is busy.
+    let link;
+    while (link === undefined) {
+      await this.button(page, action).click();
+      link = await Promise.race([opened, page.waitForTimeout(10_000)]);
+    }
     await this.#telling(link.waitForSelector("#page-check"));
     this.expectNoToken(link);
     return link;
@@ -115,16 +126,23 @@ export class Visitor {
     return link.textContent("h1");
   }
 
-  /** Asks for a recovery, and returns the code that comes to the telephone. */
+  /** Asks for a recovery, and returns the code of the mail. */
   async recover(page) {
-    const before = await page.locator("#codes li").count();
+    const mails = page.locator('#mails li[data-action="recover"]');
+    const before = await mails.count();
     // The application sends one every five seconds at most.
     await until("a code", PATIENCE, async () => {
       await page.click('#request button[value="recover"]');
       await page.waitForTimeout(1_500);
-      return (await page.locator("#codes li").count()) > before;
+      return (await mails.count()) > before;
     });
-    return page.locator("#codes .code").first().textContent();
+    return this.code(page);
+  }
+
+  /** The code in the newest mail of a recovery. */
+  code(page) {
+    const mail = page.locator('#mails li[data-action="recover"]').first();
+    return mail.frameLocator("iframe").locator(".code").textContent();
   }
 
   expectNoToken(page) {

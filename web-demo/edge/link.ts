@@ -1,5 +1,6 @@
 // A link of a mail: shown on GET, used on POST.
 
+import type { Action } from "./actions.ts";
 import { isOfType, readBody } from "./body.ts";
 import type { Environment } from "./environment.ts";
 import { type Check, donePage, errorPage, type Form, formPage, refusalPage } from "./page.ts";
@@ -8,7 +9,7 @@ import { type Refusal, refusalByEdge, refusalOf } from "./refusals.ts";
 import { settingsOf } from "./settings.ts";
 import { countRefusal, tally } from "./tally.ts";
 import type { KeepAlive } from "./tries.ts";
-import { type Action, judgeLink } from "./verifiers.ts";
+import { judgeLink } from "./verifiers.ts";
 
 /** More than a form with a token and a code can have. */
 const MOST = 4 * 1024;

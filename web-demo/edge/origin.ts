@@ -1,8 +1,8 @@
 // The one call that goes on to the origin, for links that are worth it.
 
+import type { Action } from "./actions.ts";
 import type { Environment } from "./environment.ts";
 import { tally } from "./tally.ts";
-import type { Action } from "./verifiers.ts";
 
 /** What `mailroom.redeem` answers, see docs/DATABASE.md. */
 export type Verdict =

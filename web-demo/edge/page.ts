@@ -1,9 +1,9 @@
 // The pages that a link leads to. Each works without its scripts: the first takes the token out of the address, before
 // anything else is loaded, the second checks it once more.
 
+import type { Action } from "./actions.ts";
 import { type Html, html } from "./html.ts";
 import type { Refusal } from "./refusals.ts";
-import type { Action } from "./verifiers.ts";
 
 const TYPE = { "Content-Type": "text/html; charset=utf-8" };
 
@@ -16,9 +16,15 @@ const WORDS = {
   },
   recover: {
     title: "Recover your account",
-    lead: "Type the five digits that were sent to you apart from the mail. Five tries are counted in all.",
+    lead: "Type the five digits of the mail. Five tries are counted in all.",
     button: "Recover my account",
     done: "Your account is recovered",
+  },
+  invite: {
+    title: "Join the team",
+    lead: "Press the button, and you are in the team. Nothing has happened yet: opening a link changes nothing.",
+    button: "Join the team",
+    done: "You have joined the team",
   },
 } as const satisfies Record<Action, Record<string, string>>;
 

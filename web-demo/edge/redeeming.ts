@@ -12,11 +12,12 @@ import {
   type VerificationReason,
 } from "mailroom-verifier/errors";
 import { createDurableObjectStore } from "mailroom-verifier/stores/durable-object";
+import type { Action, Further } from "./actions.ts";
 import type { Environment } from "./environment.ts";
 import { askOrigin, OriginAway, type Verdict } from "./origin.ts";
 import { settingsOf } from "./settings.ts";
 import { type KeepAlive, Tries } from "./tries.ts";
-import { type Action, verifiersOf, versionOf } from "./verifiers.ts";
+import { verifiersOf, versionOf } from "./verifiers.ts";
 
 /** `away`: nothing was done. `silent`: nobody knows whether it was. */
 export type OriginReason = Verdict | "away" | "silent";
@@ -111,20 +112,20 @@ async function redeemOnce(
     version === 1 && action === "recover"
       ? await redeemUnjudged(env, tries, token, code)
       : await redeemJudged(guardOf(env, version, store, tries), env, token, action, code);
-  if (action === "activate" || !NOT_WRONG.includes(outcome.reason)) return outcome;
+  if (action !== "recover" || !NOT_WRONG.includes(outcome.reason)) return outcome;
   const takenBack = await tries.takeBack();
   return { ...outcome, counted: takenBack && !databaseMayCount(version, outcome) ? "no" : "perhaps" };
 }
 
 async function redeemJudged(
-  guard: Guard,
+  guard: Guard<Further>,
   env: Environment,
   token: string,
   action: Action,
   code: string | undefined,
 ): Promise<Outcome> {
   // The type forbids an activation's code, which a visitor may send all the same: the guard refuses it.
-  const expected = { action, code } as TriedRedemption;
+  const expected = { action, code } as TriedRedemption<Further>;
   try {
     const redeemed = await guard.tryRedeem(token, expected, async ({ secret }) => {
       const reason = await reasonOf(env, secret, action, code);
@@ -196,7 +197,7 @@ function guardOf(
   version: 1 | 2 | 3,
   store: ReturnType<typeof createDurableObjectStore>,
   tries: Tries,
-): Guard {
+): Guard<Further> {
   const verifiers = verifiersOf(env);
   return createGuard({
     verifier: version === 3 ? verifiers.public : verifiers.shared,

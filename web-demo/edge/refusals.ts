@@ -1,7 +1,7 @@
 // What a person reads when a link is not let through, for every reason that the edge and the origin have.
 
+import type { Action } from "./actions.ts";
 import type { EdgeReason, OriginReason, Outcome } from "./redeeming.ts";
-import type { Action } from "./verifiers.ts";
 
 export interface Refusal {
   readonly status: number;
@@ -58,12 +58,12 @@ const BY_EDGE: Record<EdgeReason, Refusal> = {
   ERR_CODE_REQUIRED: {
     status: 422,
     title: "The code is missing",
-    text: "Type the five digits that were sent to you apart from the mail.",
+    text: "Type the five digits of the mail.",
   },
   ERR_CODE_MALFORMED: {
     status: 422,
     title: "A code is five digits",
-    text: "Type the five digits that were sent to you apart from the mail. This was not counted as a try.",
+    text: "Type the five digits of the mail. This was not counted as a try.",
   },
   ERR_CODE_MISMATCH: WRONG_CODE,
   ERR_LINK_UNCHECKABLE: {
@@ -95,6 +95,7 @@ const NOT_ELIGIBLE: Record<Action, string> = {
     "Only an account that waits for its activation can use it. This one is active already, or is suspended, of which those who run this site know more. The link stays as it is.",
   recover:
     "Only an active account is recovered. This one was not activated yet, or is suspended, of which those who run this site know more. The link stays as it is.",
+  invite: "Those who run this site know why. The link stays as it is.",
 };
 
 const BY_ORIGIN: Record<Exclude<OriginReason, "ok" | "not_eligible">, Refusal> = {

@@ -8,14 +8,13 @@ import {
   type VerificationReason,
 } from "mailroom-verifier/errors";
 import { createVerifier as createPublicVerifier, type PublicVerifier } from "mailroom-verifier/public";
+import { type Action, FURTHER, type Further } from "./actions.ts";
 import type { Environment } from "./environment.ts";
 import { Misconfigured, type Settings, settingsOf } from "./settings.ts";
 
-export type Action = "activate" | "recover";
-
 export interface Verifiers {
-  readonly shared: Verifier;
-  readonly public: PublicVerifier;
+  readonly shared: Verifier<Further>;
+  readonly public: PublicVerifier<Further>;
 }
 
 export type Judgement =
@@ -40,7 +39,7 @@ export function verifiersOf(env: Environment): Verifiers {
   const from = settingsOf(env);
   if (made?.from !== from) {
     const verifiers = {
-      shared: createVerifier({ keys: from.secretKeys }),
+      shared: createVerifier({ keys: from.secretKeys, actions: FURTHER }),
       public: publicVerifier(from.publicKeys),
     };
     made = { from, verifiers };
@@ -49,9 +48,9 @@ export function verifiersOf(env: Environment): Verifiers {
 }
 
 /** Of the right length, a key can still be no point of the curve. */
-function publicVerifier(keys: readonly string[]): PublicVerifier {
+function publicVerifier(keys: readonly string[]): PublicVerifier<Further> {
   try {
-    return createPublicVerifier({ keys });
+    return createPublicVerifier({ keys, actions: FURTHER });
   } catch (error) {
     if (!(error instanceof KeyInvalidError)) throw error;
     const unfit = keys.findIndex((key) => !isPublicKey(key));

@@ -1,5 +1,6 @@
 // The edge function: decides about links in front of the origin, and serves the pages.
 
+import { actionOf } from "./actions.ts";
 import { asset } from "./assets.ts";
 import type { Environment } from "./environment.ts";
 import { forward, problem } from "./forward.ts";
@@ -39,8 +40,8 @@ function failure(error: unknown): Response {
 
 async function route(request: Request, env: Environment, keepAlive: KeepAlive): Promise<Response> {
   const { hostname, pathname } = new URL(request.url);
-  if (pathname === "/activate") return link(request, env, keepAlive, "activate");
-  if (pathname === "/recover") return link(request, env, keepAlive, "recover");
+  const action = actionOf(pathname);
+  if (action !== undefined) return link(request, env, keepAlive, action);
   if (pathname.startsWith("/api/")) {
     // Where links are refused for broken keys, nobody shall be sent one.
     verifiersOf(env);

@@ -1,50 +1,34 @@
-// A mail as the inbox keeps it, and the text message that goes with a recovery.
+// What an inbox lists of a mail that it has received.
 
-/**
- * One token of a batch, see docs/OPERATIONS.md. JavaScript's numbers hold ids up to 2^53, which no demonstration reaches; a
- * sender for an older database keeps them as they stand in the text.
- */
-export interface Item {
-  readonly id: number;
-  readonly attempt: number;
-  readonly action: "activate" | "recover";
-  readonly path: string;
-  readonly email: string;
-  readonly login: string;
-  readonly token: string;
-  readonly code: string;
-  readonly expires_at: number;
-}
+import { randomUUID } from "node:crypto";
+
+import type { Email } from "postal-mime";
 
 export interface Mail {
-  /** Of the token's row; the key by which a second hand-over is noticed. */
-  readonly id: number;
-  readonly action: "activate" | "recover";
+  /** Its Message-ID, by which a second delivery is noticed. */
+  readonly id: string;
+  readonly from: string;
   readonly to: string;
-  readonly login: string;
-  /** Begins at the path, so that it opens whatever the demonstration's address is. */
-  readonly link: string;
-  /** Sent to the telephone: beside the link it would add nothing. */
-  readonly code: string | undefined;
-  /** Seconds since the Unix epoch. */
-  readonly expiresAt: number;
+  readonly subject: string;
+  /** The link in its text, and what that is for. */
+  readonly link: string | undefined;
+  readonly action: string | undefined;
   /** Milliseconds since the Unix epoch. */
   readonly receivedAt: number;
-  /** How often the collector handed it over. */
-  readonly times: number;
 }
 
-export function mailOf(item: Item, receivedAt: number): Mail {
-  const { id, action, email, login, path, token, code } = item;
+const LINK = /https?:\/\/[^\s/?#]+\/([\w-]+)\?token=[\w-]+/;
+
+/** @param to whom the envelope names: headers may say anything */
+export function mailOf({ messageId, from, subject = "", text = "" }: Email, to: string): Mail {
+  const [link, action] = LINK.exec(text) ?? [];
   return {
-    id,
+    id: messageId ?? randomUUID(),
+    from: from?.name || (from?.address ?? ""),
+    to,
+    subject,
+    link,
     action,
-    to: email,
-    login,
-    link: `${path}?token=${token}`,
-    code: action === "recover" ? code : undefined,
-    expiresAt: item.expires_at,
-    receivedAt,
-    times: 1,
+    receivedAt: Date.now(),
   };
 }

@@ -1,23 +1,28 @@
-// The inbox: stands for the mail service of a real installation, and for the mailboxes behind it.
+// The inbox: stands for the mail server of a real installation, and for the mailboxes behind it.
 
 import { EventStream } from "../service/event_stream.ts";
-import { BadRequest, readObject, run } from "../service/server.ts";
-import type { Item } from "./mail.ts";
+import { announce, BadRequest, run } from "../service/server.ts";
+import { mailOf } from "./mail.ts";
 import { Mailbox } from "./mailbox.ts";
+import { receive } from "./smtp.ts";
 
 const mailbox = new Mailbox();
 
-await run({
-  "POST /mails": async (request) => {
-    const { items } = await readObject(request);
-    if (!Array.isArray(items)) throw new BadRequest("Send items.");
-    for (const item of items as Item[]) mailbox.deliver(item);
-    return { body: { taken: items.length } };
-  },
+const port = await receive(Number(process.env.SMTP_PORT ?? 0), (email, to) =>
+  mailbox.deliver(mailOf(email, to), email.html ?? ""),
+);
+announce("smtp", port);
 
+await run({
   "GET /mails": async (_request, _response, url) => {
     const address = url.searchParams.get("to");
     return { body: address === null ? mailbox.newest(20) : mailbox.of(address) };
+  },
+
+  "GET /mail": async (_request, _response, url) => {
+    const html = mailbox.html(url.searchParams.get("id") ?? "");
+    if (html === undefined) throw new BadRequest("There is no such mail.", 404);
+    return { body: { html } };
   },
 
   "GET /counts": async () => ({ body: mailbox.counts }),

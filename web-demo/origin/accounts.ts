@@ -1,10 +1,7 @@
-// All that an application does with Mailroom's database: it inserts accounts, requests and redeems.
+// What the application does with the accounts of the base schema: it inserts them, requests and redeems.
 
-import type { Pool } from "pg";
-
-import { Unavailable } from "../service/server.ts";
+import type { Database, StillWanted } from "./database.ts";
 import type { Registration } from "./registration.ts";
-import { troubleOf, unreachable } from "./trouble.ts";
 
 export type Action = "activate" | "recover";
 
@@ -12,14 +9,11 @@ export type Action = "activate" | "recover";
 export const COOLDOWN = "5 seconds";
 const AT_MOST = 30;
 
-/** Whether whoever asked still waits for the answer. */
-export type StillWanted = () => boolean;
-
 export class Accounts {
-  readonly #pool: Pool;
+  readonly #database: Database;
 
-  constructor(pool: Pool) {
-    this.#pool = pool;
+  constructor(database: Database) {
+    this.#database = database;
   }
 
   /**
@@ -27,12 +21,12 @@ export class Accounts {
    * somebody told apart who knows both, because that would tell whose login it is.
    */
   async register({ email, login }: Registration): Promise<boolean> {
-    const inserted = await this.#query(
+    const inserted = await this.#database.query(
       "INSERT INTO accounts (email, login) VALUES ($1, $2) ON CONFLICT DO NOTHING",
       [email, login],
     );
     if (inserted.rowCount === 1) return true;
-    const taken = await this.#query("SELECT 1 FROM accounts WHERE login = $1", [login]);
+    const taken = await this.#database.query("SELECT 1 FROM accounts WHERE login = $1", [login]);
     // What somebody who registers a second time probably wants; at most one of the two makes a token.
     await this.request(email, "activate");
     await this.request(email, "recover");
@@ -40,7 +34,7 @@ export class Accounts {
   }
 
   async request(emailOrLogin: string, action: Action): Promise<void> {
-    await this.#query("SELECT mailroom.request($1, $2, $3::interval, $4)", [
+    await this.#database.query("SELECT mailroom.request($1, $2, $3::interval, $4)", [
       emailOrLogin,
       action,
       COOLDOWN,
@@ -58,29 +52,11 @@ export class Accounts {
     code: string | null,
     stillWanted: StillWanted,
   ): Promise<string> {
-    const { rows } = await this.#query(
+    const { rows } = await this.#database.query(
       "SELECT verdict FROM mailroom.redeem($1, $2, $3)",
       [secret, action, code],
       stillWanted,
     );
     return rows[0].verdict;
-  }
-
-  async #query(text: string, values: readonly unknown[], stillWanted: StillWanted = () => true) {
-    const client = await this.#pool.connect().catch(() => {
-      throw unreachable();
-    });
-    let broken = false;
-    try {
-      if (!stillWanted()) throw unreachable();
-      return await client.query(text, [...values]);
-    } catch (error) {
-      if (error instanceof Unavailable) throw error;
-      const trouble = troubleOf(error);
-      broken = trouble?.broken ?? false;
-      throw trouble?.told ?? error;
-    } finally {
-      client.release(broken);
-    }
   }
 }

@@ -1,4 +1,4 @@
-// The origin: the application that has the accounts. Only the edge function calls it.
+// The origin: the application that has the accounts and the teams. Only the edge function calls it.
 
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
@@ -6,8 +6,10 @@ import type { IncomingMessage } from "node:http";
 import { Pool } from "pg";
 
 import { type Answer, BadRequest, type Handler, readObject, run } from "../service/server.ts";
-import { Accounts, type Action, type StillWanted } from "./accounts.ts";
-import { readRegistration } from "./registration.ts";
+import { Accounts, type Action } from "./accounts.ts";
+import { Database, type StillWanted } from "./database.ts";
+import { Invitations } from "./invitations.ts";
+import { readInvitation, readRegistration } from "./registration.ts";
 
 /** Shorter passwords can be guessed. */
 const LEAST = 16;
@@ -22,7 +24,9 @@ const pool = new Pool({
   query_timeout: 3_000,
 });
 pool.on("error", () => console.error("a connection to the database has ended"));
-const accounts = new Accounts(pool);
+const database = new Database(pool);
+const accounts = new Accounts(database);
+const invitations = new Invitations(database);
 const password = Buffer.from(process.env.ORIGIN_PASSWORD ?? "");
 if (password.length < LEAST) {
   console.error(`ORIGIN_PASSWORD has to be at least ${LEAST} characters, the same that the edge has`);
@@ -30,9 +34,9 @@ if (password.length < LEAST) {
 }
 
 /** Calls that got here, for the page that shows the flow. */
-const calls = { register: 0, request: 0, redeem: 0 };
+const calls = { register: 0, request: 0, invite: 0, redeem: 0 };
 
-/** The database has others, which this application does not offer. */
+/** What is requested for an account. */
 const isAction = (action: unknown): action is Action => action === "activate" || action === "recover";
 
 await run(
@@ -58,15 +62,27 @@ await run(
       return { status: 202, body: { message: "If there is such an account, a mail is on its way." } };
     }),
 
+    "POST /api/invite": forEdge(async (body) => {
+      calls.invite += 1;
+      const read = readInvitation(body.team, body.email);
+      if ("field" in read) return { status: 422, body: read };
+      if (!(await invitations.invite(read.team, read.email))) {
+        return { status: 422, body: { field: "email", message: "No mail can be sent to this address." } };
+      }
+      return { status: 202, body: { message: `An invitation is on its way to ${read.email}.` } };
+    }),
+
     "POST /redeem": forEdge(async (body, stillWanted) => {
       calls.redeem += 1;
       const { secret, action, code } = body;
-      if (typeof secret !== "string" || !/^[0-9a-f]{64}$/.test(secret) || !isAction(action)) {
+      if (typeof secret !== "string" || !/^[0-9a-f]{64}$/.test(secret)) {
         throw new BadRequest("Send a secret and an action.", 422);
       }
+      const bytes = Buffer.from(secret, "hex");
+      if (action === "invite") return { body: { verdict: await invitations.accept(bytes, stillWanted) } };
+      if (!isAction(action)) throw new BadRequest("Send a secret and an action.", 422);
       const typed = typeof code === "string" ? code : null;
-      const verdict = await accounts.redeem(Buffer.from(secret, "hex"), action, typed, stillWanted);
-      return { body: { verdict } };
+      return { body: { verdict: await accounts.redeem(bytes, action, typed, stillWanted) } };
     }),
 
     "GET /calls": async () => ({ body: calls }),

@@ -1,4 +1,4 @@
-// What may be registered. Whatever the database and a mail can bear is taken as it is; only what could be read as
+// What may be registered, or invited. Whatever the database and a mail can bear is taken as it is; only what could be read as
 // something else, line breaks and other control characters, is not.
 
 export interface Registration {
@@ -6,9 +6,16 @@ export interface Registration {
   readonly login: string;
 }
 
+export interface Invitation {
+  readonly team: string;
+  readonly email: string;
+}
+
+type Field = "email" | "login" | "team";
+
 /** Which field is wrong, and what would be right. */
 export interface Complaint {
-  readonly field: "email" | "login";
+  readonly field: Field;
   readonly message: string;
 }
 
@@ -23,17 +30,30 @@ const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 export function readRegistration(email: unknown, login: unknown): Registration | Complaint {
-  const read = { email: readField(email, "email"), login: readField(login, "login") };
+  const read = { email: readEmail(email), login: readField(login, "login") };
   if (typeof read.email === "object") return read.email;
   if (typeof read.login === "object") return read.login;
-  if (!/^[^@\s]+@[^@\s]+$/.test(read.email.replace(/^".*"(?=@)/, "quoted"))) {
-    return { field: "email", message: "An email address has a name, an @ and a domain." };
-  }
   return { email: read.email, login: read.login };
 }
 
-function readField(value: unknown, field: "email" | "login"): string | Complaint {
-  const name = field === "email" ? "An email" : "A login";
+export function readInvitation(team: unknown, email: unknown): Invitation | Complaint {
+  const read = { team: readField(team, "team"), email: readEmail(email) };
+  if (typeof read.team === "object") return read.team;
+  if (typeof read.email === "object") return read.email;
+  return { team: read.team, email: read.email };
+}
+
+function readEmail(value: unknown): string | Complaint {
+  const email = readField(value, "email");
+  if (typeof email === "object" || /^[^@\s]+@[^@\s]+$/.test(email.replace(/^".*"(?=@)/, "quoted")))
+    return email;
+  return { field: "email", message: "An email address has a name, an @ and a domain." };
+}
+
+const NAMES: Record<Field, string> = { email: "An email", login: "A login", team: "A team" };
+
+function readField(value: unknown, field: Field): string | Complaint {
+  const name = NAMES[field];
   if (typeof value !== "string") return { field, message: `${name} is a text.` };
   const text = value.trim();
   if (text === "") return { field, message: `${name} is needed.` };

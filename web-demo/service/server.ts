@@ -59,10 +59,15 @@ export async function listen(
   return (server.address() as AddressInfo).port;
 }
 
-/** For a program of its own: says on which port it listens, as workerd does. The stage's `supervise.sh` ends it. */
+/** Says on which port a program listens, as workerd does. */
+export function announce(socket: string, port: number): void {
+  process.stdout.write(`${JSON.stringify({ event: "listen", socket, port })}\n`);
+}
+
+/** For a program of its own, which announces its port. The stage's `supervise.sh` ends it. */
 export async function run(routes: Record<string, Handler>, callers = ANYBODY_HERE): Promise<void> {
   const port = await listen(routes, Number(process.env.PORT ?? 0), callers);
-  process.stdout.write(`${JSON.stringify({ event: "listen", port })}\n`);
+  announce("http", port);
 }
 
 async function answer(

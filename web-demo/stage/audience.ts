@@ -7,9 +7,9 @@ import { EventStream } from "../service/event_stream.ts";
 
 interface Listener {
   readonly stream: EventStream;
-  /** Whose mails and account are wanted. */
+  /** Whose mails, account and invitation are wanted. */
   readonly email: string | undefined;
-  /** What was last said of the account. */
+  /** What was last said of the person. */
   said: string;
   /** Mails that arrive while the earlier ones are still being asked for; nothing afterwards. */
   waiting: Mail[] | undefined;
@@ -55,18 +55,18 @@ export class Audience {
     }
   }
 
-  /** The accounts that somebody watches. */
+  /** Those whom somebody watches. */
   get emails(): Set<string> {
     return new Set([...this.#listeners].flatMap(({ email }) => (email === undefined ? [] : [email])));
   }
 
-  /** Tells those who watch this account, if it has changed. */
-  tellAccount(email: string, account: unknown): void {
-    const text = JSON.stringify(account ?? null);
+  /** Tells those who watch this person, if anything has changed. */
+  tellPerson(email: string, person: unknown): void {
+    const text = JSON.stringify(person ?? {});
     for (const listener of this.#listeners) {
       if (listener.email !== email || listener.said === text) continue;
       listener.said = text;
-      listener.stream.send("account", account ?? null);
+      listener.stream.send("person", person ?? {});
     }
   }
 }

@@ -9,6 +9,14 @@ import type { Observer } from "./observer.ts";
 import type { Parts, Signing } from "./parts.ts";
 
 const FORMATS: readonly unknown[] = ["v1", "v2", "v3"] satisfies Format[];
+/** What a mail may do in a page: have its own styles, and links. */
+const MAIL_POLICY = [
+  "default-src 'none'",
+  "style-src 'unsafe-inline'",
+  "sandbox allow-popups allow-popups-to-escape-sandbox",
+  "frame-ancestors 'self'",
+].join("; ");
+
 const MOST_REQUESTS = 20_000;
 
 /** How long the inbox is waited for, in milliseconds. */
@@ -32,6 +40,18 @@ export function controls(stage: () => Stage): Record<string, Handler> {
       const earlier =
         email === undefined ? Promise.resolve([]) : mails(parts, `?to=${encodeURIComponent(email)}`);
       audience.join(response, email, earlier);
+      return undefined;
+    },
+
+    "GET /demo/mail": async (_request, response, url) => {
+      const html = await mail(stage().parts, url.searchParams.get("id") ?? "");
+      if (html === undefined) throw new BadRequest("There is no such mail.", 404);
+      response.writeHead(200, {
+        "Content-Type": "text/html; charset=utf-8",
+        "Content-Security-Policy": MAIL_POLICY,
+      });
+      // As mail programs do: links open beside the mail.
+      response.end(html.replace("<head>", '<head><base target="_blank">'));
       return undefined;
     },
 
@@ -102,6 +122,17 @@ function readCount(count: unknown): number {
     throw new BadRequest(`A count is a whole number from 1 to ${MOST_REQUESTS}.`, 422);
   }
   return count as number;
+}
+
+/** The HTML of a mail, or nothing if the inbox does not have it. */
+async function mail({ inbox }: Parts, id: string): Promise<string | undefined> {
+  try {
+    const query = new URLSearchParams({ id });
+    const response = await fetch(`${inbox.url}/mail?${query}`, { signal: AbortSignal.timeout(TIMEOUT) });
+    return response.ok ? ((await response.json()) as { html: string }).html : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 async function mails({ inbox }: Parts, query: string): Promise<Mail[]> {

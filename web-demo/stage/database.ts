@@ -9,6 +9,7 @@ import { promisify } from "node:util";
 import { Client } from "pg";
 
 import { inherited } from "./part.ts";
+import productSql from "./product.sql";
 import rolesSql from "./roles.sql";
 
 export interface Role {
@@ -66,6 +67,7 @@ export async function withDatabase<T>(use: (access: Access) => Promise<T>): Prom
         .replaceAll("{prefix}", name)
         .replace("{collector_password}", access.collector.password)
         .replace("{application_password}", access.application.password);
+      await query(access, name, productSql);
       await query(access, name, roles);
       return await use(access);
     } finally {

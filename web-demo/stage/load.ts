@@ -109,7 +109,7 @@ export class Load {
       const mails = await fetch(`${this.#parts.inbox.url}/mails?to=${login}@example.test`);
       const [mail] = (await mails.json()) as Mail[];
       if (mail === undefined) continue;
-      const token = new URLSearchParams(mail.link.slice(mail.link.indexOf("?"))).get("token") ?? "";
+      const token = new URL(mail.link ?? "").searchParams.get("token") ?? "";
       const used = await this.#press(token);
       if (!used.ok) throw new BadRequest("The link to be replayed could not be used.");
       this.#used = token;

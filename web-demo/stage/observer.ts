@@ -2,8 +2,8 @@
 
 import { Pool } from "pg";
 
-import accountSql from "./account.sql";
 import censusSql from "./census.sql";
+import personSql from "./person.sql";
 import type { Setting } from "./setting.ts";
 
 /** How many rows are where. */
@@ -47,11 +47,11 @@ export class Observer {
     };
   }
 
-  /** What is known of an account, or nothing if there is none. */
-  async account(email: string): Promise<unknown> {
+  /** The account and the invitation of somebody, each null if there is none. */
+  async person(email: string): Promise<unknown> {
     // PostgreSQL has no text with this character, so nobody has such a name.
     if (email.includes("\0")) return undefined;
-    const { rows } = await this.#pool.query(accountSql, [email]);
+    const { rows } = await this.#pool.query(personSql, [email]);
     return rows[0];
   }
 

@@ -52,8 +52,8 @@ export class Part {
   #deaths = 0;
   #restart: NodeJS.Timeout | undefined;
   #lastWords = "";
-  /** Where it listens, if it does. Stays when it starts again. */
-  port: number | undefined;
+  /** Where it listens, if it does: its ports by the names that it announces. They stay when it starts again. */
+  readonly ports: Record<string, number> = {};
 
   constructor(name: string, listens: boolean, logs: string, watcher: Watcher, plan: () => Plan) {
     this.name = name;
@@ -65,6 +65,11 @@ export class Part {
 
   get state(): State {
     return this.#state;
+  }
+
+  /** The port of its pages or services, which it announces last. */
+  get port(): number | undefined {
+    return this.ports.http;
   }
 
   get url(): string {
@@ -169,8 +174,9 @@ export class Part {
           this.#process = Number(line);
           if (!this.#listens) resolve();
         } else if (line.startsWith('{"event":"listen"')) {
-          this.port = (JSON.parse(line) as { port: number }).port;
-          resolve();
+          const { socket, port } = JSON.parse(line) as { socket: string; port: number };
+          this.ports[socket] = port;
+          if (socket === "http") resolve();
         }
       };
       said.on("line", hear);

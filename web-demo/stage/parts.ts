@@ -8,6 +8,7 @@ import { databaseVariables } from "./database.ts";
 import { writeEdgeConfiguration } from "./edge_configuration.ts";
 import type { Format, Keys } from "./keys.ts";
 import { Part, type Plan, type Watcher } from "./part.ts";
+import { writeSending, writeTemplates } from "./sending.ts";
 import type { Setting } from "./setting.ts";
 
 /** What the collector is started with; it reads its settings once, so a change of them is a restart. */
@@ -36,7 +37,9 @@ export function makeParts(
   const part = (name: string, listens: boolean, plan: () => Plan) =>
     new Part(name, listens, logs, watcher, plan);
 
-  const inbox = part("inbox", true, () => node(setting, "inbox", {}));
+  const inbox: Part = part("inbox", true, () =>
+    node(setting, "inbox", { SMTP_PORT: String(inbox.ports.smtp ?? 0) }),
+  );
   const origin = part("origin", true, () =>
     node(setting, "origin", {
       ...databaseVariables(setting, setting.application),
@@ -57,7 +60,11 @@ export function makeParts(
     });
     return { program: setting.workerd, arguments: ["serve", file, "--control-fd=3"], variables: {} };
   });
-  const collector = part("collector", false, () => collectorPlan(setting, keys, signing, inbox.url));
+  writeTemplates(setting);
+  const collector = part("collector", false, () => {
+    const sender = writeSending(setting, edge.url, inbox.ports.smtp ?? 0);
+    return collectorPlan(setting, keys, signing, sender);
+  });
   return { inbox, origin, edge, collector };
 }
 
@@ -65,8 +72,7 @@ function node(setting: Setting, name: string, variables: Record<string, string>)
   return { program: process.execPath, arguments: [join(setting.site, "node", `${name}.js`)], variables };
 }
 
-function collectorPlan(setting: Setting, keys: Keys, { format }: Signing, inbox: string): Plan {
-  const sender = [process.execPath, join(setting.site, "node", "sender.js")].map(quoted).join(" ");
+function collectorPlan(setting: Setting, keys: Keys, { format }: Signing, sender: string): Plan {
   return {
     program: setting.mailroom,
     arguments: ["collect", "--sender", sender],
@@ -80,14 +86,8 @@ function collectorPlan(setting: Setting, keys: Keys, { format }: Signing, inbox:
       MAILROOM_BATCH_TIMEOUT: "1000ms",
       MAILROOM_BATCH_LIMIT: "50",
       // What a killed collector had claimed is free again after the lease: soon, since somebody watches.
-      MAILROOM_SENDER_TIMEOUT: "3s",
-      MAILROOM_LEASE: "6s",
-      DEMO_INBOX: inbox,
+      MAILROOM_SENDER_TIMEOUT: "5s",
+      MAILROOM_LEASE: "10s",
     },
   };
-}
-
-/** One word of a command, as the collector splits it. */
-function quoted(word: string): string {
-  return `'${word.replaceAll("'", `'\\''`)}'`;
 }

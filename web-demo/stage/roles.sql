@@ -10,4 +10,7 @@ CREATE ROLE {prefix}_application LOGIN PASSWORD '{application_password}';
 GRANT SELECT, DELETE ON accounts TO {prefix}_application;
 GRANT INSERT (email, login, status), UPDATE (email, login, status) ON accounts TO {prefix}_application;
 GRANT USAGE ON SEQUENCE accounts_id_seq TO {prefix}_application;
-GRANT EXECUTE ON FUNCTION mailroom.request, mailroom.redeem TO {prefix}_application;
+GRANT EXECUTE ON FUNCTION mailroom.request, mailroom.redeem, mailroom.enqueue TO {prefix}_application;
+
+GRANT USAGE ON SCHEMA product TO {prefix}_application;
+GRANT SELECT, INSERT (team, email), UPDATE (accepted_at) ON product.invitations TO {prefix}_application;

@@ -10,7 +10,7 @@ import type { Parts } from "./parts.ts";
 const EVERY = 500;
 const TIMEOUT = 2_000;
 
-/** Tells `counts` and `account`, and whether the database answers, until the end. */
+/** Tells `counts` and `person`, and whether the database answers, until the end. */
 export async function watch(
   parts: Parts,
   observer: Observer,
@@ -21,9 +21,9 @@ export async function watch(
   for (let round = 0; !ending.aborted; round += 1) {
     const started = Date.now();
     try {
-      // The counters every second, an account twice as often.
+      // The counters every second, a person twice as often.
       if (round % 2 === 0) audience.tell("counts", await counts(parts, observer));
-      for (const email of audience.emails) audience.tellAccount(email, await observer.account(email));
+      for (const email of audience.emails) audience.tellPerson(email, await observer.person(email));
       database(true);
     } catch {
       database(false);

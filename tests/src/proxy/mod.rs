@@ -68,6 +68,12 @@ impl Proxy {
         format!("postgresql://postgres@{}/{database}?sslmode=disable", self.address)
     }
 
+    /// The port of that address at 127.0.0.1. What is forwarded need not be PostgreSQL's protocol, but for
+    /// [`cut_after`](Self::cut_after).
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     /// The connections there are now carry nothing more in either direction, and do not end. New ones are forwarded.
     pub fn silence(&self) {
         self.shared.connections().tell(Mode::Silent);

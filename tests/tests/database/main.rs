@@ -22,6 +22,7 @@ mod mailroom_send;
 mod migrations;
 mod operating;
 mod pooling;
+mod postfix;
 mod preflight;
 mod python_sender;
 mod reconnecting;

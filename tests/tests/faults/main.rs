@@ -10,6 +10,7 @@ mod connections;
 mod full_disk;
 mod killed;
 mod late_commits;
+mod mailroom_send;
 mod readers;
 mod senders;
 mod servers;

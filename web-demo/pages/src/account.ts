@@ -1,7 +1,7 @@
-// The account as the database sees it.
+// The account and the invitation as the database sees them.
 
 import { byId, element } from "./element.ts";
-import type { Account } from "./messages.ts";
+import type { Account, Invitation } from "./messages.ts";
 import { clock } from "./time.ts";
 
 const MEANING = {
@@ -29,6 +29,19 @@ export function showAccount(account: Account | null): void {
     fact("Codes tried", `${recovery.tries ?? 0} of 5, as the database counts`);
   }
   byId("account").replaceChildren(facts);
+}
+
+export function showInvitation(invitation: Invitation | null): void {
+  byId("invitation").replaceChildren(...(invitation === null ? [] : [drawn(invitation)]));
+}
+
+function drawn({ id, team, acceptedAt }: Invitation): HTMLElement {
+  const state = acceptedAt === null ? "not accepted yet" : `accepted at ${clock(acceptedAt * 1000)}`;
+  const facts = element("dl", { class: "facts" });
+  facts.append(element("dt", {}, "Row"), element("dd", {}, element("code", {}, id)));
+  facts.append(element("dt", {}, "Team"), element("dd", {}, element("bdi", {}, team)));
+  facts.append(element("dt", {}, "Invitation"), element("dd", {}, state));
+  return facts;
 }
 
 function stateOf({

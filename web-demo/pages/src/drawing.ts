@@ -1,5 +1,8 @@
 // Draws a judged token: its bytes by field, what it says of itself, and the checks.
 
+import type { UnverifiedToken } from "mailroom-verifier/public";
+
+import { FURTHER } from "../../edge/actions.ts";
 import { byId, element, say } from "./element.ts";
 import { bytesOf, fieldsOf } from "./fields.ts";
 import type { Check, Judgement } from "./judging.ts";
@@ -64,7 +67,7 @@ export function drawFacts(token: string, { parts }: Judgement): void {
   const facts: [name: string, value: string | HTMLElement][] = [["Characters", String(token.length)]];
   if (parts !== undefined) {
     facts.unshift(["Format", `v${parts.version}`]);
-    facts.push(["Action", parts.unverifiedAction ?? "not in the token; it is part of what is signed"]);
+    facts.push(["Action", actionIn(parts)]);
     const expiry = parts.unverifiedExpiresAt;
     facts.push([
       "Expires",
@@ -79,6 +82,12 @@ export function drawFacts(token: string, { parts }: Judgement): void {
   byId("facts").replaceChildren(
     ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]),
   );
+}
+
+function actionIn({ unverifiedAction, unverifiedActionNumber: number }: UnverifiedToken): string {
+  if (number === undefined) return "not in the token; it is part of what is signed";
+  const [further] = Object.entries(FURTHER).find(([, action]) => action.number === number) ?? [];
+  return unverifiedAction ?? further ?? `number ${number}, which nobody knows here`;
 }
 
 /** @param expiry seconds since the Unix epoch */

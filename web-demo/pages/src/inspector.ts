@@ -1,9 +1,10 @@
 // The page that shows what a token is made of, and which check fails when it is changed.
 
+import { type Action, actionOf } from "../../edge/actions.ts";
 import { countdown, drawBytes, drawCheck, drawFacts, drawVerdict } from "./drawing.ts";
 import { askEdge } from "./edge_verdict.ts";
 import { byId, element, say } from "./element.ts";
-import { type Action, type Judgement, makeJudge } from "./judging.ts";
+import { type Judgement, makeJudge } from "./judging.ts";
 import type { Mail } from "./messages.ts";
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -64,14 +65,15 @@ async function offer(): Promise<void> {
     say(byId("token-note"), "The inbox does not answer. Paste a link instead.");
   }
   for (const mail of mails) {
-    const label = `${mail.action}, ${mail.login.slice(0, 40)}`;
-    picked.append(element("option", { value: tokenIn(mail.link), "data-action": mail.action }, label));
+    const { link = "", action = "" } = mail;
+    const label = `${action}, ${mail.to.slice(0, 40)}`;
+    picked.append(element("option", { value: tokenIn(link), "data-action": action }, label));
   }
   picked.append(
     element("option", { value: SAMPLE, "data-action": "activate" }, "activate, v1, of the test vectors"),
   );
   const [newest] = mails;
-  take(newest === undefined ? SAMPLE : tokenIn(newest.link), newest?.action ?? "activate");
+  take(tokenIn(newest?.link ?? SAMPLE), newest?.action ?? "activate");
 }
 
 function take(token: string, wanted: string | undefined): void {
@@ -102,7 +104,7 @@ function changeOne(): void {
 }
 
 function chosen(): Action {
-  return action.value === "recover" ? "recover" : "activate";
+  return actionOf(`/${action.value}`) ?? "activate";
 }
 
 function show(): void {

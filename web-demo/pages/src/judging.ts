@@ -8,7 +8,8 @@ import {
   type UnverifiedToken,
 } from "mailroom-verifier/public";
 
-export type Action = "activate" | "recover";
+import { type Action, FURTHER, type Further } from "../../edge/actions.ts";
+
 export type State = "passed" | "failed" | "open";
 
 export interface Check {
@@ -43,11 +44,11 @@ const NOTES: Readonly<Record<(typeof NAMES)[number], string>> = {
 };
 
 export function makeJudge(publicKeys: readonly string[]): (token: string, action: Action) => Judgement {
-  const verifier = createVerifier({ keys: publicKeys });
+  const verifier = createVerifier({ keys: publicKeys, actions: FURTHER });
   return (token, action) => judge(verifier, token, action);
 }
 
-function judge(verifier: PublicVerifier, token: string, action: Action): Judgement {
+function judge(verifier: PublicVerifier<Further>, token: string, action: Action): Judgement {
   const parts = partsOf(token);
   if (parts !== undefined && parts.version !== 3) return onlyShape(parts, token);
   const started = performance.now();

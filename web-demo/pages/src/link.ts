@@ -3,6 +3,7 @@
 
 import { createVerifier } from "mailroom-verifier/public";
 
+import { actionOf, FURTHER } from "../../edge/actions.ts";
 import { element } from "./element.ts";
 import { left } from "./time.ts";
 
@@ -29,9 +30,9 @@ interface Check {
 }
 
 function judge(token: string, publicKeys: string): Check {
-  const action = location.pathname === "/recover" ? "recover" : "activate";
+  const action = actionOf(location.pathname) ?? "activate";
   try {
-    const verifier = createVerifier({ keys: publicKeys.split(" ") });
+    const verifier = createVerifier({ keys: publicKeys.split(" "), actions: FURTHER });
     const started = performance.now();
     const result = verifier.tryVerifyLink(token, { action });
     const microseconds = Math.round((performance.now() - started) * 1000);

@@ -10,13 +10,12 @@ export interface Settings {
 export type PartState = "starting" | "up" | "stopped" | "down";
 
 export interface Mail {
-  readonly id: number;
-  readonly action: "activate" | "recover";
+  readonly id: string;
+  readonly from: string;
   readonly to: string;
-  readonly login: string;
-  readonly link: string;
-  readonly code?: string;
-  readonly expiresAt: number;
+  readonly subject: string;
+  readonly link?: string;
+  readonly action?: string;
   readonly receivedAt: number;
 }
 
@@ -35,6 +34,20 @@ export interface Account {
   readonly recovery: TokenState | null;
 }
 
+/** Of a table that knows nothing of accounts. */
+export interface Invitation {
+  /** A uuid. */
+  readonly id: string;
+  readonly team: string;
+  /** Seconds since the Unix epoch. */
+  readonly acceptedAt: number | null;
+}
+
+export interface Person {
+  readonly account?: Account | null;
+  readonly invitation?: Invitation | null;
+}
+
 export interface Counts {
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
@@ -45,7 +58,7 @@ export interface Counts {
     readonly refused: Readonly<Record<string, number>>;
     readonly calls: number;
   };
-  readonly origin?: Readonly<Record<"register" | "request" | "redeem", number>>;
+  readonly origin?: Readonly<Record<"register" | "request" | "invite" | "redeem", number>>;
   readonly inbox?: { readonly received: number; readonly repeated: number };
 }
 
@@ -62,7 +75,7 @@ export interface Messages {
   readonly parts: Readonly<Record<string, PartState>>;
   readonly settings: Settings;
   readonly mail: Mail;
-  readonly account: Account | null;
+  readonly person: Person;
   readonly counts: Counts;
   readonly "load-registrations": Progress;
   readonly "load-flood": Progress;

@@ -57,6 +57,23 @@ export function onRequest(email: () => string | null): void {
   });
 }
 
+export function onInvitation(email: () => string | null): void {
+  const form = byId<HTMLFormElement>("invite");
+  const note = byId("invite-note");
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const to = email();
+    if (to === null) {
+      say(note, "Register somebody first, whose inbox is shown.");
+      return;
+    }
+    const team = String(new FormData(form).get("team"));
+    const { ok, message } = await whileBusy(form, () => post("/api/invite", { team, email: to }));
+    note.classList.toggle("wrong", !ok);
+    say(note, message);
+  });
+}
+
 /** Nothing is sent twice by a second press. */
 async function whileBusy<Result>(form: HTMLFormElement, work: () => Promise<Result>): Promise<Result> {
   const buttons = form.querySelectorAll("button");

@@ -1,11 +1,11 @@
 // The page on which one link is followed from the registration to the click.
 
-import { showAccount } from "./account.ts";
+import { showAccount, showInvitation } from "./account.ts";
 import { byId } from "./element.ts";
 import { clearInbox, showMail } from "./inbox.ts";
 import { Live } from "./live.ts";
 import { showConnection, showParts } from "./parts.ts";
-import { onRegistration, onRequest, suggest } from "./register.ts";
+import { onInvitation, onRegistration, onRequest, suggest } from "./register.ts";
 import { onSettings, showSettings } from "./settings.ts";
 import { Steps } from "./steps.ts";
 
@@ -17,9 +17,10 @@ const live = new Live(showConnection)
     showMail(mail);
     steps.done("mail");
   })
-  .on("account", (account) => {
+  .on("person", ({ account = null, invitation = null }) => {
     showAccount(account);
     steps.follow(account);
+    showInvitation(invitation);
   });
 
 /** A page that is loaded anew goes on with the same person. */
@@ -34,4 +35,5 @@ onRegistration((email) => {
   live.follow(email);
 });
 onRequest(() => sessionStorage.getItem("email"));
+onInvitation(() => sessionStorage.getItem("email"));
 onSettings();

@@ -31,10 +31,13 @@ pub(crate) struct Config {
     pub(crate) links: LinksConfig,
     /// Postmark.
     #[cfg(feature = "postmark")]
-    pub(crate) postmark: Option<crate::provider::http::ApiConfig>,
+    pub(crate) postmark: Option<crate::provider::keyed::KeyedConfig>,
     /// Resend.
     #[cfg(feature = "resend")]
-    pub(crate) resend: Option<crate::provider::http::ApiConfig>,
+    pub(crate) resend: Option<crate::provider::keyed::KeyedConfig>,
+    /// Amazon SES.
+    #[cfg(feature = "ses")]
+    pub(crate) ses: Option<crate::provider::ses::SesConfig>,
     /// A mail server.
     #[cfg(feature = "smtp")]
     pub(crate) smtp: Option<crate::provider::smtp::SmtpConfig>,
@@ -91,6 +94,10 @@ impl Config {
         #[cfg(feature = "resend")]
         if let Some(resend) = &mut config.resend {
             resend.make_paths_relative_to(folder);
+        }
+        #[cfg(feature = "ses")]
+        if let Some(ses) = &mut config.ses {
+            ses.make_paths_relative_to(folder);
         }
         #[cfg(feature = "smtp")]
         if let Some(smtp) = &mut config.smtp {

@@ -9,10 +9,11 @@
 //! |---|---|---|
 //! | `postmark` | yes | Postmark, by its HTTP API |
 //! | `resend` | yes | Resend, by its HTTP API |
+//! | `ses` | yes | Amazon SES, by its HTTP API |
 //! | `smtp` | yes | mail servers |
 
-#[cfg(not(any(feature = "postmark", feature = "resend", feature = "smtp")))]
-compile_error!("a sender needs a provider: enable the feature postmark, resend or smtp");
+#[cfg(not(any(feature = "postmark", feature = "resend", feature = "ses", feature = "smtp")))]
+compile_error!("a sender needs a provider: enable the feature postmark, resend, ses or smtp");
 
 mod check;
 mod config;
@@ -30,7 +31,7 @@ mod serve;
 mod templates;
 mod writer;
 
-use std::io;
+use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -52,6 +53,19 @@ use writer::Writer;
 /// # Errors
 /// A configuration that cannot be used, a journal that cannot be opened, standard streams that are broken.
 pub fn send(config: &Path, dry_run: Option<&Path>) -> Result<(), Error> {
+    send_between(config, dry_run, io::BufReader::new(io::stdin()), io::stdout())
+}
+
+/// Does what [`send`] does, between other streams.
+///
+/// # Errors
+/// Those of [`send`].
+pub fn send_between(
+    config: &Path,
+    dry_run: Option<&Path>,
+    input: impl BufRead + Send + 'static,
+    output: impl Write,
+) -> Result<(), Error> {
     let mut config = Config::read(config)?;
     let provider: Box<dyn Provider> = match dry_run {
         Some(folder) => {
@@ -62,5 +76,5 @@ pub fn send(config: &Path, dry_run: Option<&Path>) -> Result<(), Error> {
     };
     let writer = Writer::new(&config)?;
     let journal = Journal::open(&config.journal, serve::seconds(SystemTime::now()))?;
-    serve::serve(io::BufReader::new(io::stdin()), io::stdout(), &writer, &*provider, journal)
+    serve::serve(input, output, &writer, &*provider, journal)
 }

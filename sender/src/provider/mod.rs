@@ -9,13 +9,17 @@ use crate::error::Error;
 use crate::mail::Mail;
 use crate::protocol::Key;
 
+#[cfg(feature = "api")]
+mod api;
 pub(crate) mod folder;
-#[cfg(feature = "http")]
-pub(crate) mod http;
+#[cfg(any(feature = "postmark", feature = "resend"))]
+pub(crate) mod keyed;
 #[cfg(feature = "postmark")]
 mod postmark;
 #[cfg(feature = "resend")]
 mod resend;
+#[cfg(feature = "ses")]
+pub(crate) mod ses;
 #[cfg(feature = "smtp")]
 pub(crate) mod smtp;
 
@@ -112,11 +116,15 @@ pub(crate) fn of(config: &crate::config::Config) -> Result<Box<dyn Provider>, Er
     let mut named: Vec<Box<dyn Provider>> = Vec::new();
     #[cfg(feature = "postmark")]
     if let Some(postmark) = &config.postmark {
-        named.push(Box::new(http::Http::<postmark::Postmark>::new(postmark)?));
+        named.push(Box::new(postmark::of(postmark)?));
     }
     #[cfg(feature = "resend")]
     if let Some(resend) = &config.resend {
-        named.push(Box::new(http::Http::<resend::Resend>::new(resend)?));
+        named.push(Box::new(resend::of(resend)?));
+    }
+    #[cfg(feature = "ses")]
+    if let Some(ses) = &config.ses {
+        named.push(Box::new(ses::of(ses)?));
     }
     #[cfg(feature = "smtp")]
     if let Some(smtp) = &config.smtp {

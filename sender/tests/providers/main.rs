@@ -1,0 +1,7 @@
+//! Providers of mail, against stand-ins that do what the providers document. No live account was used.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod sending;
+mod ses;
+mod stand_in;

@@ -29,6 +29,9 @@ pub(crate) struct Config {
     pub(crate) language: String,
     /// Where links lead.
     pub(crate) links: LinksConfig,
+    /// A provider that is described.
+    #[cfg(feature = "http")]
+    pub(crate) http: Option<crate::provider::http::HttpConfig>,
     /// Postmark.
     #[cfg(feature = "postmark")]
     pub(crate) postmark: Option<crate::provider::keyed::KeyedConfig>,
@@ -87,6 +90,10 @@ impl Config {
         let folder = path.parent().unwrap_or(Path::new(""));
         config.journal = folder.join(config.journal);
         config.templates = config.templates.map(|templates| folder.join(templates));
+        #[cfg(feature = "http")]
+        if let Some(http) = &mut config.http {
+            http.make_paths_relative_to(folder);
+        }
         #[cfg(feature = "postmark")]
         if let Some(postmark) = &mut config.postmark {
             postmark.make_paths_relative_to(folder);

@@ -7,13 +7,20 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
+//! | `http` | yes | any HTTP API that the configuration describes |
 //! | `postmark` | yes | Postmark, by its HTTP API |
 //! | `resend` | yes | Resend, by its HTTP API |
 //! | `ses` | yes | Amazon SES, by its HTTP API |
 //! | `smtp` | yes | mail servers |
 
-#[cfg(not(any(feature = "postmark", feature = "resend", feature = "ses", feature = "smtp")))]
-compile_error!("a sender needs a provider: enable the feature postmark, resend, ses or smtp");
+#[cfg(not(any(
+    feature = "http",
+    feature = "postmark",
+    feature = "resend",
+    feature = "ses",
+    feature = "smtp"
+)))]
+compile_error!("a sender needs a provider: enable the feature http, postmark, resend, ses or smtp");
 
 mod check;
 mod config;

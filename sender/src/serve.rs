@@ -225,7 +225,7 @@ impl<W: Write> Desk<'_, W> {
 
     fn seal(&self, item: &Item, now: SystemTime) -> Result<(Sealed, i64), String> {
         let mail = self.writer.write(item, now)?;
-        Ok((Sealed::new(&mail, self.provider), item.expires_at))
+        Ok((Sealed::new(&mail, self.provider)?, item.expires_at))
     }
 
     fn pending(&mut self, batch: &str) -> &mut Pending {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ureq::http::{HeaderMap, Uri};
+use ureq::http::{HeaderMap, Method, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
 use super::{Connection, Provider, Sealed, Verdict};
@@ -51,13 +51,16 @@ pub(super) struct Settings<'a> {
 
 /// What is particular to a provider.
 pub(super) trait Api: Send + Sync {
+    /// Whether the provider looks at the key and refuses a mail without anything in it, which is how it is tried.
+    const TAKES_EMPTY_MAILS: bool = true;
+
     /// The headers of a request: what authenticates it, and what the token is known by if the provider has a header for that.
     fn headers(&self, request: &Request<'_>) -> Vec<(String, String)>;
 
-    /// The body of a request, in JSON.
-    fn body(&self, mail: &Mail) -> String;
+    /// The body of a request, in JSON, or why there is none.
+    fn body(&self, mail: &Mail) -> Result<String, String>;
 
-    /// What an answer other than of success means; `None` where the status alone tells.
+    /// What an answer means; `None` where the status alone tells.
     fn judge(&self, answer: &Answer) -> Option<Verdict>;
 }
 
@@ -106,6 +109,7 @@ impl Answer {
 pub(super) struct Client<A> {
     name: &'static str,
     agent: ureq::Agent,
+    method: Method,
     url: String,
     connections: usize,
     api: A,
@@ -146,26 +150,39 @@ impl<A: Api> Client<A> {
             .timeout_global(Some(Duration::from_secs(timeout_seconds)))
             .build()
             .new_agent();
-        Ok(Self { name, agent, url, connections, api })
+        Ok(Self { name, agent, method: Method::POST, url, connections, api })
     }
 
-    /// Posts a body.
+    /// Sends mails by another method than POST.
+    #[cfg(feature = "http")]
+    pub(super) fn with_method(self, method: Method) -> Self {
+        Self { method, ..self }
+    }
+
+    /// Sends a request.
     ///
     /// # Errors
     /// Why there is no answer; a verdict of `Unavailable` if the request certainly did not arrive.
-    fn post(&self, key: Option<Key>, body: &str) -> Result<Answer, Verdict> {
+    fn request(&self, method: &Method, key: Option<Key>, body: &str) -> Result<Answer, Verdict> {
         let address = self.url.split_once("://").map_or("", |(_, address)| address);
         let (host, path) = address.split_at(address.find('/').unwrap_or(address.len()));
         let path = if path.is_empty() { "/" } else { path };
         let headers = self.api.headers(&Request { host, path, key, body });
-        let mut request = self.agent.post(&self.url).header("Host", host);
+        let mut request = ureq::http::Request::builder().method(method).uri(&self.url).header("Host", host);
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("Content-Type")) {
             request = request.header("Content-Type", JSON);
         }
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        let mut response = request.send(body).map_err(|error| unanswered(self.name, &error))?;
+        let failed = |error: &ureq::Error| unanswered(self.name, error);
+        let mut response = if *method == Method::HEAD {
+            let request = request.body(()).map_err(|error| failed(&error.into()))?;
+            self.agent.run(request).map_err(|error| failed(&error))?
+        } else {
+            let request = request.body(body).map_err(|error| failed(&error.into()))?;
+            self.agent.run(request).map_err(|error| failed(&error))?
+        };
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         // What cannot be read or is no JSON says nothing more than the status.
         let body = response.body_mut().with_config().limit(LARGEST_ANSWER).read_to_vec().unwrap_or_default();
@@ -178,7 +195,7 @@ impl<A: Api> Provider for Client<A> {
         self.name
     }
 
-    fn payload(&self, mail: &Mail) -> String {
+    fn payload(&self, mail: &Mail) -> Result<String, String> {
         self.api.body(mail)
     }
 
@@ -190,9 +207,11 @@ impl<A: Api> Provider for Client<A> {
         Box::new(Requests(self))
     }
 
-    /// Posts a mail without anything in it, which providers refuse after they have checked the key.
+    /// Posts a mail without anything in it, which providers refuse after they have checked the key; where that could mean something
+    /// else, asks for the headers only.
     fn check(&self) -> Result<(), String> {
-        let answer = self.post(None, "{}").map_err(|verdict| match verdict {
+        let method = if A::TAKES_EMPTY_MAILS { &self.method } else { &Method::HEAD };
+        let answer = self.request(method, None, "{}").map_err(|verdict| match verdict {
             Verdict::Unavailable { reason, .. } | Verdict::Retry { reason, .. } | Verdict::Dead(reason) => {
                 reason
             }
@@ -200,6 +219,8 @@ impl<A: Api> Provider for Client<A> {
         })?;
         match answer.status {
             400 | 422 => Ok(()),
+            // Many APIs know no HEAD, or only after the login.
+            200..300 | 404 | 405 if !A::TAKES_EMPTY_MAILS => Ok(()),
             _ => Err(format!("{}: the answer to a request with the key is {}", self.name, answer.status)),
         }
     }
@@ -209,8 +230,7 @@ struct Requests<'a, A>(&'a Client<A>);
 
 impl<A: Api> Connection for Requests<'_, A> {
     fn deliver(&mut self, sealed: &Sealed) -> Verdict {
-        match self.0.post(Some(sealed.key), &sealed.payload) {
-            Ok(answer) if (200..300).contains(&answer.status) => Verdict::Sent,
+        match self.0.request(&self.0.method, Some(sealed.key), &sealed.payload) {
             Ok(answer) => self.0.api.judge(&answer).unwrap_or_else(|| by_status(&answer, "")),
             Err(verdict) => verdict,
         }
@@ -221,6 +241,7 @@ impl<A: Api> Connection for Requests<'_, A> {
 pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
     let (after, reason) = (answer.retry_after(), answer.reason(words));
     match answer.status {
+        200..300 => Verdict::Sent,
         // The key, the place and the limits are those of all mails.
         300..400 | 401..=405 | 429 | 503 => Verdict::Unavailable { after, reason },
         400 | 413 | 422 => Verdict::Dead(reason),

@@ -27,8 +27,8 @@ impl Provider for Folder {
         "dry-run"
     }
 
-    fn payload(&self, mail: &Mail) -> String {
-        message::encode(mail)
+    fn payload(&self, mail: &Mail) -> Result<String, String> {
+        Ok(message::encode(mail))
     }
 
     fn connections(&self) -> usize {

@@ -12,6 +12,8 @@ use crate::protocol::Key;
 #[cfg(feature = "api")]
 mod api;
 pub(crate) mod folder;
+#[cfg(feature = "http")]
+pub(crate) mod http;
 #[cfg(any(feature = "postmark", feature = "resend"))]
 pub(crate) mod keyed;
 #[cfg(feature = "postmark")]
@@ -28,8 +30,8 @@ pub(crate) trait Provider: Send + Sync {
     /// Its name in the configuration.
     fn name(&self) -> &'static str;
 
-    /// What is sent for a mail. It is fixed at the first attempt.
-    fn payload(&self, mail: &Mail) -> String;
+    /// What is sent for a mail, or why nothing can be. It is fixed at the first attempt.
+    fn payload(&self, mail: &Mail) -> Result<String, String>;
 
     /// How many connections it is to have.
     fn connections(&self) -> usize;
@@ -74,14 +76,17 @@ impl fmt::Debug for Sealed {
 
 impl Sealed {
     /// Fixes a mail for a provider.
-    pub(crate) fn new(mail: &Mail, provider: &dyn Provider) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// Why it cannot be sent by that one.
+    pub(crate) fn new(mail: &Mail, provider: &dyn Provider) -> Result<Self, String> {
+        Ok(Self {
             key: mail.key,
             provider: provider.name().to_owned(),
             from: mail.from.email.to_string(),
             to: mail.to.address().to_string(),
-            payload: provider.payload(mail),
-        }
+            payload: provider.payload(mail)?,
+        })
     }
 }
 
@@ -114,6 +119,10 @@ pub(crate) enum Verdict {
 /// None or several, or settings of it that cannot be used.
 pub(crate) fn of(config: &crate::config::Config) -> Result<Box<dyn Provider>, Error> {
     let mut named: Vec<Box<dyn Provider>> = Vec::new();
+    #[cfg(feature = "http")]
+    if let Some(http) = &config.http {
+        named.push(Box::new(http::of(http)?));
+    }
     #[cfg(feature = "postmark")]
     if let Some(postmark) = &config.postmark {
         named.push(Box::new(postmark::of(postmark)?));

@@ -26,7 +26,7 @@ impl Api for Postmark {
         vec![("X-Postmark-Server-Token".to_owned(), self.key.expose().to_owned())]
     }
 
-    fn body(&self, mail: &Mail) -> String {
+    fn body(&self, mail: &Mail) -> Result<String, String> {
         let mut body = json!({
             "From": mail.from.to_string(),
             "To": mail.to.address().to_string(),
@@ -41,7 +41,7 @@ impl Api for Postmark {
         if let Some(reply_to) = &mail.reply_to {
             body["ReplyTo"] = json!(reply_to.to_string());
         }
-        body.to_string()
+        Ok(body.to_string())
     }
 
     fn judge(&self, answer: &Answer) -> Option<Verdict> {

@@ -28,7 +28,7 @@ impl Api for Resend {
         headers
     }
 
-    fn body(&self, mail: &Mail) -> String {
+    fn body(&self, mail: &Mail) -> Result<String, String> {
         let mut body = json!({
             "from": mail.from.to_string(),
             "to": [mail.to.address().to_string()],
@@ -40,7 +40,7 @@ impl Api for Resend {
         if let Some(reply_to) = &mail.reply_to {
             body["reply_to"] = json!(reply_to.to_string());
         }
-        body.to_string()
+        Ok(body.to_string())
     }
 
     fn judge(&self, answer: &Answer) -> Option<Verdict> {

@@ -210,8 +210,8 @@ impl Provider for Smtp {
         "smtp"
     }
 
-    fn payload(&self, mail: &Mail) -> String {
-        message::encode(mail)
+    fn payload(&self, mail: &Mail) -> Result<String, String> {
+        Ok(message::encode(mail))
     }
 
     fn connections(&self) -> usize {

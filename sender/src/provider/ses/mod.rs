@@ -111,7 +111,7 @@ impl Api for Ses {
     }
 
     /// The whole mail as MIME, so that it is the one that a mail server would get. Message-ID and Date are those that SES gives it.
-    fn body(&self, mail: &Mail) -> String {
+    fn body(&self, mail: &Mail) -> Result<String, String> {
         let mut body = json!({
             "Destination": {"ToAddresses": [mail.to.address().to_string()]},
             "Content": {"Raw": {"Data": Base64::encode_string(message::encode(mail).as_bytes())}},
@@ -119,7 +119,7 @@ impl Api for Ses {
         if let Some(set) = &self.configuration_set {
             body["ConfigurationSetName"] = json!(set);
         }
-        body.to_string()
+        Ok(body.to_string())
     }
 
     fn judge(&self, answer: &Answer) -> Option<Verdict> {

@@ -27,6 +27,8 @@ pub(crate) struct Config {
     /// The folder in it whose templates are used.
     #[serde(default = "english")]
     pub(crate) language: String,
+    /// The provider, of two, that is used only while the other one fails.
+    pub(crate) fallback: Option<String>,
     /// Where links lead.
     pub(crate) links: LinksConfig,
     /// A provider that is described.

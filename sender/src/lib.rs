@@ -3,7 +3,8 @@
 //! It reads tokens as OPERATIONS.md describes ("Senders"), writes a mail for each, hands it to one provider, and answers when the
 //! provider has accepted it. It has neither the signing keys nor the database.
 //!
-//! `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` → `protocol`. `serve` is the loop that moves it.
+//! `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` → `protocol`. `serve` and `desk` move it; a `lane` is
+//! the queue of a provider, with its `breaker`.
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
@@ -22,11 +23,13 @@
 )))]
 compile_error!("a sender needs a provider: enable the feature http, postmark, resend, ses or smtp");
 
+mod breaker;
 mod check;
 mod config;
+mod desk;
 mod error;
-mod jobs;
 mod journal;
+mod lane;
 mod link;
 mod mail;
 mod message;
@@ -74,14 +77,14 @@ pub fn send_between(
     output: impl Write,
 ) -> Result<(), Error> {
     let mut config = Config::read(config)?;
-    let provider: Box<dyn Provider> = match dry_run {
+    let providers: Vec<Box<dyn Provider>> = match dry_run {
         Some(folder) => {
             config.journal = folder.join("journal");
-            Box::new(Folder::new(folder)?)
+            vec![Box::new(Folder::new(folder)?)]
         }
         None => provider::of(&config)?,
     };
     let writer = Writer::new(&config)?;
     let journal = Journal::open(&config.journal, serve::seconds(SystemTime::now()))?;
-    serve::serve(input, output, &writer, &*provider, journal)
+    serve::serve(input, output, &writer, &providers, journal)
 }

@@ -211,12 +211,7 @@ impl<A: Api> Provider for Client<A> {
     /// else, asks for the headers only.
     fn check(&self) -> Result<(), String> {
         let method = if A::TAKES_EMPTY_MAILS { &self.method } else { &Method::HEAD };
-        let answer = self.request(method, None, "{}").map_err(|verdict| match verdict {
-            Verdict::Unavailable { reason, .. } | Verdict::Retry { reason, .. } | Verdict::Dead(reason) => {
-                reason
-            }
-            Verdict::Sent => String::new(),
-        })?;
+        let answer = self.request(method, None, "{}").map_err(|verdict| verdict.reason().to_owned())?;
         match answer.status {
             400 | 422 => Ok(()),
             // Many APIs know no HEAD, or only after the login.
@@ -229,8 +224,8 @@ impl<A: Api> Provider for Client<A> {
 struct Requests<'a, A>(&'a Client<A>);
 
 impl<A: Api> Connection for Requests<'_, A> {
-    fn deliver(&mut self, sealed: &Sealed) -> Verdict {
-        match self.0.request(&self.0.method, Some(sealed.key), &sealed.payload) {
+    fn deliver(&mut self, sealed: &Sealed, payload: &str) -> Verdict {
+        match self.0.request(&self.0.method, Some(sealed.key), payload) {
             Ok(answer) => self.0.api.judge(&answer).unwrap_or_else(|| by_status(&answer, "")),
             Err(verdict) => verdict,
         }
@@ -243,9 +238,10 @@ pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
     match answer.status {
         200..300 => Verdict::Sent,
         // The key, the place and the limits are those of all mails.
-        300..400 | 401..=405 | 429 | 503 => Verdict::Unavailable { after, reason },
+        300..400 | 401..=405 | 429 => Verdict::Unavailable { after, reason },
+        503 => Verdict::Overloaded { after, reason },
         400 | 413 | 422 => Verdict::Dead(reason),
-        _ => Verdict::Retry { after, reason },
+        _ => Verdict::Unanswered { after, reason },
     }
 }
 
@@ -265,7 +261,7 @@ fn unanswered(name: &str, error: &ureq::Error) -> Verdict {
     if is_certain {
         Verdict::Unavailable { after: None, reason: format!("{name}: no connection: {error}") }
     } else {
-        Verdict::Retry { after: None, reason: format!("{name}: no answer: {error}") }
+        Verdict::Unanswered { after: None, reason: format!("{name}: no answer: {error}") }
     }
 }
 

@@ -47,7 +47,7 @@ impl Api for Resend {
         let (name, after) = (answer.body["name"].as_str().unwrap_or_default(), answer.retry_after());
         let reason = answer.reason(name);
         match (answer.status, name) {
-            (409, "concurrent_idempotent_requests") => Some(Verdict::Retry { after, reason }),
+            (409, "concurrent_idempotent_requests") => Some(Verdict::Unanswered { after, reason }),
             // What is wrong is the same for every mail.
             (_, "invalid_from_address" | "invalid_access" | "invalid_region") | (401 | 403 | 429, _) => {
                 Some(Verdict::Unavailable { after, reason })

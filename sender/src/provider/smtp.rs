@@ -251,7 +251,7 @@ enum Failure {
 }
 
 impl Connection for Session<'_> {
-    fn deliver(&mut self, sealed: &Sealed) -> Verdict {
+    fn deliver(&mut self, sealed: &Sealed, payload: &str) -> Verdict {
         let deadline = Instant::now() + self.smtp.timeout;
         loop {
             let mut open = match self.open.take().filter(Open::is_fresh) {
@@ -261,7 +261,7 @@ impl Connection for Session<'_> {
                     Err(reason) => return Verdict::Unavailable { after: None, reason },
                 },
             };
-            let outcome = open.send(sealed, deadline);
+            let outcome = open.send(sealed, payload, deadline);
             open.mails += 1;
             open.last_used = Instant::now();
             let (verdict, is_usable) = match outcome {
@@ -291,7 +291,7 @@ impl Open {
         self.last_used.elapsed() < LONGEST_IDLE && !self.connection.has_broken()
     }
 
-    fn send(&mut self, sealed: &Sealed, deadline: Instant) -> Result<(), Failure> {
+    fn send(&mut self, sealed: &Sealed, payload: &str, deadline: Instant) -> Result<(), Failure> {
         let dead = |reason: &str| Failure::Verdict(Verdict::Dead(reason.to_owned()), true);
         let address =
             |text: &str| text.parse::<Address>().map_err(|_| dead("its address cannot be written in SMTP"));
@@ -315,14 +315,14 @@ impl Open {
             return Err(out_of_step("DATA"));
         }
         set_timeout(&mut self.connection, deadline);
-        let answer = self.connection.message(sealed.payload.as_bytes());
+        let answer = self.connection.message(payload.as_bytes());
         let answer = answer.map_err(|error| {
             if error.status().is_some() {
                 return self.of_mail("the content", &error);
             }
             // The server may have accepted it. RFC 5321, 4.2.5: a client must assume that it has not.
             let reason = format!("no answer to the content: {}", describe(&error));
-            Failure::Verdict(Verdict::Retry { after: None, reason }, false)
+            Failure::Verdict(Verdict::Unanswered { after: None, reason }, false)
         })?;
         // 354 and 251 are positive, too.
         if answer.has_code(250) { Ok(()) } else { Err(out_of_step("the content")) }
@@ -357,7 +357,7 @@ fn of_server(command: &str, error: &smtp::Error) -> Failure {
 /// Answers that do not belong to their commands: nothing is known of the mail, and nothing of what comes next.
 fn out_of_step(command: &str) -> Failure {
     let reason = format!("the server's answer to {command} is not one of that command");
-    Failure::Verdict(Verdict::Retry { after: None, reason }, false)
+    Failure::Verdict(Verdict::Unanswered { after: None, reason }, false)
 }
 
 fn remaining(deadline: Instant) -> Duration {

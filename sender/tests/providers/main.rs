@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod fallback;
 mod http;
 mod sending;
 mod ses;

@@ -15,6 +15,7 @@ use crate::writer::Writer;
 pub fn check(config: &Path) -> Result<Vec<String>, Error> {
     let config = Config::read(config)?;
     let providers = provider::of(&config)?;
+    config.domains()?;
     let writer = Writer::new(&config)?;
     let mails = writer.samples()?.len();
     Journal::check(&config.journal)?;

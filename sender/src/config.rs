@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::error::Error;
 use crate::link::Links;
+use crate::rate::{Domains, Rate};
 
 /// Everything that can be configured, as it is written.
 #[derive(Debug, Deserialize)]
@@ -31,6 +32,9 @@ pub(crate) struct Config {
     pub(crate) fallback: Option<String>,
     /// Where links lead.
     pub(crate) links: LinksConfig,
+    /// How many mails go to addresses of a domain.
+    #[serde(default)]
+    pub(crate) domain_rates: BTreeMap<String, Rate>,
     /// A provider that is described.
     #[cfg(feature = "http")]
     pub(crate) http: Option<crate::provider::http::HttpConfig>,
@@ -124,6 +128,24 @@ impl Config {
 
     pub(crate) fn reply_to(&self) -> Result<Option<Mailbox>, Error> {
         self.reply_to.as_deref().map(|text| mailbox("reply_to", text)).transpose()
+    }
+
+    /// The limits by domain.
+    ///
+    /// # Errors
+    /// What is no domain, and one that has two of them.
+    pub(crate) fn domains(&self) -> Result<Domains, Error> {
+        let mut rates = BTreeMap::new();
+        for (domain, rate) in &self.domain_rates {
+            let ascii = idna::domain_to_ascii_strict(domain).ok().filter(|ascii| !ascii.is_empty());
+            let is_new = ascii.is_some_and(|ascii| rates.insert(ascii, *rate).is_none());
+            if !is_new {
+                return Err(Error::configuration(
+                    "[domain_rates] must have domains such as \"example.org\" = \"5/s\", each once",
+                ));
+            }
+        }
+        Ok(Domains::new(rates))
     }
 
     pub(crate) fn links(&self) -> Result<Links, Error> {

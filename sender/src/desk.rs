@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::error::Error;
 use crate::journal::{Journal, Known};
-use crate::lane::Lane;
+use crate::lane::{Lane, Refusal};
 use crate::protocol::{Answer, Batch, Item, Key, parse_line};
 use crate::provider::{Provider, Sealed, Verdict};
 use crate::serve::{Event, report, seconds};
@@ -228,9 +228,26 @@ impl<'a, W: Write> Desk<'a, W> {
                 continue;
             }
             waiting.is_bound = is_bound;
-            if let Err(after) = self.lanes[lane].push(&sealed) {
-                let reason = format!("{} is not tried again yet", self.providers[lane].name());
-                self.leave(sealed.key, lane, after, &reason);
+            if let Err(refusal) = self.lanes[lane].push(&sealed) {
+                self.refuse(sealed.key, lane, &refusal);
+            }
+        }
+    }
+
+    /// A mail has no place with its provider, and nothing was tried.
+    fn refuse(&mut self, key: Key, lane: usize, refusal: &Refusal) {
+        let name = self.providers[lane].name();
+        match refusal {
+            Refusal::Failing(after) => {
+                self.leave(key, lane, *after, &format!("{name} is not tried again yet"));
+            }
+            Refusal::Rate(after) => {
+                self.free(key);
+                self.give_back(key, lane, Some(*after), &format!("the rate of {name} is reached"));
+            }
+            Refusal::DomainRate(after) => {
+                self.free(key);
+                self.say_retry(key, Some(*after), "the rate of the recipient's domain is reached");
             }
         }
     }
@@ -238,10 +255,14 @@ impl<'a, W: Write> Desk<'a, W> {
     /// Gives mails to their other provider; if the journal cannot have it, nobody gets them.
     fn start_moved(&mut self, is_recorded: bool) {
         for (lane, sealed) in std::mem::take(&mut self.moved) {
-            let outcome = if is_recorded { self.lanes[lane].push(&sealed) } else { Err(None) };
-            if let Err(after) = outcome {
+            let outcome = if is_recorded {
+                self.lanes[lane].push(&sealed)
+            } else {
                 self.journal.unbind(sealed.key);
-                self.give_back(sealed.key, lane, after, "no provider takes mails");
+                Err(Refusal::Failing(None))
+            };
+            if let Err(refusal) = outcome {
+                self.refuse(sealed.key, lane, &refusal);
             }
         }
     }
@@ -319,15 +340,22 @@ impl<'a, W: Write> Desk<'a, W> {
     /// No mail of this key was sent, because of the provider.
     fn give_back(&mut self, key: Key, lane: usize, after: Option<Duration>, reason: &str) {
         // While another provider works, the collector has no reason to pause.
-        let is_for_this_one = self.other(lane).is_some_and(|other| self.lanes[other].is_working());
+        if self.other(lane).is_some_and(|other| self.lanes[other].is_working()) {
+            return self.say_retry(key, after, reason);
+        }
+        for (batch, _) in self.waiting.remove(&key).unwrap_or_default().tokens {
+            let pending = self.pending(&batch);
+            pending.unsettled -= 1;
+            pending.unavailable.get_or_insert_with(|| (after, reason.to_owned()));
+        }
+    }
+
+    /// The mail of this key alone is to come again.
+    fn say_retry(&mut self, key: Key, after: Option<Duration>, reason: &str) {
         for (batch, id) in self.waiting.remove(&key).unwrap_or_default().tokens {
             let pending = self.pending(&batch);
             pending.unsettled -= 1;
-            if is_for_this_one {
-                pending.answer.retry(id, after, reason);
-            } else {
-                pending.unavailable.get_or_insert_with(|| (after, reason.to_owned()));
-            }
+            pending.answer.retry(id, after, reason);
         }
     }
 

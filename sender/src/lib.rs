@@ -4,7 +4,7 @@
 //! provider has accepted it. It has neither the signing keys nor the database.
 //!
 //! `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` → `protocol`. `serve` and `desk` move it; a `lane` is
-//! the queue of a provider, with its `breaker`.
+//! the `queue` of a provider, with its `rate` and its `breaker`.
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
@@ -36,6 +36,8 @@ mod message;
 mod preview;
 pub mod protocol;
 mod provider;
+mod queue;
+mod rate;
 mod secret;
 mod serve;
 mod templates;
@@ -86,5 +88,5 @@ pub fn send_between(
     };
     let writer = Writer::new(&config)?;
     let journal = Journal::open(&config.journal, serve::seconds(SystemTime::now()))?;
-    serve::serve(input, output, &writer, &providers, journal)
+    serve::serve(input, output, &writer, &providers, config.domains()?, journal)
 }

@@ -14,6 +14,7 @@ use crate::journal::Journal;
 use crate::lane::{Job, Lane};
 use crate::protocol::Key;
 use crate::provider::{Provider, Sealed, Verdict};
+use crate::rate::Domains;
 use crate::writer::Writer;
 
 /// The longest line that is read, in bytes: 10,000 tokens with the longest fields that make sense.
@@ -50,13 +51,16 @@ pub(crate) fn serve(
     output: impl Write,
     writer: &Writer,
     providers: &[Box<dyn Provider>],
+    domains: Domains,
     journal: Journal,
 ) -> Result<(), Error> {
     let (events, received) = channel();
     let read_lines = events.clone();
     // Not waited for at the end: after an error it may still wait for a line.
     thread::spawn(move || read(input, &read_lines));
-    let lanes: Vec<Lane> = providers.iter().map(|_| Lane::new(providers.len() > 1)).collect();
+    let (domains, has_other) = (Arc::new(domains), providers.len() > 1);
+    let lanes = providers.iter().map(|provider| Lane::new(provider.rate(), Arc::clone(&domains), has_other));
+    let lanes: Vec<Lane> = lanes.collect();
     thread::scope(|scope| {
         for (index, (provider, lane)) in providers.iter().zip(&lanes).enumerate() {
             for _ in 0..provider.connections() {

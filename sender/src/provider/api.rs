@@ -12,6 +12,7 @@ use super::{Connection, Provider, Sealed, Verdict};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::protocol::Key;
+use crate::rate::Rate;
 use crate::secret::Secret;
 
 /// The type of a body.
@@ -47,6 +48,7 @@ pub(super) struct Settings<'a> {
     pub(super) ca_file: Option<&'a Path>,
     pub(super) connections: usize,
     pub(super) timeout_seconds: u64,
+    pub(super) rate: Option<Rate>,
 }
 
 /// What is particular to a provider.
@@ -112,12 +114,13 @@ pub(super) struct Client<A> {
     method: Method,
     url: String,
     connections: usize,
+    rate: Option<Rate>,
     api: A,
 }
 
 impl<A: Api> Client<A> {
     pub(super) fn new(settings: Settings<'_>, api: A) -> Result<Self, Error> {
-        let Settings { name, url, ca_file, connections, timeout_seconds } = settings;
+        let Settings { name, url, ca_file, connections, timeout_seconds, rate } = settings;
         let wrong = |what: &str| Error::configuration(format!("[{name}] {what}"));
         for (name, value, most) in
             [("connections", connections as u64, 64), ("timeout_seconds", timeout_seconds, 300)]
@@ -150,7 +153,7 @@ impl<A: Api> Client<A> {
             .timeout_global(Some(Duration::from_secs(timeout_seconds)))
             .build()
             .new_agent();
-        Ok(Self { name, agent, method: Method::POST, url, connections, api })
+        Ok(Self { name, agent, method: Method::POST, url, connections, rate, api })
     }
 
     /// Sends mails by another method than POST.
@@ -201,6 +204,10 @@ impl<A: Api> Provider for Client<A> {
 
     fn connections(&self) -> usize {
         self.connections
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        self.rate
     }
 
     fn connection(&self) -> Box<dyn Connection + '_> {

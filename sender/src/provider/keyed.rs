@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::api::{self, Settings};
 use crate::error::Error;
+use crate::rate::Rate;
 use crate::secret::Secret;
 
 /// The table.
@@ -19,6 +20,8 @@ pub(crate) struct KeyedConfig {
     url: Option<String>,
     /// A file of certificates that are trusted instead of the system's.
     ca_file: Option<PathBuf>,
+    /// How many mails it gets in a time; no limit unless given.
+    rate: Option<Rate>,
     /// Requests at a time, 1 to 64.
     #[serde(default = "api::two")]
     connections: usize,
@@ -47,6 +50,7 @@ impl KeyedConfig {
             ca_file: self.ca_file.as_deref(),
             connections: self.connections,
             timeout_seconds: self.timeout_seconds,
+            rate: self.rate,
         }
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::protocol::Key;
+use crate::rate::Rate;
 
 #[cfg(feature = "api")]
 mod api;
@@ -35,6 +36,11 @@ pub(crate) trait Provider: Send + Sync {
 
     /// How many connections it is to have.
     fn connections(&self) -> usize;
+
+    /// How many mails it may get in a time.
+    fn rate(&self) -> Option<Rate> {
+        None
+    }
 
     /// A connection, which need not be open yet.
     fn connection(&self) -> Box<dyn Connection + '_>;

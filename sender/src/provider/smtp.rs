@@ -21,6 +21,7 @@ use super::{Connection, Provider, Sealed, Verdict};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::message;
+use crate::rate::Rate;
 use crate::secret::Secret;
 
 /// How long a connection may be unused. Common servers wait for five minutes; some proxies wait for one.
@@ -47,6 +48,8 @@ pub(crate) struct SmtpConfig {
     password_variable: Option<String>,
     /// The name that the server is greeted with; the address of this machine unless given.
     hello: Option<String>,
+    /// How many mails it gets in a time; no limit unless given.
+    rate: Option<Rate>,
     /// Connections at a time, 1 to 64.
     #[serde(default = "four")]
     connections: usize,
@@ -144,6 +147,7 @@ pub(crate) struct Smtp {
     connections: usize,
     mails_per_connection: u32,
     timeout: Duration,
+    rate: Option<Rate>,
 }
 
 impl Smtp {
@@ -174,6 +178,7 @@ impl Smtp {
             connections: config.connections,
             mails_per_connection: config.mails_per_connection,
             timeout: Duration::from_secs(config.timeout_seconds),
+            rate: config.rate,
         })
     }
 
@@ -216,6 +221,10 @@ impl Provider for Smtp {
 
     fn connections(&self) -> usize {
         self.connections
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        self.rate
     }
 
     fn connection(&self) -> Box<dyn Connection + '_> {

@@ -4,6 +4,7 @@
 
 mod fallback;
 mod http;
+mod limits;
 mod sending;
 mod ses;
 mod stand_in;

@@ -13,6 +13,7 @@ use super::Verdict;
 use super::api::{self, Answer, Api, Client, Request, Settings};
 use crate::error::Error;
 use crate::mail::Mail;
+use crate::rate::Rate;
 use crate::secret::Secret;
 use answers::{Rule, RuleConfig};
 use body::Body;
@@ -43,6 +44,8 @@ pub(crate) struct HttpConfig {
     answers: Vec<RuleConfig>,
     /// A file of certificates that are trusted instead of the system's.
     ca_file: Option<PathBuf>,
+    /// How many mails it gets in a time; no limit unless given.
+    rate: Option<Rate>,
     /// Requests at a time, 1 to 64.
     #[serde(default = "api::two")]
     connections: usize,
@@ -115,6 +118,7 @@ pub(super) fn of(config: &HttpConfig) -> Result<Client<Http>, Error> {
         ca_file: config.ca_file.as_deref(),
         connections: config.connections,
         timeout_seconds: config.timeout_seconds,
+        rate: config.rate,
     };
     Ok(Client::new(settings, http)?.with_method(method))
 }

@@ -14,6 +14,7 @@ use super::api::{self, Answer, Api, Client, JSON, Request, Settings};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::message;
+use crate::rate::Rate;
 use signature::{Credentials, Signed};
 
 const NAME: &str = "ses";
@@ -35,6 +36,8 @@ pub(crate) struct SesConfig {
     url: Option<String>,
     /// A file of certificates that are trusted instead of the system's.
     ca_file: Option<PathBuf>,
+    /// How many mails it gets in a time; no limit unless given.
+    rate: Option<Rate>,
     /// Requests at a time, 1 to 64.
     #[serde(default = "api::two")]
     connections: usize,
@@ -83,6 +86,7 @@ pub(super) fn of(config: &SesConfig) -> Result<Client<Ses>, Error> {
         ca_file: config.ca_file.as_deref(),
         connections: config.connections,
         timeout_seconds: config.timeout_seconds,
+        rate: config.rate,
     };
     let secret = api::key(NAME, config.key_file.as_deref(), config.key_variable.as_deref())?;
     let ses = Ses {

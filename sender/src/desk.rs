@@ -142,13 +142,15 @@ impl<'a, W: Write> Desk<'a, W> {
         let now = SystemTime::now();
         let mut to_send: Vec<(i64, Outgoing)> = Vec::new();
         let (mut new, mut bound) = (Vec::new(), Vec::new());
-        let mut failure = None;
+        let (mut first_mails, mut failure) = (0, None);
         for item in &batch.items {
-            let first_mails = to_send.iter().filter(|(_, outgoing)| outgoing.lane == 0).count();
             match self.decide(item, first_mails, now, &mut new, &mut bound) {
                 Ok(Step::Sent) => self.pending(&batch.batch).answer.sent(item.id),
                 Ok(Step::Dead(reason)) => self.pending(&batch.batch).answer.dead(item.id, &reason),
-                Ok(Step::Send(outgoing)) => to_send.push((item.id, outgoing)),
+                Ok(Step::Send(outgoing)) => {
+                    first_mails += usize::from(outgoing.lane == 0);
+                    to_send.push((item.id, outgoing));
+                }
                 Err(error) => {
                     failure = Some(error);
                     break;

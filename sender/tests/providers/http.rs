@@ -129,6 +129,26 @@ fn a_mail_goes_out_in_the_form_that_the_template_gives_it() {
 }
 
 #[test]
+fn the_example_of_the_documents_works() {
+    let document = include_str!("../../../docs/OPERATIONS.md");
+    let (_, example) = document.split_once("```toml\n[http]\n").unwrap();
+    let (table, text) = example.split_once("```").unwrap();
+    let body = text.split('`').find(|part| part.starts_with("{\"")).unwrap();
+    let server = StandIn::start(|request| {
+        assert_eq!(request.header("Authorization"), Some("Bearer a-key"));
+        assert_eq!(request.header("Idempotency-Key"), Some(key(1).as_str()));
+        assert!(request.json()["text"].as_str().unwrap().contains(&token(1)));
+        Reply::Answer(409, Vec::new(), json!({"error": {"code": "duplicate"}}).to_string())
+    });
+    let table = format!("[http]\n{}", table.replace("https://api.example.com", &server.url()));
+    let configuration = Configuration::new("", &table);
+    fs::write(configuration.path("body.json"), body).unwrap();
+    let mut sending = Sending::start(&configuration);
+    assert_eq!(sending.verdict(1, "ada@x.test").kind, "ok");
+    sending.finish();
+}
+
+#[test]
 fn answers_mean_what_the_rules_say_and_otherwise_what_their_status_says() {
     let server = start();
     let configuration = configuration(&server);

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod fallback;
+mod features;
 mod http;
 mod limits;
 mod sending;

@@ -99,7 +99,13 @@ impl Lane {
                 return Job::End;
             }
             let wait = match state.take(&self.domains, now) {
-                Ok(sealed) => return Job::Send(sealed, state.breaker.begin()),
+                Ok(sealed) => {
+                    // This thread waited for the turn of the next one, too, perhaps as the only one.
+                    if !state.waiting.is_empty() {
+                        self.changed.notify_one();
+                    }
+                    return Job::Send(sealed, state.breaker.begin());
+                }
                 Err(wait) => wait.unwrap_or(patience).min(end.saturating_duration_since(now)),
             };
             if wait.is_zero() {

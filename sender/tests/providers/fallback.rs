@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use crate::sending::{Configuration, PATIENCE, Sending};
@@ -102,7 +104,7 @@ fn while_the_first_refuses_everything_every_mail_goes_out_once_by_the_fallback()
 fn a_first_provider_that_cannot_be_reached_is_replaced_and_used_again_when_it_is_back() {
     let (mood, second) = (Mood::of("200"), server(&Mood::of("200")));
     let first = server(&mood);
-    let away = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let configuration = Configuration::new(FALLBACK, &tables(&format!("http://{away}"), &second.url()));
     let mut sending = Sending::start(&configuration);
     assert_eq!(send(&mut sending, "b", &people(5)), ["ok"; 5]);
@@ -327,6 +329,68 @@ fn whatever_two_providers_do_no_mail_is_accepted_by_both_and_none_is_lost() {
     assert_eq!(accepted.len(), 60);
     assert!(accepted.values().all(|by| by.len() == 1), "{accepted:?}");
     assert!(accepted.values().any(|by| by.contains("second")), "the fallback is never used");
+}
+
+/// A mail server that accepts everything, and the contents of the mails.
+fn mail_server() -> (u16, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mails = Arc::new(Mutex::new(Vec::new()));
+    let found = Arc::clone(&mails);
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mails = Arc::clone(&mails);
+            thread::spawn(move || converse(stream, &mails));
+        }
+    });
+    (port, found)
+}
+
+fn converse(stream: TcpStream, mails: &Mutex<Vec<String>>) -> Option<()> {
+    let mut output = stream.try_clone().ok()?;
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    output.write_all(b"220 x\r\n").ok()?;
+    while let Some(line) = lines.next() {
+        let answer: &[u8] = if line == "DATA" { b"354 x\r\n" } else { b"250 x\r\n" };
+        output.write_all(answer).ok()?;
+        if line == "DATA" {
+            let content: Vec<String> = lines.by_ref().take_while(|line| line != ".").collect();
+            mails.lock().unwrap().push(content.join("\n"));
+            output.write_all(b"250 x\r\n").ok()?;
+        }
+    }
+    Some(())
+}
+
+#[test]
+fn a_mail_server_stands_in_for_an_http_api() {
+    let mood = Mood::of("429");
+    let (first, (port, mails)) = (server(&mood), mail_server());
+    let table = format!(
+        "[resend]\nkey_file = \"key\"\nurl = \"{}\"\n[smtp]\nserver = \"127.0.0.1\"\nport = {port}\ntls = \"none\"\n",
+        first.url()
+    );
+    let configuration = Configuration::new("fallback = \"smtp\"", &table);
+    let mut sending = Sending::start(&configuration);
+    assert_eq!(send(&mut sending, "b", &people(5)), ["ok"; 5]);
+    sending.finish();
+    let mails = mails.lock().unwrap();
+    assert_eq!(mails.len(), 5);
+    assert!(mails.iter().all(|mail| mail.contains("Message-ID: <") && mail.contains("@x.test")), "{mails:?}");
+}
+
+#[test]
+fn the_check_tries_both() {
+    let (one, two) = (Mood::of("422"), Mood::of("422"));
+    let (first, second) = (server(&one), server(&two));
+    let configuration = configuration(&first, &second);
+    let found = mailroom_sender::check(&configuration.file()).unwrap();
+    assert!(found.iter().filter(|line| line.contains("takes mails")).count() == 2, "{found:?}");
+    for (mood, name) in [(&two, "postmark"), (&one, "resend")] {
+        mood.set("401");
+        let error = mailroom_sender::check(&configuration.file()).unwrap_err().to_string();
+        assert!(error.starts_with(name), "{error}");
+    }
 }
 
 #[test]

@@ -8,20 +8,24 @@ use crate::journal::Journal;
 use crate::provider;
 use crate::writer::Writer;
 
-/// Writes a mail of every template, looks for the journal, connects and authenticates; returns what was found, a sentence a line.
+/// Writes a mail of every template, looks for the journal, connects to each provider and authenticates; returns what was found, a sentence a line.
 ///
 /// # Errors
 /// The first thing that is wrong.
 pub fn check(config: &Path) -> Result<Vec<String>, Error> {
     let config = Config::read(config)?;
-    let provider = provider::of(&config)?;
+    let providers = provider::of(&config)?;
+    config.domains()?;
     let writer = Writer::new(&config)?;
     let mails = writer.samples()?.len();
     Journal::check(&config.journal)?;
-    provider.check().map_err(Error::Failure)?;
-    Ok(vec![
+    let mut found = vec![
         format!("{mails} mails can be written from the templates"),
         format!("the journal {} can be used", config.journal.display()),
-        format!("the provider {} takes mails", provider.name()),
-    ])
+    ];
+    for provider in providers {
+        provider.check().map_err(Error::Failure)?;
+        found.push(format!("the provider {} takes mails", provider.name()));
+    }
+    Ok(found)
 }

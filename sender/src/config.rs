@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::error::Error;
 use crate::link::Links;
+use crate::rate::{Domains, Rate};
 
 /// Everything that can be configured, as it is written.
 #[derive(Debug, Deserialize)]
@@ -27,14 +28,25 @@ pub(crate) struct Config {
     /// The folder in it whose templates are used.
     #[serde(default = "english")]
     pub(crate) language: String,
+    /// The provider, of two, that is used only while the other one fails.
+    pub(crate) fallback: Option<String>,
     /// Where links lead.
     pub(crate) links: LinksConfig,
+    /// How many mails go to addresses of a domain.
+    #[serde(default)]
+    pub(crate) domain_rates: BTreeMap<String, Rate>,
+    /// A provider that is described.
+    #[cfg(feature = "http")]
+    pub(crate) http: Option<crate::provider::http::HttpConfig>,
     /// Postmark.
     #[cfg(feature = "postmark")]
-    pub(crate) postmark: Option<crate::provider::http::ApiConfig>,
+    pub(crate) postmark: Option<crate::provider::keyed::KeyedConfig>,
     /// Resend.
     #[cfg(feature = "resend")]
-    pub(crate) resend: Option<crate::provider::http::ApiConfig>,
+    pub(crate) resend: Option<crate::provider::keyed::KeyedConfig>,
+    /// Amazon SES.
+    #[cfg(feature = "ses")]
+    pub(crate) ses: Option<crate::provider::ses::SesConfig>,
     /// A mail server.
     #[cfg(feature = "smtp")]
     pub(crate) smtp: Option<crate::provider::smtp::SmtpConfig>,
@@ -84,6 +96,10 @@ impl Config {
         let folder = path.parent().unwrap_or(Path::new(""));
         config.journal = folder.join(config.journal);
         config.templates = config.templates.map(|templates| folder.join(templates));
+        #[cfg(feature = "http")]
+        if let Some(http) = &mut config.http {
+            http.make_paths_relative_to(folder);
+        }
         #[cfg(feature = "postmark")]
         if let Some(postmark) = &mut config.postmark {
             postmark.make_paths_relative_to(folder);
@@ -91,6 +107,10 @@ impl Config {
         #[cfg(feature = "resend")]
         if let Some(resend) = &mut config.resend {
             resend.make_paths_relative_to(folder);
+        }
+        #[cfg(feature = "ses")]
+        if let Some(ses) = &mut config.ses {
+            ses.make_paths_relative_to(folder);
         }
         #[cfg(feature = "smtp")]
         if let Some(smtp) = &mut config.smtp {
@@ -108,6 +128,24 @@ impl Config {
 
     pub(crate) fn reply_to(&self) -> Result<Option<Mailbox>, Error> {
         self.reply_to.as_deref().map(|text| mailbox("reply_to", text)).transpose()
+    }
+
+    /// The limits by domain.
+    ///
+    /// # Errors
+    /// What is no domain, and one that has two of them.
+    pub(crate) fn domains(&self) -> Result<Domains, Error> {
+        let mut rates = BTreeMap::new();
+        for (domain, rate) in &self.domain_rates {
+            let ascii = idna::domain_to_ascii_strict(domain).ok().filter(|ascii| !ascii.is_empty());
+            let is_new = ascii.is_some_and(|ascii| rates.insert(ascii, *rate).is_none());
+            if !is_new {
+                return Err(Error::configuration(
+                    "[domain_rates] must have domains such as \"example.org\" = \"5/s\", each once",
+                ));
+            }
+        }
+        Ok(Domains::new(rates))
     }
 
     pub(crate) fn links(&self) -> Result<Links, Error> {

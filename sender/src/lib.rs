@@ -3,34 +3,47 @@
 //! It reads tokens as OPERATIONS.md describes ("Senders"), writes a mail for each, hands it to one provider, and answers when the
 //! provider has accepted it. It has neither the signing keys nor the database.
 //!
-//! `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` → `protocol`. `serve` is the loop that moves it.
+//! `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` → `protocol`. `serve` and `desk` move it; a `lane` is
+//! the `queue` of a provider, with its `rate` and its `breaker`.
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
+//! | `http` | yes | any HTTP API that the configuration describes |
 //! | `postmark` | yes | Postmark, by its HTTP API |
 //! | `resend` | yes | Resend, by its HTTP API |
+//! | `ses` | yes | Amazon SES, by its HTTP API |
 //! | `smtp` | yes | mail servers |
 
-#[cfg(not(any(feature = "postmark", feature = "resend", feature = "smtp")))]
-compile_error!("a sender needs a provider: enable the feature postmark, resend or smtp");
+#[cfg(not(any(
+    feature = "http",
+    feature = "postmark",
+    feature = "resend",
+    feature = "ses",
+    feature = "smtp"
+)))]
+compile_error!("a sender needs a provider: enable the feature http, postmark, resend, ses or smtp");
 
+mod breaker;
 mod check;
 mod config;
+mod desk;
 mod error;
-mod jobs;
 mod journal;
+mod lane;
 mod link;
 mod mail;
 mod message;
 mod preview;
 pub mod protocol;
 mod provider;
+mod queue;
+mod rate;
 mod secret;
 mod serve;
 mod templates;
 mod writer;
 
-use std::io;
+use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -52,15 +65,28 @@ use writer::Writer;
 /// # Errors
 /// A configuration that cannot be used, a journal that cannot be opened, standard streams that are broken.
 pub fn send(config: &Path, dry_run: Option<&Path>) -> Result<(), Error> {
+    send_between(config, dry_run, io::BufReader::new(io::stdin()), io::stdout())
+}
+
+/// Does what [`send`] does, between other streams.
+///
+/// # Errors
+/// Those of [`send`].
+pub fn send_between(
+    config: &Path,
+    dry_run: Option<&Path>,
+    input: impl BufRead + Send + 'static,
+    output: impl Write,
+) -> Result<(), Error> {
     let mut config = Config::read(config)?;
-    let provider: Box<dyn Provider> = match dry_run {
+    let providers: Vec<Box<dyn Provider>> = match dry_run {
         Some(folder) => {
             config.journal = folder.join("journal");
-            Box::new(Folder::new(folder)?)
+            vec![Box::new(Folder::new(folder)?)]
         }
         None => provider::of(&config)?,
     };
     let writer = Writer::new(&config)?;
     let journal = Journal::open(&config.journal, serve::seconds(SystemTime::now()))?;
-    serve::serve(io::BufReader::new(io::stdin()), io::stdout(), &writer, &*provider, journal)
+    serve::serve(input, output, &writer, &providers, config.domains()?, journal)
 }

@@ -1,18 +1,20 @@
 //! The sender's work: lines in, mails out, answers back.
 //!
-//! One thread reads lines, one for each connection sends, and this one decides: it alone has the journal and standard output.
+//! One thread reads lines, one for each connection sends, and one decides (`desk`): it alone has the journal and standard output.
 
-use std::collections::HashMap;
 use std::io::{BufRead, Read, Write};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::desk::Desk;
 use crate::error::Error;
-use crate::jobs::{Job, Jobs};
-use crate::journal::{Journal, Known};
-use crate::protocol::{Answer, Batch, Item, Key, parse_line};
+use crate::journal::Journal;
+use crate::lane::{Job, Lane};
+use crate::protocol::Key;
 use crate::provider::{Provider, Sealed, Verdict};
+use crate::rate::Domains;
 use crate::writer::Writer;
 
 /// The longest line that is read, in bytes: 10,000 tokens with the longest fields that make sense.
@@ -21,9 +23,22 @@ const LONGEST_LINE: u64 = 64 << 20;
 /// How often a thread without work looks at its connection.
 const IDLE_PERIOD: Duration = Duration::from_secs(10);
 
-enum Event {
+/// What the thread that decides hears of.
+pub(crate) enum Event {
+    /// A line came.
     Line(Vec<u8>),
-    Delivered(Key, Verdict),
+    /// An attempt ended.
+    Delivered {
+        /// The provider's place.
+        lane: usize,
+        /// The token.
+        key: Key,
+        /// What became of it.
+        verdict: Verdict,
+        /// The mails that waited for this provider and must not wait any longer.
+        withdrawn: Vec<Arc<Sealed>>,
+    },
+    /// No line will come any more.
     InputEnded(Result<(), String>),
 }
 
@@ -35,28 +50,25 @@ pub(crate) fn serve(
     input: impl BufRead + Send + 'static,
     output: impl Write,
     writer: &Writer,
-    provider: &dyn Provider,
+    providers: &[Box<dyn Provider>],
+    domains: Domains,
     journal: Journal,
 ) -> Result<(), Error> {
     let (events, received) = channel();
-    let lines = events.clone();
+    let read_lines = events.clone();
     // Not waited for at the end: after an error it may still wait for a line.
-    thread::spawn(move || read(input, &lines));
-    let jobs = Jobs::default();
+    thread::spawn(move || read(input, &read_lines));
+    let (domains, has_other) = (Arc::new(domains), providers.len() > 1);
+    let lanes = providers.iter().map(|provider| Lane::new(provider.rate(), Arc::clone(&domains), has_other));
+    let lanes: Vec<Lane> = lanes.collect();
     thread::scope(|scope| {
-        for _ in 0..provider.connections() {
-            let (jobs, events) = (&jobs, events.clone());
-            scope.spawn(move || deliver(provider, jobs, &events));
+        for (index, (provider, lane)) in providers.iter().zip(&lanes).enumerate() {
+            for _ in 0..provider.connections() {
+                let events = events.clone();
+                scope.spawn(move || deliver(index, &**provider, lane, &events));
+            }
         }
-        let mut desk = Desk {
-            output,
-            writer,
-            provider,
-            journal,
-            jobs: &jobs,
-            waiting: HashMap::new(),
-            batches: HashMap::new(),
-        };
+        let mut desk = Desk::new(output, writer, providers, &lanes, journal);
         let outcome = desk.run(&received);
         desk.finish(&received);
         outcome
@@ -84,13 +96,17 @@ fn read(mut input: impl BufRead, events: &Sender<Event>) {
     }
 }
 
-fn deliver(provider: &dyn Provider, jobs: &Jobs, events: &Sender<Event>) {
+fn deliver(index: usize, provider: &dyn Provider, lane: &Lane, events: &Sender<Event>) {
     let mut connection = provider.connection();
     loop {
-        match jobs.next(IDLE_PERIOD) {
-            Job::Send(sealed) => {
-                let verdict = connection.deliver(&sealed);
-                if events.send(Event::Delivered(sealed.key, verdict)).is_err() {
+        match lane.next(IDLE_PERIOD) {
+            Job::Send(sealed, attempt) => {
+                let payload = sealed.payload(provider.name());
+                let verdict =
+                    connection.deliver(&sealed, payload.expect("the mail was fixed for this provider"));
+                let withdrawn = lane.finish(attempt, &verdict);
+                let event = Event::Delivered { lane: index, key: sealed.key, verdict, withdrawn };
+                if events.send(event).is_err() {
                     return;
                 }
             }
@@ -100,201 +116,8 @@ fn deliver(provider: &dyn Provider, jobs: &Jobs, events: &Sender<Event>) {
     }
 }
 
-/// What is being worked on.
-struct Desk<'a, W> {
-    output: W,
-    writer: &'a Writer,
-    provider: &'a dyn Provider,
-    journal: Journal,
-    jobs: &'a Jobs,
-    /// The tokens that wait for the mail of a key: a token can come again, in another batch, while its first mail is on its way.
-    waiting: HashMap<Key, Vec<(String, i64)>>,
-    batches: HashMap<String, Pending>,
-}
-
-/// A batch that is not settled.
-struct Pending {
-    /// How many of its tokens have no verdict.
-    unsettled: usize,
-    /// What has not been written yet.
-    answer: Answer,
-    /// What is said for the tokens that were withdrawn, once all others have verdicts: a mail that is still on its way must not be
-    /// given back before it is known what became of it.
-    unavailable: Option<(Option<Duration>, String)>,
-}
-
-impl<W: Write> Desk<'_, W> {
-    fn run(&mut self, events: &Receiver<Event>) -> Result<(), Error> {
-        let mut has_input = true;
-        while has_input || !self.batches.is_empty() {
-            let first = events.recv().map_err(|_| Error::failure("the threads that send have ended"))?;
-            // Whatever has come meanwhile shares one wait for the disk.
-            for event in [first].into_iter().chain(events.try_iter()) {
-                match event {
-                    Event::Line(line) => self.take(&line),
-                    Event::Delivered(key, verdict) => self.settle(key, verdict),
-                    Event::InputEnded(outcome) => {
-                        has_input = false;
-                        outcome.map_err(|reason| {
-                            Error::failure(format!("standard input cannot be read: {reason}"))
-                        })?;
-                    }
-                }
-            }
-            // What cannot be recorded was sent nevertheless, and said.
-            if let Err(error) = self.journal.sync(seconds(SystemTime::now())) {
-                report(&error.to_string());
-            }
-            self.answer()?;
-        }
-        Ok(())
-    }
-
-    /// Lets the threads end. After an error, what is on its way is waited for and recorded, so that it is not sent again.
-    fn finish(&mut self, events: &Receiver<Event>) {
-        for sealed in self.jobs.withdraw() {
-            self.waiting.remove(&sealed.key);
-        }
-        self.jobs.close();
-        while !self.waiting.is_empty() {
-            if let Ok(Event::Delivered(key, verdict)) = events.recv() {
-                self.settle(key, verdict);
-            }
-        }
-        self.journal.sync(seconds(SystemTime::now())).ok();
-    }
-
-    /// Takes a batch: every token gets a verdict now, or a mail that waits for a connection.
-    fn take(&mut self, line: &[u8]) {
-        let batch = match parse_line(line) {
-            Ok(batch) => batch,
-            Err(error) => {
-                report(&error.reason);
-                if let Some(batch) = &error.batch {
-                    self.pending(batch).unavailable = Some((None, error.reason));
-                }
-                return;
-            }
-        };
-        let now = SystemTime::now();
-        let (mut to_send, mut new) = (Vec::new(), Vec::new());
-        let mut failure = None;
-        for item in &batch.items {
-            let verdict = match self.journal.known(item.key) {
-                Some(Known::Accepted) => Ok(None),
-                Some(Known::Tried(sealed)) if sealed.provider == self.provider.name() => Ok(Some(sealed)),
-                _ => self.seal(item, now).map(|(sealed, expires_at)| {
-                    let fixed = self.journal.fix(sealed, expires_at);
-                    new.push(item.key);
-                    fixed.map_err(|error| failure = Some(error)).ok()
-                }),
-            };
-            let pending = self.pending(&batch.batch);
-            match verdict {
-                Ok(None) if failure.is_none() => pending.answer.sent(item.id),
-                Ok(None) => {}
-                Ok(Some(sealed)) => to_send.push((item.id, sealed)),
-                Err(reason) => pending.answer.dead(item.id, &reason),
-            }
-            if failure.is_some() {
-                break;
-            }
-        }
-        if failure.is_none() && !new.is_empty() {
-            failure = self.journal.sync(seconds(now)).err();
-        }
-        if let Some(error) = failure {
-            // Nothing of this batch has been tried: what is not on the disk must not be.
-            self.journal.unfix(&new);
-            self.pending(&batch.batch).unavailable = Some((None, error.to_string()));
-            return;
-        }
-        self.start(&batch, to_send);
-    }
-
-    fn start(&mut self, batch: &Batch, to_send: Vec<(i64, std::sync::Arc<Sealed>)>) {
-        self.pending(&batch.batch).unsettled += to_send.len();
-        for (id, sealed) in to_send {
-            let waiting = self.waiting.entry(sealed.key).or_default();
-            waiting.push((batch.batch.clone(), id));
-            if waiting.len() == 1 {
-                self.jobs.push(sealed);
-            }
-        }
-    }
-
-    fn seal(&self, item: &Item, now: SystemTime) -> Result<(Sealed, i64), String> {
-        let mail = self.writer.write(item, now)?;
-        Ok((Sealed::new(&mail, self.provider), item.expires_at))
-    }
-
-    fn pending(&mut self, batch: &str) -> &mut Pending {
-        self.batches.entry(batch.to_owned()).or_insert_with(|| Pending {
-            unsettled: 0,
-            answer: Answer::to(batch),
-            unavailable: None,
-        })
-    }
-
-    fn settle(&mut self, key: Key, verdict: Verdict) {
-        let recorded = match &verdict {
-            Verdict::Sent => self.journal.accept(key),
-            Verdict::Dead(_) => self.journal.give_up(key),
-            Verdict::Retry { .. } | Verdict::Unavailable { .. } => Ok(()),
-        };
-        if let Err(error) = recorded {
-            report(&error.to_string());
-        }
-        if let Verdict::Unavailable { after, reason } = verdict {
-            let mut keys: Vec<Key> = self.jobs.withdraw().iter().map(|sealed| sealed.key).collect();
-            keys.push(key);
-            for key in keys {
-                self.give_back(key, after, &reason);
-            }
-            return;
-        }
-        for (batch, id) in self.waiting.remove(&key).unwrap_or_default() {
-            let pending = self.pending(&batch);
-            pending.unsettled -= 1;
-            match &verdict {
-                Verdict::Retry { after, reason } => pending.answer.retry(id, *after, reason),
-                Verdict::Dead(reason) => pending.answer.dead(id, reason),
-                _ => pending.answer.sent(id),
-            }
-        }
-    }
-
-    /// No mail of this key was sent, because of the provider.
-    fn give_back(&mut self, key: Key, after: Option<Duration>, reason: &str) {
-        for (batch, _) in self.waiting.remove(&key).unwrap_or_default() {
-            let pending = self.pending(&batch);
-            pending.unsettled -= 1;
-            pending.unavailable.get_or_insert_with(|| (after, reason.to_owned()));
-        }
-    }
-
-    /// Writes what is known.
-    fn answer(&mut self) -> Result<(), Error> {
-        let mut lines = Vec::new();
-        self.batches.retain(|batch, pending| {
-            let is_settled = pending.unsettled == 0;
-            if let Some((after, reason)) = pending.unavailable.take_if(|_| is_settled) {
-                pending.answer.unavailable(after, &reason);
-            }
-            if !pending.answer.is_empty() {
-                lines.extend(std::mem::replace(&mut pending.answer, Answer::to(batch)).to_line());
-            }
-            !is_settled
-        });
-        let written = self.output.write_all(&lines).and_then(|()| self.output.flush());
-        written.map_err(|error| {
-            Error::failure(format!("an answer cannot be written to standard output: {error}"))
-        })
-    }
-}
-
 /// Says something on standard error, which the collector logs. If that is closed, the work goes on.
-fn report(sentence: &str) {
+pub(crate) fn report(sentence: &str) {
     writeln!(std::io::stderr(), "mailroom send: {sentence}").ok();
 }
 

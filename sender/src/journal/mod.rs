@@ -12,6 +12,9 @@
 //!    it is answered from here instead of being sent again.
 //! 3. A new file takes the place of an old one in one step (`rename`), when most of the old one is of no use any more.
 //!
+//! Where there are two providers, the file also says which one may have accepted a mail, before that one is tried: only that one is
+//! tried again, until it has certainly not accepted it.
+//!
 //! Records that a kill or a crash of the machine damaged were never relied upon, so that they are left out.
 
 mod record;
@@ -46,14 +49,19 @@ const GRACE: i64 = 300;
 #[derive(Clone, Debug)]
 pub(crate) enum Known {
     /// It was tried, and is to be sent like this.
-    Tried(Arc<Sealed>),
+    Tried {
+        /// The mail.
+        sealed: Arc<Sealed>,
+        /// The provider that may have accepted it.
+        bound: Option<String>,
+    },
     /// It was accepted.
     Accepted,
 }
 
 #[derive(Debug)]
 enum Entry {
-    Tried { sealed: Arc<Sealed>, expires_at: i64, mail: Span },
+    Tried { sealed: Arc<Sealed>, expires_at: i64, mail: Span, bound: Option<String> },
     Accepted { expires_at: i64 },
 }
 
@@ -106,10 +114,18 @@ impl Journal {
             match record {
                 Record::Tried { key, expires_at, sealed } => {
                     let sealed = Arc::new(Sealed { key, ..sealed });
-                    entries.insert(
-                        key,
-                        Entry::Tried { sealed, expires_at, mail: Span { offset: 0, length: 0 } },
-                    );
+                    let (mail, bound) = (Span { offset: 0, length: 0 }, Some(sealed.provider.clone()));
+                    entries.insert(key, Entry::Tried { sealed, expires_at, mail, bound });
+                }
+                Record::Bound { key, provider } => {
+                    if let Some(Entry::Tried { bound, .. }) = entries.get_mut(&key) {
+                        *bound = Some(provider);
+                    }
+                }
+                Record::Free { key } => {
+                    if let Some(Entry::Tried { bound, .. }) = entries.get_mut(&key) {
+                        *bound = None;
+                    }
                 }
                 Record::Accepted { key, expires_at } => {
                     entries.insert(key, Entry::Accepted { expires_at });
@@ -143,12 +159,14 @@ impl Journal {
     /// What is known of a key.
     pub(crate) fn known(&self, key: Key) -> Option<Known> {
         match self.entries.get(&key)? {
-            Entry::Tried { sealed, .. } => Some(Known::Tried(Arc::clone(sealed))),
+            Entry::Tried { sealed, bound, .. } => {
+                Some(Known::Tried { sealed: Arc::clone(sealed), bound: bound.clone() })
+            }
             Entry::Accepted { .. } => Some(Known::Accepted),
         }
     }
 
-    /// Fixes what is sent under a key. It counts after the next [`sync`](Self::sync).
+    /// Fixes what is sent under a key, and that its provider is tried. It counts after the next [`sync`](Self::sync).
     pub(crate) fn fix(&mut self, sealed: Sealed, expires_at: i64) -> Result<Arc<Sealed>, Error> {
         let key = sealed.key;
         let (line, mail) = record::tried(key, expires_at, &sealed);
@@ -156,7 +174,8 @@ impl Journal {
         let mail = Span { offset: offset + mail.start as u64, length: mail.len() as u64 };
         let sealed = Arc::new(sealed);
         self.used += line.len() as u64;
-        let entry = Entry::Tried { sealed: Arc::clone(&sealed), expires_at, mail };
+        let bound = Some(sealed.provider.clone());
+        let entry = Entry::Tried { sealed: Arc::clone(&sealed), expires_at, mail, bound };
         // Written for another provider: the new text takes its place.
         if let Some(Entry::Tried { mail, .. }) = self.entries.insert(key, entry) {
             self.to_erase.push(mail);
@@ -169,6 +188,30 @@ impl Journal {
         for key in keys {
             self.entries.remove(key);
         }
+    }
+
+    /// Records that a provider is tried, which no other one may be after that. It counts after the next [`sync`](Self::sync).
+    pub(crate) fn bind(&mut self, key: Key, provider: &str) -> Result<(), Error> {
+        let Some(Entry::Tried { bound, .. }) = self.entries.get_mut(&key) else { return Ok(()) };
+        *bound = Some(provider.to_owned());
+        let outcome = self.append(&record::bound(key, provider));
+        if outcome.is_err() {
+            self.unbind(key);
+        }
+        outcome.map(|_| ())
+    }
+
+    /// Forgets who was to be tried, after [`sync`](Self::sync) failed.
+    pub(crate) fn unbind(&mut self, key: Key) {
+        if let Some(Entry::Tried { bound, .. }) = self.entries.get_mut(&key) {
+            *bound = None;
+        }
+    }
+
+    /// Records that nobody has accepted the mail of a key. If that cannot be recorded, only this process remembers it.
+    pub(crate) fn free(&mut self, key: Key) -> Result<(), Error> {
+        self.unbind(key);
+        self.append(&record::free(key)).map(|_| ())
     }
 
     /// Records that the mail of a key was accepted. The next [`sync`](Self::sync) overwrites its text.
@@ -235,13 +278,18 @@ impl Journal {
         let mut spans = Vec::new();
         for (key, entry) in &self.entries {
             match entry {
-                Entry::Tried { sealed, expires_at, .. } => {
+                Entry::Tried { sealed, expires_at, bound, .. } => {
                     let (line, mail) = record::tried(*key, *expires_at, sealed);
                     spans.push((
                         *key,
                         Span { offset: (bytes.len() + mail.start) as u64, length: mail.len() as u64 },
                     ));
                     bytes.extend_from_slice(&line);
+                    match bound {
+                        Some(provider) if *provider == sealed.provider => {}
+                        Some(provider) => bytes.extend_from_slice(&record::bound(*key, provider)),
+                        None => bytes.extend_from_slice(&record::free(*key)),
+                    }
                 }
                 Entry::Accepted { expires_at } => {
                     bytes.extend_from_slice(&record::accepted(*key, *expires_at));

@@ -1,4 +1,4 @@
-//! The records of a journal: one a line, `KIND KEY [EXPIRES_AT [MAIL]]`. The mail is base64 of JSON, so that no text of it ends a line.
+//! The records of a journal: one a line, `KIND KEY [EXPIRES_AT [MAIL]]` or `bound KEY PROVIDER`. The mail is base64 of JSON, so that no text of it ends a line.
 
 use std::ops::Range;
 
@@ -18,6 +18,10 @@ pub(super) const ERASED: u8 = b'.';
 pub(super) enum Record {
     /// What is sent under a key.
     Tried { key: Key, expires_at: i64, sealed: Sealed },
+    /// From now on an attempt by this provider may have succeeded, and none by another one.
+    Bound { key: Key, provider: String },
+    /// No attempt has succeeded.
+    Free { key: Key },
     /// It was accepted.
     Accepted { key: Key, expires_at: i64 },
     /// It never will be.
@@ -33,6 +37,14 @@ pub(super) fn tried(key: Key, expires_at: i64, sealed: &Sealed) -> (Vec<u8>, Ran
     let mail = start..line.len();
     line.push(b'\n');
     (line, mail)
+}
+
+pub(super) fn bound(key: Key, provider: &str) -> Vec<u8> {
+    format!("bound {key} {provider}\n").into_bytes()
+}
+
+pub(super) fn free(key: Key) -> Vec<u8> {
+    format!("free {key}\n").into_bytes()
 }
 
 pub(super) fn accepted(key: Key, expires_at: i64) -> Vec<u8> {
@@ -64,6 +76,8 @@ fn parse_line(line: &str) -> Option<Record> {
             let text = Base64UrlUnpadded::decode_vec(words.next()?).ok()?;
             Record::Tried { key, expires_at, sealed: serde_json::from_slice(&text).ok()? }
         }
+        "bound" => Record::Bound { key, provider: words.next()?.to_owned() },
+        "free" => Record::Free { key },
         "accepted" => Record::Accepted { key, expires_at: expires_at()? },
         "given-up" => Record::GivenUp { key },
         _ => return None,

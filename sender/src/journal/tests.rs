@@ -14,12 +14,13 @@ fn sealed(number: u128) -> Sealed {
         from: "us@x.test".to_owned(),
         to: "ada@x.test".to_owned(),
         payload: format!("Subject: x\r\n\r\nhttps://x.test/?token=SECRET{number} \u{fc}\r\n"),
+        other: None,
     }
 }
 
 fn tried(journal: &Journal, number: u128) -> bool {
     match journal.known(key(number)) {
-        Some(Known::Tried(found)) => {
+        Some(Known::Tried { sealed: found, .. }) => {
             assert_eq!(found.payload, sealed(number).payload);
             assert_eq!(found.key, key(number));
             true
@@ -73,10 +74,50 @@ fn a_mail_that_is_written_anew_for_another_provider_takes_the_place_of_the_old_o
     let text = fs::read(&path).unwrap();
     assert_eq!(record::parse(&text).count(), 1);
     drop(journal);
-    let Some(Known::Tried(found)) = Journal::open(&path, NOW).unwrap().known(key(1)) else {
+    let Some(Known::Tried { sealed: found, .. }) = Journal::open(&path, NOW).unwrap().known(key(1)) else {
         panic!("it is lost")
     };
     assert_eq!(found.provider, "smtp");
+}
+
+#[test]
+fn who_may_have_accepted_a_mail_is_known_after_a_kill_and_in_a_file_that_was_written_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut journal = Journal::open(&path, NOW).unwrap();
+    for number in 1..=4 {
+        journal
+            .fix(Sealed { other: Some(("ses".to_owned(), "{}".to_owned())), ..sealed(number) }, LATER)
+            .unwrap();
+    }
+    journal.bind(key(2), "ses").unwrap();
+    journal.free(key(3)).unwrap();
+    journal.free(key(4)).unwrap();
+    journal.bind(key(4), "smtp").unwrap();
+    journal.bind(key(5), "smtp").unwrap();
+    journal.sync(NOW).unwrap();
+    for _ in 0..3 {
+        for (number, expected) in [(1, Some("smtp")), (2, Some("ses")), (3, None), (4, Some("smtp"))] {
+            let Some(Known::Tried { sealed, bound }) = journal.known(key(number)) else {
+                panic!("it is lost")
+            };
+            assert_eq!(bound.as_deref(), expected, "{number}");
+            assert_eq!(sealed.payload("ses"), Some("{}"));
+        }
+        assert!(journal.known(key(5)).is_none());
+        drop(journal);
+        journal = Journal::open(&path, NOW).unwrap();
+    }
+}
+
+#[test]
+fn a_journal_of_one_provider_is_read() {
+    let text = record::tried(key(1), LATER, &sealed(1)).0;
+    let Some(Record::Tried { sealed: found, .. }) = record::parse(&[record::HEADER, &text].concat()).next()
+    else {
+        panic!("it is lost")
+    };
+    assert_eq!((found.provider.as_str(), found.other), ("smtp", None));
 }
 
 #[test]

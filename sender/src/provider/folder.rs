@@ -27,8 +27,8 @@ impl Provider for Folder {
         "dry-run"
     }
 
-    fn payload(&self, mail: &Mail) -> String {
-        message::encode(mail)
+    fn payload(&self, mail: &Mail) -> Result<String, String> {
+        Ok(message::encode(mail))
     }
 
     fn connections(&self) -> usize {
@@ -47,9 +47,9 @@ impl Provider for Folder {
 struct Files<'a>(&'a Path);
 
 impl Connection for Files<'_> {
-    fn deliver(&mut self, sealed: &Sealed) -> Verdict {
+    fn deliver(&mut self, sealed: &Sealed, payload: &str) -> Verdict {
         let path = self.0.join(format!("{}.eml", sealed.key));
-        match fs::write(&path, &sealed.payload) {
+        match fs::write(&path, payload) {
             Ok(()) => Verdict::Sent,
             Err(error) => Verdict::Unavailable {
                 after: None,

@@ -8,14 +8,21 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::protocol::Key;
+use crate::rate::Rate;
 
+#[cfg(feature = "api")]
+mod api;
 pub(crate) mod folder;
 #[cfg(feature = "http")]
 pub(crate) mod http;
+#[cfg(any(feature = "postmark", feature = "resend"))]
+pub(crate) mod keyed;
 #[cfg(feature = "postmark")]
 mod postmark;
 #[cfg(feature = "resend")]
 mod resend;
+#[cfg(feature = "ses")]
+pub(crate) mod ses;
 #[cfg(feature = "smtp")]
 pub(crate) mod smtp;
 
@@ -24,11 +31,16 @@ pub(crate) trait Provider: Send + Sync {
     /// Its name in the configuration.
     fn name(&self) -> &'static str;
 
-    /// What is sent for a mail. It is fixed at the first attempt.
-    fn payload(&self, mail: &Mail) -> String;
+    /// What is sent for a mail, or why nothing can be. It is fixed at the first attempt.
+    fn payload(&self, mail: &Mail) -> Result<String, String>;
 
     /// How many connections it is to have.
     fn connections(&self) -> usize;
+
+    /// How many mails it may get in a time.
+    fn rate(&self) -> Option<Rate> {
+        None
+    }
 
     /// A connection, which need not be open yet.
     fn connection(&self) -> Box<dyn Connection + '_>;
@@ -39,8 +51,8 @@ pub(crate) trait Provider: Send + Sync {
 
 /// A connection to a provider, opened and closed as it is needed.
 pub(crate) trait Connection {
-    /// Sends a mail. It returns within the provider's timeout.
-    fn deliver(&mut self, sealed: &Sealed) -> Verdict;
+    /// Sends a mail, of which `payload` is what this provider gets. It returns within the provider's timeout.
+    fn deliver(&mut self, sealed: &Sealed, payload: &str) -> Verdict;
 
     /// Closes what has not been used for some time.
     fn idle(&mut self) {}
@@ -52,14 +64,17 @@ pub(crate) struct Sealed {
     /// What the token is known by; it stands beside this in the journal.
     #[serde(skip)]
     pub(crate) key: Key,
-    /// The provider whose payload it is.
+    /// The provider that the first attempt is by.
     pub(crate) provider: String,
     /// The address that it is from.
     pub(crate) from: String,
     /// The address that it goes to.
     pub(crate) to: String,
-    /// What the provider gets.
+    /// What this provider gets.
     pub(crate) payload: String,
+    /// Another provider, and what that one gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) other: Option<(String, String)>,
 }
 
 impl fmt::Debug for Sealed {
@@ -69,24 +84,42 @@ impl fmt::Debug for Sealed {
 }
 
 impl Sealed {
-    /// Fixes a mail for a provider.
-    pub(crate) fn new(mail: &Mail, provider: &dyn Provider) -> Self {
-        Self {
+    /// Fixes a mail for a provider, and for another one.
+    ///
+    /// # Errors
+    /// Why it cannot be sent by the first.
+    pub(crate) fn new(
+        mail: &Mail,
+        first: &dyn Provider,
+        other: Option<&dyn Provider>,
+    ) -> Result<Self, String> {
+        let other = other.and_then(|other| Some((other.name().to_owned(), other.payload(mail).ok()?)));
+        Ok(Self {
             key: mail.key,
-            provider: provider.name().to_owned(),
+            provider: first.name().to_owned(),
             from: mail.from.email.to_string(),
             to: mail.to.address().to_string(),
-            payload: provider.payload(mail),
+            payload: first.payload(mail)?,
+            other,
+        })
+    }
+
+    /// What a provider gets, if the mail was fixed for it.
+    pub(crate) fn payload(&self, provider: &str) -> Option<&str> {
+        if self.provider == provider {
+            return Some(&self.payload);
         }
+        self.other.as_ref().filter(|(name, _)| name == provider).map(|(_, payload)| payload.as_str())
     }
 }
 
 /// What became of an attempt. Reasons never hold a secret or a token; addresses that a server repeats are removed by the collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(dead_code, reason = "no provider says everything, and a build may have a single provider")]
 pub(crate) enum Verdict {
     /// The provider has taken responsibility for the mail.
     Sent,
-    /// This mail is refused for now, or nobody knows whether it was accepted.
+    /// This mail was refused for now.
     Retry {
         /// The pause that the provider asks for.
         after: Option<Duration>,
@@ -95,6 +128,20 @@ pub(crate) enum Verdict {
     },
     /// This mail is refused for ever.
     Dead(String),
+    /// Nobody knows whether this mail was accepted.
+    Unanswered {
+        /// The pause that the provider asks for.
+        after: Option<Duration>,
+        /// What is known.
+        reason: String,
+    },
+    /// No mail can go out now, and nobody knows whether this one did: a gateway may say so after it has passed the mail on.
+    Overloaded {
+        /// The pause that the provider asks for.
+        after: Option<Duration>,
+        /// Why.
+        reason: String,
+    },
     /// No mail can go out now, and this one certainly did not.
     Unavailable {
         /// The pause that the provider asks for.
@@ -104,29 +151,70 @@ pub(crate) enum Verdict {
     },
 }
 
-/// The provider that the configuration names.
+impl Verdict {
+    /// The pause that the provider asks for.
+    pub(crate) fn after(&self) -> Option<Duration> {
+        match self {
+            Self::Sent | Self::Dead(_) => None,
+            Self::Retry { after, .. }
+            | Self::Unanswered { after, .. }
+            | Self::Overloaded { after, .. }
+            | Self::Unavailable { after, .. } => *after,
+        }
+    }
+
+    /// What was said; nothing of success.
+    pub(crate) fn reason(&self) -> &str {
+        match self {
+            Self::Sent => "",
+            Self::Dead(reason)
+            | Self::Retry { reason, .. }
+            | Self::Unanswered { reason, .. }
+            | Self::Overloaded { reason, .. }
+            | Self::Unavailable { reason, .. } => reason,
+        }
+    }
+}
+
+/// The provider that the configuration has, and then the fallback, if it names one.
 ///
 /// # Errors
-/// None or several, or settings of it that cannot be used.
-pub(crate) fn of(config: &crate::config::Config) -> Result<Box<dyn Provider>, Error> {
+/// None or too many, or settings that cannot be used.
+pub(crate) fn of(config: &crate::config::Config) -> Result<Vec<Box<dyn Provider>>, Error> {
     let mut named: Vec<Box<dyn Provider>> = Vec::new();
+    #[cfg(feature = "http")]
+    if let Some(http) = &config.http {
+        named.push(Box::new(http::of(http)?));
+    }
     #[cfg(feature = "postmark")]
     if let Some(postmark) = &config.postmark {
-        named.push(Box::new(http::Http::<postmark::Postmark>::new(postmark)?));
+        named.push(Box::new(postmark::of(postmark)?));
     }
     #[cfg(feature = "resend")]
     if let Some(resend) = &config.resend {
-        named.push(Box::new(http::Http::<resend::Resend>::new(resend)?));
+        named.push(Box::new(resend::of(resend)?));
+    }
+    #[cfg(feature = "ses")]
+    if let Some(ses) = &config.ses {
+        named.push(Box::new(ses::of(ses)?));
     }
     #[cfg(feature = "smtp")]
     if let Some(smtp) = &config.smtp {
         named.push(Box::new(smtp::Smtp::new(smtp)?));
     }
-    let _ = config;
-    match (named.pop(), named.is_empty()) {
-        (Some(provider), true) => Ok(provider),
-        _ => Err(Error::configuration(
-            "the configuration must have exactly one table of a provider, such as [smtp]",
-        )),
+    if let Some(fallback) = &config.fallback {
+        let place = named.iter().position(|provider| provider.name() == fallback);
+        let Some(place) = place.filter(|_| named.len() == 2) else {
+            return Err(Error::configuration(
+                "fallback must name one of exactly two tables of providers, such as [smtp]",
+            ));
+        };
+        let last = named.remove(place);
+        named.push(last);
+    } else if named.len() != 1 {
+        return Err(Error::configuration(
+            "the configuration must have exactly one table of a provider, such as [smtp], or two and `fallback`",
+        ));
     }
+    Ok(named)
 }

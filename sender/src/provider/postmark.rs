@@ -2,27 +2,31 @@
 
 use serde_json::json;
 
-use super::http::{Answer, Api};
-use super::{Sealed, Verdict};
+use super::Verdict;
+use super::api::{Answer, Api, Client, Request};
+use super::keyed::KeyedConfig;
+use crate::error::Error;
 use crate::mail::Mail;
 use crate::secret::Secret;
 
-pub(crate) struct Postmark;
+const NAME: &str = "postmark";
+
+pub(super) struct Postmark {
+    key: Secret,
+}
+
+/// The provider of a table.
+pub(super) fn of(config: &KeyedConfig) -> Result<Client<Postmark>, Error> {
+    let settings = config.settings(NAME, "https://api.postmarkapp.com", "/email");
+    Client::new(settings, Postmark { key: config.key(NAME)? })
+}
 
 impl Api for Postmark {
-    const NAME: &'static str = "postmark";
-    const URL: &'static str = "https://api.postmarkapp.com";
-    const PATH: &'static str = "/email";
-
-    fn authentication(key: &Secret) -> (&'static str, String) {
-        ("X-Postmark-Server-Token", key.expose().to_owned())
+    fn headers(&self, _: &Request<'_>) -> Vec<(String, String)> {
+        vec![("X-Postmark-Server-Token".to_owned(), self.key.expose().to_owned())]
     }
 
-    fn idempotency(_: &Sealed) -> Option<(&'static str, String)> {
-        None
-    }
-
-    fn body(mail: &Mail) -> String {
+    fn body(&self, mail: &Mail) -> Result<String, String> {
         let mut body = json!({
             "From": mail.from.to_string(),
             "To": mail.to.address().to_string(),
@@ -37,10 +41,10 @@ impl Api for Postmark {
         if let Some(reply_to) = &mail.reply_to {
             body["ReplyTo"] = json!(reply_to.to_string());
         }
-        body.to_string()
+        Ok(body.to_string())
     }
 
-    fn judge(answer: &Answer) -> Option<Verdict> {
+    fn judge(&self, answer: &Answer) -> Option<Verdict> {
         let code = answer.body["ErrorCode"].as_u64()?;
         let reason = answer.reason(&format!("ErrorCode {code}"));
         match (answer.status, code) {
@@ -48,9 +52,9 @@ impl Api for Postmark {
             (422, 300 | 406) => Some(Verdict::Dead(reason)),
             // The sender's signature, the account, its credits, its approval: the same for every mail.
             (422, 400 | 401 | 405 | 412 | 413) => {
-                Some(Verdict::Unavailable { after: answer.retry_after, reason })
+                Some(Verdict::Unavailable { after: answer.retry_after(), reason })
             }
-            (422, _) => Some(Verdict::Retry { after: answer.retry_after, reason }),
+            (422, _) => Some(Verdict::Retry { after: answer.retry_after(), reason }),
             _ => None,
         }
     }

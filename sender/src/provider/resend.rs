@@ -2,27 +2,33 @@
 
 use serde_json::json;
 
-use super::http::{Answer, Api};
-use super::{Sealed, Verdict};
+use super::Verdict;
+use super::api::{Answer, Api, Client, Request};
+use super::keyed::KeyedConfig;
+use crate::error::Error;
 use crate::mail::Mail;
 use crate::secret::Secret;
 
-pub(crate) struct Resend;
+const NAME: &str = "resend";
+
+pub(super) struct Resend {
+    key: Secret,
+}
+
+/// The provider of a table.
+pub(super) fn of(config: &KeyedConfig) -> Result<Client<Resend>, Error> {
+    let settings = config.settings(NAME, "https://api.resend.com", "/emails");
+    Client::new(settings, Resend { key: config.key(NAME)? })
+}
 
 impl Api for Resend {
-    const NAME: &'static str = "resend";
-    const URL: &'static str = "https://api.resend.com";
-    const PATH: &'static str = "/emails";
-
-    fn authentication(key: &Secret) -> (&'static str, String) {
-        ("Authorization", format!("Bearer {}", key.expose()))
+    fn headers(&self, request: &Request<'_>) -> Vec<(String, String)> {
+        let mut headers = vec![("Authorization".to_owned(), format!("Bearer {}", self.key.expose()))];
+        headers.extend(request.key.map(|key| ("Idempotency-Key".to_owned(), key.to_string())));
+        headers
     }
 
-    fn idempotency(sealed: &Sealed) -> Option<(&'static str, String)> {
-        Some(("Idempotency-Key", sealed.key.to_string()))
-    }
-
-    fn body(mail: &Mail) -> String {
+    fn body(&self, mail: &Mail) -> Result<String, String> {
         let mut body = json!({
             "from": mail.from.to_string(),
             "to": [mail.to.address().to_string()],
@@ -34,14 +40,14 @@ impl Api for Resend {
         if let Some(reply_to) = &mail.reply_to {
             body["reply_to"] = json!(reply_to.to_string());
         }
-        body.to_string()
+        Ok(body.to_string())
     }
 
-    fn judge(answer: &Answer) -> Option<Verdict> {
-        let (name, after) = (answer.body["name"].as_str().unwrap_or_default(), answer.retry_after);
+    fn judge(&self, answer: &Answer) -> Option<Verdict> {
+        let (name, after) = (answer.body["name"].as_str().unwrap_or_default(), answer.retry_after());
         let reason = answer.reason(name);
         match (answer.status, name) {
-            (409, "concurrent_idempotent_requests") => Some(Verdict::Retry { after, reason }),
+            (409, "concurrent_idempotent_requests") => Some(Verdict::Unanswered { after, reason }),
             // What is wrong is the same for every mail.
             (_, "invalid_from_address" | "invalid_access" | "invalid_region") | (401 | 403 | 429, _) => {
                 Some(Verdict::Unavailable { after, reason })

@@ -21,6 +21,7 @@ use super::{Connection, Provider, Sealed, Verdict};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::message;
+use crate::rate::Rate;
 use crate::secret::Secret;
 
 /// How long a connection may be unused. Common servers wait for five minutes; some proxies wait for one.
@@ -47,6 +48,8 @@ pub(crate) struct SmtpConfig {
     password_variable: Option<String>,
     /// The name that the server is greeted with; the address of this machine unless given.
     hello: Option<String>,
+    /// How many mails it gets in a time; no limit unless given.
+    rate: Option<Rate>,
     /// Connections at a time, 1 to 64.
     #[serde(default = "four")]
     connections: usize,
@@ -144,6 +147,7 @@ pub(crate) struct Smtp {
     connections: usize,
     mails_per_connection: u32,
     timeout: Duration,
+    rate: Option<Rate>,
 }
 
 impl Smtp {
@@ -174,6 +178,7 @@ impl Smtp {
             connections: config.connections,
             mails_per_connection: config.mails_per_connection,
             timeout: Duration::from_secs(config.timeout_seconds),
+            rate: config.rate,
         })
     }
 
@@ -210,12 +215,16 @@ impl Provider for Smtp {
         "smtp"
     }
 
-    fn payload(&self, mail: &Mail) -> String {
-        message::encode(mail)
+    fn payload(&self, mail: &Mail) -> Result<String, String> {
+        Ok(message::encode(mail))
     }
 
     fn connections(&self) -> usize {
         self.connections
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        self.rate
     }
 
     fn connection(&self) -> Box<dyn Connection + '_> {
@@ -251,7 +260,7 @@ enum Failure {
 }
 
 impl Connection for Session<'_> {
-    fn deliver(&mut self, sealed: &Sealed) -> Verdict {
+    fn deliver(&mut self, sealed: &Sealed, payload: &str) -> Verdict {
         let deadline = Instant::now() + self.smtp.timeout;
         loop {
             let mut open = match self.open.take().filter(Open::is_fresh) {
@@ -261,7 +270,7 @@ impl Connection for Session<'_> {
                     Err(reason) => return Verdict::Unavailable { after: None, reason },
                 },
             };
-            let outcome = open.send(sealed, deadline);
+            let outcome = open.send(sealed, payload, deadline);
             open.mails += 1;
             open.last_used = Instant::now();
             let (verdict, is_usable) = match outcome {
@@ -291,7 +300,7 @@ impl Open {
         self.last_used.elapsed() < LONGEST_IDLE && !self.connection.has_broken()
     }
 
-    fn send(&mut self, sealed: &Sealed, deadline: Instant) -> Result<(), Failure> {
+    fn send(&mut self, sealed: &Sealed, payload: &str, deadline: Instant) -> Result<(), Failure> {
         let dead = |reason: &str| Failure::Verdict(Verdict::Dead(reason.to_owned()), true);
         let address =
             |text: &str| text.parse::<Address>().map_err(|_| dead("its address cannot be written in SMTP"));
@@ -315,14 +324,14 @@ impl Open {
             return Err(out_of_step("DATA"));
         }
         set_timeout(&mut self.connection, deadline);
-        let answer = self.connection.message(sealed.payload.as_bytes());
+        let answer = self.connection.message(payload.as_bytes());
         let answer = answer.map_err(|error| {
             if error.status().is_some() {
                 return self.of_mail("the content", &error);
             }
             // The server may have accepted it. RFC 5321, 4.2.5: a client must assume that it has not.
             let reason = format!("no answer to the content: {}", describe(&error));
-            Failure::Verdict(Verdict::Retry { after: None, reason }, false)
+            Failure::Verdict(Verdict::Unanswered { after: None, reason }, false)
         })?;
         // 354 and 251 are positive, too.
         if answer.has_code(250) { Ok(()) } else { Err(out_of_step("the content")) }
@@ -357,7 +366,7 @@ fn of_server(command: &str, error: &smtp::Error) -> Failure {
 /// Answers that do not belong to their commands: nothing is known of the mail, and nothing of what comes next.
 fn out_of_step(command: &str) -> Failure {
     let reason = format!("the server's answer to {command} is not one of that command");
-    Failure::Verdict(Verdict::Retry { after: None, reason }, false)
+    Failure::Verdict(Verdict::Unanswered { after: None, reason }, false)
 }
 
 fn remaining(deadline: Instant) -> Duration {

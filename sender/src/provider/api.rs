@@ -1,0 +1,291 @@
+//! Providers with an HTTP API: a request for each mail. A provider says what a request is and what an answer means; this is the rest.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use ureq::http::{HeaderMap, Method, Uri};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
+
+use super::{Connection, Provider, Sealed, Verdict};
+use crate::error::Error;
+use crate::mail::Mail;
+use crate::protocol::Key;
+use crate::rate::Rate;
+use crate::secret::Secret;
+
+/// The type of a body.
+pub(super) const JSON: &str = "application/json";
+
+/// The largest answer that is read, in bytes.
+const LARGEST_ANSWER: u64 = 65_536;
+
+pub(crate) const fn two() -> usize {
+    2
+}
+
+pub(crate) const fn twenty() -> u64 {
+    20
+}
+
+/// Reads a key that is sent in a header.
+pub(super) fn key(name: &str, file: Option<&Path>, variable: Option<&str>) -> Result<Secret, Error> {
+    let key = Secret::read(&format!("[{name}] key"), file, variable)?;
+    if !key.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Error::configuration(format!("[{name}] the key must be ASCII without blanks")));
+    }
+    Ok(key)
+}
+
+/// What every table of such a provider says.
+#[derive(Debug)]
+pub(super) struct Settings<'a> {
+    /// The table.
+    pub(super) name: &'static str,
+    /// Where mails are posted to.
+    pub(super) url: String,
+    pub(super) ca_file: Option<&'a Path>,
+    pub(super) connections: usize,
+    pub(super) timeout_seconds: u64,
+    pub(super) rate: Option<Rate>,
+}
+
+/// What is particular to a provider.
+pub(super) trait Api: Send + Sync {
+    /// Whether the provider looks at the key and refuses a mail without anything in it, which is how it is tried.
+    const TAKES_EMPTY_MAILS: bool = true;
+
+    /// The headers of a request: what authenticates it, and what the token is known by if the provider has a header for that.
+    fn headers(&self, request: &Request<'_>) -> Vec<(String, String)>;
+
+    /// The body of a request, in JSON, or why there is none.
+    fn body(&self, mail: &Mail) -> Result<String, String>;
+
+    /// What an answer means; `None` where the status alone tells.
+    fn judge(&self, answer: &Answer) -> Option<Verdict>;
+}
+
+/// A request that is about to be posted.
+#[derive(Debug)]
+#[allow(dead_code, reason = "a provider reads of it what it needs, and a build may have a single provider")]
+pub(super) struct Request<'a> {
+    /// The name or address of the server, with its port where the URL has one.
+    pub(super) host: &'a str,
+    pub(super) path: &'a str,
+    /// What the token is known by; none in a request that only tries the provider.
+    pub(super) key: Option<Key>,
+    pub(super) body: &'a str,
+}
+
+/// An answer, whatever its status.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) body: serde_json::Value,
+}
+
+impl Answer {
+    /// What the provider's words are, after the status.
+    pub(super) fn reason(&self, words: &str) -> String {
+        format!("{} {words}", self.status).trim_end().to_owned()
+    }
+
+    /// The text of a header.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The pause that the provider asks for: `Retry-After`, in seconds or until a date.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        let text = self.header("Retry-After")?;
+        text.parse().map(Duration::from_secs).ok().or_else(|| {
+            let until = httpdate::parse_http_date(text).ok()?;
+            Some(until.duration_since(SystemTime::now()).unwrap_or_default())
+        })
+    }
+}
+
+/// A provider with an HTTP API.
+pub(super) struct Client<A> {
+    name: &'static str,
+    agent: ureq::Agent,
+    method: Method,
+    url: String,
+    connections: usize,
+    rate: Option<Rate>,
+    api: A,
+}
+
+impl<A: Api> Client<A> {
+    pub(super) fn new(settings: Settings<'_>, api: A) -> Result<Self, Error> {
+        let Settings { name, url, ca_file, connections, timeout_seconds, rate } = settings;
+        let wrong = |what: &str| Error::configuration(format!("[{name}] {what}"));
+        for (name, value, most) in
+            [("connections", connections as u64, 64), ("timeout_seconds", timeout_seconds, 300)]
+        {
+            if !(1..=most).contains(&value) {
+                return Err(wrong(&format!("{name} must be from 1 to {most}")));
+            }
+        }
+        let is_local = ["http://127.0.0.1:", "http://localhost:"].iter().any(|local| url.starts_with(local));
+        if !url.starts_with("https://") && !is_local {
+            return Err(wrong("sends no key without encryption: url must begin with https://"));
+        }
+        let is_address = url.parse::<Uri>().is_ok_and(|uri| {
+            uri.authority()
+                .is_some_and(|authority| !authority.as_str().contains('@') && !authority.host().is_empty())
+        });
+        if !is_address || url.contains(['#', '{', '}']) {
+            return Err(wrong("url must be an address such as https://api.example.com"));
+        }
+        let tls = TlsConfig::builder()
+            .root_certs(roots(ca_file).map_err(|what| wrong(&what))?)
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()));
+        let agent = ureq::Agent::config_builder()
+            .tls_config(tls.build())
+            .http_status_as_error(false)
+            // A redirection would carry the key elsewhere.
+            .max_redirects(0)
+            .proxy(None)
+            .max_idle_connections_per_host(connections)
+            .timeout_global(Some(Duration::from_secs(timeout_seconds)))
+            .build()
+            .new_agent();
+        Ok(Self { name, agent, method: Method::POST, url, connections, rate, api })
+    }
+
+    /// Sends mails by another method than POST.
+    #[cfg(feature = "http")]
+    pub(super) fn with_method(self, method: Method) -> Self {
+        Self { method, ..self }
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// Why there is no answer; a verdict of `Unavailable` if the request certainly did not arrive.
+    fn request(&self, method: &Method, key: Option<Key>, body: &str) -> Result<Answer, Verdict> {
+        let address = self.url.split_once("://").map_or("", |(_, address)| address);
+        let (host, path) = address.split_at(address.find('/').unwrap_or(address.len()));
+        let path = if path.is_empty() { "/" } else { path };
+        let headers = self.api.headers(&Request { host, path, key, body });
+        let mut request = ureq::http::Request::builder().method(method).uri(&self.url).header("Host", host);
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("Content-Type")) {
+            request = request.header("Content-Type", JSON);
+        }
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let failed = |error: &ureq::Error| unanswered(self.name, error);
+        let mut response = if *method == Method::HEAD {
+            let request = request.body(()).map_err(|error| failed(&error.into()))?;
+            self.agent.run(request).map_err(|error| failed(&error))?
+        } else {
+            let request = request.body(body).map_err(|error| failed(&error.into()))?;
+            self.agent.run(request).map_err(|error| failed(&error))?
+        };
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        // What cannot be read or is no JSON says nothing more than the status.
+        let body = response.body_mut().with_config().limit(LARGEST_ANSWER).read_to_vec().unwrap_or_default();
+        Ok(Answer { status, headers, body: serde_json::from_slice(&body).unwrap_or_default() })
+    }
+}
+
+impl<A: Api> Provider for Client<A> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn payload(&self, mail: &Mail) -> Result<String, String> {
+        self.api.body(mail)
+    }
+
+    fn connections(&self) -> usize {
+        self.connections
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        self.rate
+    }
+
+    fn connection(&self) -> Box<dyn Connection + '_> {
+        Box::new(Requests(self))
+    }
+
+    /// Posts a mail without anything in it, which providers refuse after they have checked the key; where that could mean something
+    /// else, asks for the headers only.
+    fn check(&self) -> Result<(), String> {
+        let method = if A::TAKES_EMPTY_MAILS { &self.method } else { &Method::HEAD };
+        let answer = self.request(method, None, "{}").map_err(|verdict| verdict.reason().to_owned())?;
+        match answer.status {
+            400 | 422 => Ok(()),
+            // Many APIs know no HEAD, or only after the login.
+            200..300 | 404 | 405 if !A::TAKES_EMPTY_MAILS => Ok(()),
+            _ => Err(format!("{}: the answer to a request with the key is {}", self.name, answer.status)),
+        }
+    }
+}
+
+struct Requests<'a, A>(&'a Client<A>);
+
+impl<A: Api> Connection for Requests<'_, A> {
+    fn deliver(&mut self, sealed: &Sealed, payload: &str) -> Verdict {
+        match self.0.request(&self.0.method, Some(sealed.key), payload) {
+            Ok(answer) => self.0.api.judge(&answer).unwrap_or_else(|| by_status(&answer, "")),
+            Err(verdict) => verdict,
+        }
+    }
+}
+
+/// What a status means of which a provider says nothing particular; `words` are the provider's own. In doubt, a mail is tried again.
+pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
+    let (after, reason) = (answer.retry_after(), answer.reason(words));
+    match answer.status {
+        200..300 => Verdict::Sent,
+        // The key, the place and the limits are those of all mails.
+        300..400 | 401..=405 | 429 => Verdict::Unavailable { after, reason },
+        503 => Verdict::Overloaded { after, reason },
+        400 | 413 | 422 => Verdict::Dead(reason),
+        _ => Verdict::Unanswered { after, reason },
+    }
+}
+
+/// Without an answer the mail may have been accepted, unless there was no connection.
+fn unanswered(name: &str, error: &ureq::Error) -> Verdict {
+    use std::io::ErrorKind;
+    use ureq::{Error as E, Timeout};
+    let is_certain = match error {
+        E::HostNotFound | E::ConnectionFailed | E::Tls(_) | E::Rustls(_) | E::TlsRequired => true,
+        E::Timeout(timeout) => matches!(timeout, Timeout::Resolve | Timeout::Connect),
+        E::Io(error) => {
+            // A certificate that does not fit comes as this kind of error of the stream.
+            matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::InvalidData)
+        }
+        _ => false,
+    };
+    if is_certain {
+        Verdict::Unavailable { after: None, reason: format!("{name}: no connection: {error}") }
+    } else {
+        Verdict::Unanswered { after: None, reason: format!("{name}: no answer: {error}") }
+    }
+}
+
+fn roots(file: Option<&Path>) -> Result<RootCerts, String> {
+    let certificates: Vec<Certificate<'static>> = if let Some(file) = file {
+        let pem =
+            fs::read(file).map_err(|error| format!("ca_file: {} cannot be read: {error}", file.display()))?;
+        let items = ureq::tls::parse_pem(&pem).filter_map(Result::ok);
+        items
+            .filter_map(|item| if let PemItem::Certificate(found) = item { Some(found) } else { None })
+            .collect()
+    } else {
+        let found = rustls_native_certs::load_native_certs().certs;
+        found.iter().map(|found| Certificate::from_der(found.as_ref()).to_owned()).collect()
+    };
+    if certificates.is_empty() {
+        return Err("there are no certificates to trust: set ca_file to a file that holds some".to_owned());
+    }
+    Ok(RootCerts::new_with_certs(&certificates))
+}

@@ -1,0 +1,98 @@
+//! What answers mean, by rules of the configuration.
+
+use std::ops::RangeInclusive;
+
+use serde::Deserialize;
+
+use crate::provider::Verdict;
+use crate::provider::api::Answer;
+
+/// A table `[[http.answers]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RuleConfig {
+    /// `409`, or `4xx` for all from 400 to 499.
+    status: String,
+    /// Where in the answer's JSON a value is (RFC 6901): `/error/code`.
+    pointer: Option<String>,
+    /// The value, as text.
+    equals: Option<String>,
+    /// What such an answer means.
+    means: Meaning,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Meaning {
+    /// The mail was accepted.
+    Ok,
+    /// This mail was not accepted and is to be tried again.
+    Retry,
+    /// This mail never will be accepted.
+    Dead,
+    /// This mail was not accepted, and no other one would be now.
+    Unavailable,
+}
+
+/// A rule that can be applied.
+#[derive(Debug)]
+pub(super) struct Rule {
+    statuses: RangeInclusive<u16>,
+    /// Where a value is, and which it has to be.
+    value: Option<(String, String)>,
+    means: Meaning,
+}
+
+impl Rule {
+    pub(super) fn new(config: &RuleConfig) -> Result<Self, String> {
+        let bytes = config.status.as_bytes();
+        let statuses = match bytes {
+            [class @ b'2'..=b'5', b'x', b'x'] => {
+                let first = u16::from(class - b'0') * 100;
+                first..=first + 99
+            }
+            [b'2'..=b'5', b'0'..=b'9', b'0'..=b'9'] => {
+                let status = bytes.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+                status..=status
+            }
+            _ => {
+                return Err("a status of answers must be like \"409\" or \"4xx\", from 200 to 599".to_owned());
+            }
+        };
+        let value = match (&config.pointer, &config.equals) {
+            (None, None) => None,
+            (Some(pointer), Some(value)) if is_pointer(pointer) => Some((pointer.clone(), value.clone())),
+            (Some(_), Some(_)) => {
+                return Err("a pointer of answers must be like \"/error/code\" (RFC 6901)".to_owned());
+            }
+            _ => return Err("answers need both pointer and equals, or none of them".to_owned()),
+        };
+        Ok(Self { statuses, value, means: config.means })
+    }
+
+    /// The verdict of an answer that the rule fits.
+    pub(super) fn judge(&self, answer: &Answer) -> Option<Verdict> {
+        if !self.statuses.contains(&answer.status) {
+            return None;
+        }
+        let mut words = "";
+        if let Some((pointer, expected)) = &self.value {
+            let found = answer.body.pointer(pointer)?;
+            let found = found.as_str().map_or_else(|| found.to_string(), str::to_owned);
+            (found == *expected).then_some(())?;
+            words = expected;
+        }
+        let (after, reason) = (answer.retry_after(), answer.reason(words));
+        Some(match self.means {
+            Meaning::Ok => Verdict::Sent,
+            Meaning::Retry => Verdict::Retry { after, reason },
+            Meaning::Dead => Verdict::Dead(reason),
+            Meaning::Unavailable => Verdict::Unavailable { after, reason },
+        })
+    }
+}
+
+fn is_pointer(text: &str) -> bool {
+    let mut rest = text.split('~').skip(1);
+    text.starts_with('/') && rest.all(|part| part.starts_with(['0', '1']))
+}

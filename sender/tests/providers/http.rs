@@ -1,0 +1,252 @@
+//! A provider that the configuration describes, against a stand-in of an API that is like none of the others.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+
+use crate::sending::{Configuration, Sending, key, token};
+use crate::stand_in::{Reply, Request, StandIn};
+
+const BODY: &str = r#"{"message": {"recipient": {{ to }}, "sender": {"name": {{ from_name }}, "address": {{ from_address }}},
+    "title": {{ subject }}, "parts": [{"plain": {{ text }}}, {"html": {{ html }}}]}}"#;
+
+const RULES: &str = r#"
+[[http.answers]]
+status = "409"
+pointer = "/error/code"
+equals = "already_taken"
+means = "ok"
+[[http.answers]]
+status = "409"
+means = "retry"
+[[http.answers]]
+status = "200"
+pointer = "/accepted"
+equals = "false"
+means = "dead"
+[[http.answers]]
+status = "402"
+means = "unavailable"
+[[http.answers]]
+status = "5xx"
+pointer = "/error/code"
+equals = "maintenance"
+means = "unavailable"
+"#;
+
+/// An API that wants PUT, two secrets and a key for each mail, of which it says when it has it already.
+fn start() -> StandIn {
+    let taken = Mutex::new(BTreeSet::new());
+    StandIn::start(move |request| {
+        if request.method == "HEAD" {
+            let is_known = request.header("Authorization") == Some("Token a-key");
+            return Reply::Answer(if is_known { 405 } else { 401 }, Vec::new(), String::new());
+        }
+        assert_eq!((request.method.as_str(), request.path.as_str()), ("PUT", "/v3/mails?region=eu"));
+        assert_eq!(request.header("Content-Type"), Some("application/vnd.mails+json"));
+        let is_known = request.header("Authorization") == Some("Token a-key")
+            && request.header("X-Account-Key") == Some("a-key");
+        if !is_known {
+            return Reply::Answer(401, Vec::new(), "{}".to_owned());
+        }
+        let body = request.json();
+        let to = body["message"]["recipient"].as_str().unwrap().to_owned();
+        let is_new = taken.lock().unwrap().insert(request.header("X-Once").unwrap().to_owned());
+        answer(&to, is_new)
+    })
+}
+
+fn answer(to: &str, is_new: bool) -> Reply {
+    let words: Vec<&str> = to.split('@').next().unwrap().split('-').collect();
+    let code = |status, code: &str| {
+        Reply::Answer(status, Vec::new(), json!({"error": {"code": code, "about": to}}).to_string())
+    };
+    match words[..] {
+        ["later", status, seconds] => {
+            let header = vec![("Retry-After", seconds.to_owned())];
+            Reply::Answer(status.parse().unwrap(), header, "{}".to_owned())
+        }
+        ["date"] => {
+            let until = httpdate(SystemTime::now() + Duration::from_secs(3_000));
+            Reply::Answer(429, vec![("Retry-After", until)], "{}".to_owned())
+        }
+        ["code", status, name] => code(status.parse().unwrap(), name),
+        ["status", status] => Reply::status(status.parse().unwrap()),
+        ["noise"] => Reply::Answer(500, Vec::new(), "{".repeat(200_000)),
+        ["refused"] => Reply::Answer(200, Vec::new(), json!({"accepted": false}).to_string()),
+        ["lost"] if is_new => Reply::Nothing,
+        _ if !is_new => code(409, "already_taken"),
+        _ => Reply::Answer(200, Vec::new(), json!({"accepted": true}).to_string()),
+    }
+}
+
+fn httpdate(time: SystemTime) -> String {
+    httpdate::fmt_http_date(time)
+}
+
+fn table(server: &StandIn) -> String {
+    format!(
+        "[http]\nurl = \"{}/v3/mails?region=eu\"\nmethod = \"PUT\"\nbody_file = \"body.json\"\n\
+         idempotency_header = \"X-Once\"\n[http.headers]\nContent-Type = \"application/vnd.mails+json\"\n\
+         [http.secret_headers.Authorization]\nprefix = \"Token \"\nkey_file = \"key\"\n\
+         [http.secret_headers.X-Account-Key]\nkey_file = \"key\"\n{RULES}",
+        server.url()
+    )
+}
+
+fn configuration(server: &StandIn) -> Configuration {
+    let configuration = Configuration::new("", &table(server));
+    fs::write(configuration.path("body.json"), BODY).unwrap();
+    configuration
+}
+
+/// The requests that carry mails.
+fn mails(server: &StandIn) -> Vec<Request> {
+    server.requests().into_iter().filter(|request| request.method != "HEAD").collect()
+}
+
+#[test]
+fn a_mail_goes_out_in_the_form_that_the_template_gives_it() {
+    let server = start();
+    let configuration = configuration(&server);
+    assert!(mailroom_sender::check(&configuration.file()).is_ok());
+    let mut sending = Sending::start(&configuration);
+    assert_eq!(sending.verdict(1, "\"a'b\\\"c\"@x.test").kind, "ok");
+    sending.finish();
+    let requests = mails(&server);
+    let [request] = &requests[..] else { panic!("{requests:?}") };
+    assert_eq!(request.header("X-Once"), Some(key(1).as_str()));
+    let body = request.json();
+    let message = &body["message"];
+    assert_eq!(message["recipient"], "\"a'b\\\"c\"@x.test");
+    assert_eq!(message["sender"], json!({"name": "Example", "address": "us@x.test"}));
+    for part in [&message["parts"][0]["plain"], &message["parts"][1]["html"]] {
+        assert!(part.as_str().unwrap().contains(&token(1)), "{part}");
+    }
+}
+
+#[test]
+fn the_example_of_the_documents_works() {
+    let document = include_str!("../../../docs/OPERATIONS.md");
+    let (_, example) = document.split_once("```toml\n[http]\n").unwrap();
+    let (table, text) = example.split_once("```").unwrap();
+    let body = text.split('`').find(|part| part.starts_with("{\"")).unwrap();
+    let server = StandIn::start(|request| {
+        assert_eq!(request.header("Authorization"), Some("Bearer a-key"));
+        assert_eq!(request.header("Idempotency-Key"), Some(key(1).as_str()));
+        assert!(request.json()["text"].as_str().unwrap().contains(&token(1)));
+        Reply::Answer(409, Vec::new(), json!({"error": {"code": "duplicate"}}).to_string())
+    });
+    let table = format!("[http]\n{}", table.replace("https://api.example.com", &server.url()));
+    let configuration = Configuration::new("", &table);
+    fs::write(configuration.path("body.json"), body).unwrap();
+    let mut sending = Sending::start(&configuration);
+    assert_eq!(sending.verdict(1, "ada@x.test").kind, "ok");
+    sending.finish();
+}
+
+#[test]
+fn answers_mean_what_the_rules_say_and_otherwise_what_their_status_says() {
+    let server = start();
+    let configuration = configuration(&server);
+    for (id, (name, expected, after)) in (1..).zip([
+        ("code-409-already_taken", "ok", None),
+        ("code-409-in_progress", "retry", None),
+        ("refused", "dead", None),
+        ("code-402-no_credit", "unavailable", None),
+        ("code-503-maintenance", "unavailable", None),
+        ("status-201", "ok", None),
+        ("status-302", "unavailable", None),
+        ("status-401", "unavailable", None),
+        ("status-400", "dead", None),
+        ("status-500", "retry", None),
+        ("noise", "retry", None),
+        ("later-429-7", "unavailable", Some(7_000)),
+        ("later-503-0", "unavailable", Some(0)),
+        ("later-409-20", "retry", Some(20_000)),
+        ("later-429-99999999999999999999999", "unavailable", None),
+        ("later-429-soon", "unavailable", None),
+        ("lost", "retry", None),
+    ]) {
+        let mut sending = Sending::start(&configuration);
+        let verdict = sending.verdict(id, &format!("{name}@x.test"));
+        assert_eq!((verdict.kind.as_str(), verdict.after), (expected, after), "{name}: {verdict:?}");
+        assert!(!verdict.reason.contains("x.test"), "{verdict:?}");
+        sending.finish();
+    }
+    let mut sending = Sending::start(&configuration);
+    let after = sending.verdict(100, "date@x.test").after.unwrap();
+    assert!((1..=3_000_000).contains(&after), "{after}");
+}
+
+#[test]
+fn a_key_that_the_api_has_already_is_a_mail_that_went_out_once() {
+    let server = start();
+    let configuration = configuration(&server);
+    for expected in ["retry", "ok"] {
+        let mut sending = Sending::start(&configuration);
+        assert_eq!(sending.verdict(1, "lost@x.test").kind, expected);
+        sending.finish();
+    }
+    let requests = mails(&server);
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[0].body, requests[1].body);
+}
+
+#[test]
+fn a_wrong_secret_is_said_by_the_check_and_never_shown() {
+    let server = start();
+    let configuration = configuration(&server);
+    fs::write(configuration.path("key"), "hunter2").unwrap();
+    let error = mailroom_sender::check(&configuration.file()).unwrap_err().to_string();
+    assert!(error.contains("401") && !error.contains("hunter2"), "{error}");
+}
+
+#[test]
+fn each_fault_of_a_description_is_one_sentence() {
+    let server = start();
+    let configuration = configuration(&server);
+    let good = table(&server);
+    fs::write(configuration.path("bad.json"), "{\"to\": \"{{ to }}\"}").unwrap();
+    fs::write(configuration.path("bad key"), "a b").unwrap();
+    let rule = |text: &str| format!("{good}[[http.answers]]\n{text}\n");
+    for (table, expected) in [
+        (good.replace("\"PUT\"", "\"GET\""), "[http] method must be POST, PUT or PATCH"),
+        (good.replace("http://127.0.0.1", "http://x.test"), "url must begin with https://"),
+        (good.replace("/v3/mails", "/v3 mails"), "url must be an address"),
+        (good.replace("body.json", "nothing.json"), "nothing.json cannot be read"),
+        (good.replace("body.json", "bad.json"), "bad.json makes no JSON"),
+        (good.replace("body_file = \"body.json\"\n", ""), "missing field `body_file`"),
+        (good.replace("X-Once", "X Once"), "`X Once` is no name of a header"),
+        (good.replace("X-Once", "X-Once\\r\\nHost: x"), "is no name of a header"),
+        (good.replace("X-Once", "content-type"), "the header content-type is set twice"),
+        (good.replace("X-Once", "Content-Length"), "the header content-length belongs to the connection"),
+        (
+            good.replace("\nContent-Type = \"", "\nContent-Type = \"hunter2\\r\\n"),
+            "must be one line of ASCII",
+        ),
+        (good.replace("\nContent-Type =", "\nx-api-key ="), "the header x-api-key holds a secret"),
+        (good.replace("\"Token \"", "\"Token \\u00e4\""), "Authorization must be one line of ASCII"),
+        (good.replacen("key_file = \"key\"", "", 1), "[http.secret_headers.Authorization] key_file"),
+        (good.replacen("\"key\"", "\"bad key\"", 1), "ASCII without blanks"),
+        (good.replacen("key_file", "key", 1), "unknown field `key`"),
+        (rule("status = \"6xx\"\nmeans = \"ok\""), "a status of answers must be like"),
+        (rule("status = \"+40\"\nmeans = \"ok\""), "a status of answers must be like"),
+        (rule("status = \"40\"\nmeans = \"ok\""), "a status of answers must be like"),
+        (rule("status = \"4xx\"\nmeans = \"hunter2\""), "unknown variant"),
+        (rule("status = \"4xx\"\nmeans = \"ok\"\nequals = \"x\""), "both pointer and equals"),
+        (rule("status = \"4xx\"\nmeans = \"ok\"\nequals = \"x\"\npointer = \"x\""), "a pointer of answers"),
+        (rule("status = \"4xx\"\nmeans = \"ok\"\nequals = \"x\"\npointer = \"/~2\""), "a pointer of answers"),
+        (rule("status = \"4xx\""), "missing field `means`"),
+    ] {
+        configuration.write("", &table);
+        let fault = configuration.fault();
+        assert!(
+            fault.contains(expected) && !fault.contains("hunter2") && !fault.contains('\n'),
+            "{expected}: {fault}"
+        );
+    }
+}

@@ -1,0 +1,11 @@
+//! Providers of mail, against stand-ins that do what the providers document. No live account was used.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod fallback;
+mod features;
+mod http;
+mod limits;
+mod sending;
+mod ses;
+mod stand_in;

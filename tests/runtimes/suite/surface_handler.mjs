@@ -33,6 +33,7 @@ export function fixtureOfHandler(subject) {
       LinkHandler: createLinkHandler(making()),
       Judgement: {
         ...{ page: "done", status: 200, headers: new Headers(), action: "activate", token: undefined, codeDigits: 0 },
+        browser: undefined,
         ...{ expiresAt: undefined, problem: undefined, reason: undefined, language: "en", title: "", text: "" },
         ...{ button: "", codeLabel: "", nonce: "", response: undefined },
       },
@@ -65,6 +66,14 @@ export function fixtureOfHandler(subject) {
           args: () => [activating(), { waitUntil() {} }],
           places: { context: anything },
           letsThrough: ({ page }) => page === "done",
+        },
+      ],
+      ".bindBrowser": [
+        {
+          args: () => ["a=b"],
+          places: {
+            cookies: when((value) => typeof value === "string" || value === null || value === undefined, EITHER),
+          },
         },
       ],
       ".toNodeListener": [

@@ -17,7 +17,12 @@ export interface RedeemableLink<Further extends string = never> {
   readonly expiresAt: number | undefined;
   /** What was typed, for the database to judge as well. */
   readonly code: string | undefined;
-  /** Whether the guard has judged the code. */
+  /**
+   * Whether this is the browser that asked for the link. Tell the database, which refuses a bound link without this or its code;
+   * `false` for a link that is not bound, too.
+   */
+  readonly bindingIsProven: boolean;
+  /** Whether the code was found to be the right one; if not, the database has to judge it. */
   readonly codeIsProven: boolean;
   /** All fields of the form, those of a page of one's own included. Nothing but the guard's work is proven of them. */
   readonly fields: URLSearchParams;

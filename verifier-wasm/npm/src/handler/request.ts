@@ -1,4 +1,5 @@
 import { readForm } from "./body.js";
+import { cookie, cookiesOf } from "./cookies.js";
 
 /** What a request asks for. */
 export type Asked =
@@ -54,7 +55,7 @@ function opened(request: Request, url: URL, tokens: readonly string[]): Asked {
   if (token !== undefined) return { kind: "show", token, from: "address", url };
   const id = url.searchParams.get(OPEN);
   if (id === null || !/^[0-9a-f]{32}$/.test(id)) return { kind: "refused", status: 400 };
-  const kept = cookieOf(request.headers, COOKIE + id);
+  const [kept] = cookiesOf(request.headers.get("Cookie"), COOKIE + id);
   return kept === undefined ? { kind: "blocked" } : { kind: "show", token: kept, from: "cookie", url };
 }
 
@@ -74,14 +75,6 @@ function isFromSite(headers: Headers, url: URL, origins: readonly string[]): boo
   } catch {
     return false;
   }
-}
-
-function cookieOf(headers: Headers, name: string): string | undefined {
-  for (const pair of (headers.get("Cookie") ?? "").split(";")) {
-    const [found = "", ...value] = pair.split("=");
-    if (found.trim() === name) return value.join("=").trim();
-  }
-  return undefined;
 }
 
 /** Whether the page says that it runs without script. */
@@ -105,23 +98,16 @@ export function cleanQuery(url: URL): string {
 export function moved(url: URL, token: string, id: string): Record<string, string> {
   const query = queryWithout(url);
   query.set(OPEN, id);
-  return { Location: `?${query}`, "Set-Cookie": cookie(url, id, token, COOKIE_LIFE) };
+  return { Location: `?${query}`, "Set-Cookie": cookie(url, COOKIE + id, token, COOKIE_LIFE) };
 }
 
 /** The header that ends the cookie. */
 export function cleared(url: URL): string {
-  return cookie(url, url.searchParams.get(OPEN) ?? "", "", 0);
+  return cookie(url, COOKIE + (url.searchParams.get(OPEN) ?? ""), "", 0);
 }
 
 function queryWithout(url: URL): URLSearchParams {
   const query = new URLSearchParams(url.search);
   for (const name of [TOKEN, OPEN, SCRIPT]) query.delete(name);
   return query;
-}
-
-function cookie(url: URL, id: string, value: string, life: number): string {
-  // A program behind a proxy that ends TLS sees http, too; browsers take it as secure on their own machine alone.
-  const local = url.protocol === "http:" && /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname);
-  const secure = local ? "" : "; Secure";
-  return `${COOKIE}${id}=${value}; Max-Age=${life}; HttpOnly; SameSite=Lax${secure}`;
 }

@@ -26,6 +26,8 @@ export interface Texts {
   readonly actions: { readonly other: ActionTexts; readonly [action: string]: ActionTexts };
   /** The label of the field for the code. */
   readonly code: string;
+  /** Below the heading of the form in another browser than that which asked for the link. */
+  readonly elsewhere: string;
   /** Below the heading once it is done. */
   readonly close: string;
   /** The link is cut, forged, for another page, or unknown to the database. */
@@ -34,6 +36,8 @@ export interface Texts {
   readonly used: Message;
   /** Too many codes were tried. */
   readonly locked: Message;
+  /** The same in other browsers than that which asked for the link; there it still works. */
+  readonly lockedElsewhere: string;
   /** The account cannot use the link now. */
   readonly ineligible: Message;
   /** The request is none that a page of the handler makes. */

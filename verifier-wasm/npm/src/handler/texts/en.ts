@@ -22,6 +22,7 @@ export const en: Texts = {
     },
   },
   code: "Code ({digits} digits)",
+  elsewhere: "You asked for this link in another browser. Type the {digits} digits that you see there.",
   close: "You can close this page. The link does not work any more.",
   invalid: {
     title: "This link is not valid",
@@ -36,6 +37,7 @@ export const en: Texts = {
     title: "Too many codes were tried",
     text: "The right code does not open this link any more either. Ask for a new link.",
   },
+  lockedElsewhere: "Open the link in the browser in which you asked for it. It still works there.",
   ineligible: {
     title: "The account cannot use this link now",
     text: "It may be active already, or blocked. The link stays as it is.",

@@ -243,7 +243,7 @@ export async function forEverybody(context, site, pictures) {
 }
 
 /** By a function of the driver, so that the policy of the page stays as it is. */
-async function looked(page) {
+export async function looked(page) {
   await page.evaluate(AXE);
   const { violations } = await page.evaluate(() =>
     globalThis.axe.run(document, { resultTypes: ["violations"], preload: false }),

@@ -13,6 +13,7 @@ import { install } from "../runtimes/consumer.mjs";
 import * as programs from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
 import { byKeyboard, forEverybody, wholeFlow, withoutCookies, withScript } from "./browser.mjs";
+import { fragments, fragmentsForEverybody, fragmentsWithoutScript, withoutEd25519 } from "./fragment.mjs";
 import { lines, sites } from "./frameworks.mjs";
 import { nodeRequests } from "./node.mjs";
 import { scanners } from "./scanner.mjs";
@@ -25,8 +26,9 @@ const { resolve } = createRequire(join(folder, "package.json"));
 const load = (name) => import(pathToFileURL(resolve(name)));
 const entry = await load("mailroom-verifier");
 const handlerEntry = await load("mailroom-verifier/handler");
+const publicEntry = await load("mailroom-verifier/public");
 const document = ["README.md", "REFERENCE.md"].map((name) => readFileSync(join(installed, name), "utf8")).join("\n");
-const site = { entry, handlerEntry, verifier: entry.createVerifier({ keys: key }), document, folder };
+const site = { entry, handlerEntry, publicEntry, verifier: entry.createVerifier({ keys: key }), document, folder };
 
 const report = new Report();
 const run = async (title, work) => {
@@ -42,6 +44,9 @@ if (browser === undefined) {
   await withChromium(browser, async (context) => {
     await run("with script", () => wholeFlow(context, site, true));
     await run("what script adds", () => withScript(context, site));
+    await run("tokens behind #", () => fragments(context, site));
+    await run("tokens behind #, without Ed25519", () => withoutEd25519(context, site));
+    await run("tokens behind #, for everybody", () => fragmentsForEverybody(context, site));
     await run("by keyboard", () => byKeyboard(context, site));
     for (const [name, work] of sites(document, folder, context)) await run(`on ${name}`, work);
     await run("for everybody", () => forEverybody(context, site, join(folder, "pictures")));
@@ -50,6 +55,7 @@ if (browser === undefined) {
     browser,
     async (context) => {
       await run("without script", () => wholeFlow(context, site, false));
+      await run("tokens behind #, without script", () => fragmentsWithoutScript(context, site));
       await run("without script and cookies", () => withoutCookies(context, site));
     },
     { javaScriptEnabled: false },

@@ -2,6 +2,7 @@
 
 import { handlerBadInput } from "./handler_bad_input.mjs";
 import { handlerBound } from "./handler_bound.mjs";
+import { handlerFragment } from "./handler_fragment.mjs";
 import { handlerPages } from "./handler_pages.mjs";
 import { read, scene, withoutNonce } from "./handler_scene.mjs";
 import { holds, same } from "./expect.mjs";
@@ -15,6 +16,7 @@ export function* handler(subject) {
   yield* codes(subject);
   yield* outages(subject);
   yield* handlerBound(subject);
+  yield* handlerFragment(subject);
   yield* handlerPages(subject);
   yield* handlerBadInput(subject);
 }

@@ -50,6 +50,9 @@ export function fixtureOfHandler(subject) {
               value === "ok" ? WORKS : what === "a proxy that answers itself" ? EITHER : USELESS,
             // The verifier knows which actions there are.
             "options.action": optional(when((value) => typeof value === "string" && value !== "", USELESS)),
+            "options.publicKeys": optional(functions),
+            // It is called for the page that reads a token behind "#" alone.
+            "options.publicKeys()": anything,
             "options.pages": objects,
             "options.texts": objects,
             "options.policy": objects,

@@ -32,7 +32,7 @@ export type Problem = "wrongCode" | "missingCode" | "away" | "unknown";
 
 /** What is to be answered. */
 export interface Judgement<Further extends string = never> {
-  /** What to show; `moved`: nothing but status and headers; `response`: what `redeem` has answered. */
+  /** What to show; `moved`: nothing but status and headers; `response`: that response. */
   readonly page: PageName | "moved" | "response";
   readonly status: number;
   /** To be sent with it, the policy among them. */
@@ -65,7 +65,7 @@ export interface Judgement<Further extends string = never> {
   readonly codeLabel: string;
   /** Lets a script or a style of the page pass the policy. */
   readonly nonce: string;
-  /** What `redeem` has answered instead of a verdict. */
+  /** What `redeem` has answered instead of a verdict, or the page that reads a token behind `#`. */
   readonly response: Response | undefined;
 }
 
@@ -80,6 +80,8 @@ export interface Outcome {
   readonly reason?: Judgement["reason"];
   readonly link?: ShownLink;
   readonly response?: Response;
+  /** What the page that reads a token behind `#` checks it with. */
+  readonly publicKeys?: readonly string[];
 }
 
 /** @internal What a form is made of. */

@@ -3,8 +3,15 @@ import { cookie, cookiesOf } from "./cookies.js";
 
 /** What a request asks for. */
 export type Asked =
-  /** A link is opened; `address` is without the token. */
-  | { readonly kind: "show"; readonly token: string; readonly from: "address" | "cookie"; readonly url: URL }
+  /** A link is opened. */
+  | {
+      readonly kind: "show";
+      readonly token: string;
+      readonly from: "address" | "cookie" | "body";
+      readonly url: URL;
+    }
+  /** The address has no token, unless behind `#`. */
+  | { readonly kind: "empty" }
   /** The address came without its cookie. */
   | { readonly kind: "blocked" }
   /** A button was pressed. */
@@ -20,6 +27,8 @@ export type Asked =
 const COOKIE = "mailroom-link-";
 const TOKEN = "token";
 const CODE = "code";
+/** Says that the form is that of a link whose token is behind `#`: it is opened, not used. */
+const SHOW = "show";
 /** In the address instead of the token: names the cookie that has it. */
 const OPEN = "open";
 /** In an address that a browser without script asks for. */
@@ -46,6 +55,7 @@ export async function readRequest(request: Request, origins: readonly string[]):
   const [token, ...others] = [...fields.getAll(TOKEN), ...tokens];
   const [code, ...codes] = fields.getAll(CODE);
   if (token === undefined || others.length > 0 || codes.length > 0) return { kind: "refused", status: 400 };
+  if (fields.has(SHOW)) return { kind: "show", token, from: "body", url };
   return { kind: "use", token, code, fields };
 }
 
@@ -54,7 +64,8 @@ function opened(request: Request, url: URL, tokens: readonly string[]): Asked {
   if (others.length > 0) return { kind: "refused", status: 400 };
   if (token !== undefined) return { kind: "show", token, from: "address", url };
   const id = url.searchParams.get(OPEN);
-  if (id === null || !/^[0-9a-f]{32}$/.test(id)) return { kind: "refused", status: 400 };
+  if (id === null) return { kind: "empty" };
+  if (!/^[0-9a-f]{32}$/.test(id)) return { kind: "refused", status: 400 };
   const [kept] = cookiesOf(request.headers.get("Cookie"), COOKIE + id);
   return kept === undefined ? { kind: "blocked" } : { kind: "show", token: kept, from: "cookie", url };
 }

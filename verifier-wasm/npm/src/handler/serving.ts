@@ -5,7 +5,7 @@ import { newVisitor, nonceOf, visitorOf } from "./browser.js";
 import { digitsFor } from "./elsewhere.js";
 import { type Judgement, type Outcome, outcomeOf, type ShownLink } from "./judgement.js";
 import { type HandlerOptions, readHandlerOptions } from "./options.js";
-import { documentOf } from "./page.js";
+import { documentOf, openingDocument } from "./page.js";
 import { headersOf, newNonce, withHeaders } from "./policy.js";
 import { redeemLink } from "./redeeming.js";
 import { type Asked, cleared, isWithoutScript, moved, readRequest } from "./request.js";
@@ -59,13 +59,17 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     asData: boolean,
   ): Outcome | Promise<Outcome> {
     if (asked.kind === "refused") return { page: "error", ...asked };
+    if (asked.kind === "empty") {
+      if (!options.publicKeys) return { page: "error", status: 400 };
+      return { page: "response", status: 200, publicKeys: options.publicKeys() };
+    }
     if (asked.kind === "blocked") return { page: "blocked", status: 400 };
     if (asked.kind === "use") return used(asked, action, request, context);
     const { token, from, url } = asked;
     const shown = show(token, action, nonceIn(request));
     if (from === "cookie") return { ...shown, headers: { ...shown.headers, "Set-Cookie": cleared(url) } };
     // Nothing is used or counted by the redirect.
-    if (shown.page !== "form" || !(asData || isWithoutScript(url))) return shown;
+    if (from === "body" || shown.page !== "form" || !(asData || isWithoutScript(url))) return shown;
     return { page: "moved", status: 303, headers: moved(url, token, newNonce()) };
   }
 
@@ -112,7 +116,7 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
   }
 
   function judgementOf(outcome: Outcome, action: string | undefined, request: Request): Judgement<string> {
-    const { page, status, problem, reason, response } = outcome;
+    const { page, status, problem, reason, response, publicKeys } = outcome;
     const { token, codeDigits = 0, expiresAt, browser }: Partial<ShownLink> = outcome.link ?? {};
     const language = languageFor(request.headers.get("Accept-Language"), options.languages);
     const texts = options.languages.get(language) as Texts;
@@ -123,7 +127,7 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     if (browser === "other" && visitorOf(request.headers.get("Cookie")) === undefined) {
       headers.append("Set-Cookie", newVisitor(new URL(request.url)));
     }
-    return {
+    const judgement: Judgement<string> = {
       page,
       status,
       headers,
@@ -142,6 +146,9 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
       nonce,
       response,
     };
+    if (!publicKeys) return judgement;
+    const document = openingDocument(judgement, texts, publicKeys, new URL(request.url));
+    return { ...judgement, response: new Response(document, { status, headers: asPage(headers, language) }) };
   }
 
   async function answer(request: Request, context: unknown): Promise<Response> {
@@ -149,8 +156,7 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     const { page, status, headers, response } = judgement;
     if (response) return withHeaders(response, headers);
     if (page === "moved" || request.method === "HEAD") return new Response(null, { status, headers });
-    headers.set("Content-Type", "text/html; charset=utf-8");
-    headers.set("Content-Language", judgement.language);
+    asPage(headers, judgement.language);
     const own = options.pages.get(page);
     let document: string;
     try {
@@ -187,6 +193,12 @@ function demandRequest(request: unknown): asserts request is Request {
   throw new InvalidArgumentError(
     "the handler takes a Request of the web; for those of Node there is toNodeListener",
   );
+}
+
+function asPage(headers: Headers, language: string): Headers {
+  headers.set("Content-Type", "text/html; charset=utf-8");
+  headers.set("Content-Language", language);
+  return headers;
 }
 
 function nonceIn(request: Request): string | undefined {

@@ -46,6 +46,8 @@ export interface Texts {
   readonly failure: Message;
   /** The browser runs no scripts and keeps no cookies. */
   readonly blocked: Message;
+  /** The token is behind `#`, and the browser runs no scripts. */
+  readonly scripts: Message;
   readonly wrongCode: Message;
   readonly missingCode: Message;
   /** Nothing was done, since something is away. */

@@ -36,6 +36,7 @@ const handler = createLinkHandler({
   texts: { de: { close: "Fertig.", actions: { invite: { button: "Los" } } } },
   policy: { "style-src": "'self'" },
   origins: ["https://app.example"],
+  publicKeys: ["mrpk_"],
   onError: console.error,
 });
 same<typeof handler, LinkHandler<"invite">>(true);

@@ -56,6 +56,10 @@ export const de: Texts = {
     title: "Öffnen Sie den Link noch einmal",
     text: "Öffnen Sie den Link erneut aus der Mail. Sehen Sie diese Seite wieder, erlauben Sie Cookies für diese Seite.",
   },
+  scripts: {
+    title: "Erlauben Sie Skripte für diese Seite",
+    text: "Ohne Skripte lässt sich dieser Link nicht lesen. Erlauben Sie JavaScript für diese Seite, und öffnen Sie dann den Link aus der Mail noch einmal.",
+  },
   wrongCode: {
     title: "Das ist nicht der Code",
     text: "Vergleichen Sie die {digits} Ziffern, und geben Sie sie noch einmal ein.",

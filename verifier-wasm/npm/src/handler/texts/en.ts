@@ -54,6 +54,10 @@ export const en: Texts = {
     title: "Open the link again",
     text: "Open the link from the mail once more. If you see this page again, allow cookies for this site.",
   },
+  scripts: {
+    title: "Allow scripts for this page",
+    text: "Without scripts this link cannot be read. Allow JavaScript for this site, then open the link from the mail again.",
+  },
   wrongCode: { title: "That is not the code", text: "Compare the {digits} digits, and type them again." },
   missingCode: { title: "The code is missing", text: "Type all {digits} digits of the code." },
   away: {

@@ -54,6 +54,10 @@ export const es: Texts = {
     title: "Abra el enlace otra vez",
     text: "Abra de nuevo el enlace del correo. Si vuelve a ver esta página, permita las cookies de este sitio.",
   },
+  scripts: {
+    title: "Permita los scripts en esta página",
+    text: "Sin scripts no se puede leer este enlace. Permita JavaScript en este sitio y abra de nuevo el enlace del correo.",
+  },
   wrongCode: {
     title: "Ese no es el código",
     text: "Compruebe los {digits} dígitos y escríbalos de nuevo.",

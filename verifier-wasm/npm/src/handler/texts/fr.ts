@@ -55,6 +55,10 @@ export const fr: Texts = {
     title: "Ouvrez de nouveau le lien",
     text: "Ouvrez encore une fois le lien du message. Si cette page revient, autorisez les cookies de ce site.",
   },
+  scripts: {
+    title: "Autorisez les scripts pour cette page",
+    text: "Sans scripts, ce lien ne peut pas être lu. Autorisez JavaScript pour ce site, puis ouvrez de nouveau le lien du message.",
+  },
   wrongCode: {
     title: "Ce n’est pas le bon code",
     text: "Vérifiez les {digits} chiffres et saisissez-les de nouveau.",

@@ -54,6 +54,10 @@ export const it: Texts = {
     title: "Apri di nuovo il link",
     text: "Apri ancora una volta il link dall’e-mail. Se rivedi questa pagina, consenti i cookie per questo sito.",
   },
+  scripts: {
+    title: "Consenti gli script per questa pagina",
+    text: "Senza script questo link non si può leggere. Consenti JavaScript per questo sito, poi apri di nuovo il link dall’e-mail.",
+  },
   wrongCode: { title: "Il codice non è questo", text: "Controlla le {digits} cifre e scrivile di nuovo." },
   missingCode: { title: "Manca il codice", text: "Scrivi tutte le {digits} cifre del codice." },
   away: {

@@ -54,6 +54,10 @@ export const nl: Texts = {
     title: "Open de link opnieuw",
     text: "Open de link nog eens uit de mail. Ziet u deze pagina weer, sta dan cookies voor deze site toe.",
   },
+  scripts: {
+    title: "Sta scripts toe voor deze pagina",
+    text: "Zonder scripts kan deze link niet worden gelezen. Sta JavaScript voor deze site toe en open dan de link uit de mail opnieuw.",
+  },
   wrongCode: {
     title: "Dat is niet de code",
     text: "Controleer de {digits} cijfers en typ ze opnieuw.",

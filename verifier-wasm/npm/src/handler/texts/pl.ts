@@ -54,6 +54,10 @@ export const pl: Texts = {
     title: "Otwórz link ponownie",
     text: "Otwórz jeszcze raz link z wiadomości. Jeśli znów zobaczysz tę stronę, zezwól jej na pliki cookie.",
   },
+  scripts: {
+    title: "Zezwól na skrypty na tej stronie",
+    text: "Bez skryptów nie można odczytać tego linku. Zezwól tej stronie na JavaScript i otwórz ponownie link z wiadomości.",
+  },
   wrongCode: {
     title: "To nie jest ten kod",
     text: "Sprawdź cyfry i wpisz kod ponownie (liczba cyfr: {digits}).",

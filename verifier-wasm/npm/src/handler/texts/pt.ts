@@ -54,6 +54,10 @@ export const pt: Texts = {
     title: "Abra o link outra vez",
     text: "Abra novamente o link do e-mail. Se voltar a ver esta página, permita os cookies deste site.",
   },
+  scripts: {
+    title: "Permita scripts nesta página",
+    text: "Sem scripts não é possível ler este link. Permita JavaScript neste site e abra de novo o link da mensagem.",
+  },
   wrongCode: {
     title: "Esse não é o código",
     text: "Confira os {digits} dígitos e escreva-os novamente.",

@@ -31,6 +31,7 @@ export function fixtureOfHandler(subject) {
     text: activation.token,
     samples: {
       LinkHandler: createLinkHandler(making()),
+      BrowserBinding: { binding: new Uint8Array(16), setCookie: "" },
       Judgement: {
         ...{ page: "done", status: 200, headers: new Headers(), action: "activate", token: undefined, codeDigits: 0 },
         browser: undefined,

@@ -39,9 +39,13 @@ const SCRIPT = `{
 
 /** The public keys, as the option `publicKeys` has them, or gives them. */
 export function readPublicKeys(given: unknown): readonly string[] {
-  const keys: readonly unknown[] = Array.isArray(given) ? given : [given];
-  if (keys.length > 0 && keys.every((key) => typeof key === "string" && KEY.test(key))) {
-    return keys as readonly string[];
+  try {
+    const keys: unknown[] = Array.isArray(given) ? [...given] : [given];
+    if (keys.length > 0 && keys.every((key) => typeof key === "string" && KEY.test(key))) {
+      return keys as string[];
+    }
+  } catch {
+    // A list that cannot be read.
   }
   throw new InvalidArgumentError(
     "the option publicKeys is a public key such as mrpk_…, a list, or a function",

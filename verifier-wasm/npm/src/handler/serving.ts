@@ -116,7 +116,7 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
   }
 
   function judgementOf(outcome: Outcome, action: string | undefined, request: Request): Judgement<string> {
-    const { page, status, problem, reason, response, publicKeys } = outcome;
+    const { page, status, problem, reason, response } = outcome;
     const { token, codeDigits = 0, expiresAt, browser }: Partial<ShownLink> = outcome.link ?? {};
     const language = languageFor(request.headers.get("Accept-Language"), options.languages);
     const texts = options.languages.get(language) as Texts;
@@ -146,8 +146,9 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
       nonce,
       response,
     };
-    if (!publicKeys) return judgement;
-    const document = openingDocument(judgement, texts, publicKeys, new URL(request.url));
+    // Of what is inherited from all objects nothing is a key.
+    if (!(Object.hasOwn(outcome, "publicKeys") && outcome.publicKeys)) return judgement;
+    const document = openingDocument(judgement, texts, outcome.publicKeys, new URL(request.url));
     return { ...judgement, response: new Response(document, { status, headers: asPage(headers, language) }) };
   }
 

@@ -22,22 +22,31 @@ const FLAGS = [
  * @returns {Promise<T>}
  */
 export async function withChromium(program, use, settings = {}) {
-  // Chromium refuses to make its own sandbox as root; it listens on a pipe that closes when this process ends.
+  // It listens on a pipe that closes when this process ends.
   // In memory, so that pages do not wait for a disk that something else keeps busy.
   const profile = folderInMemory("mailroom-profile-");
-  const context = await chromium.launchPersistentContext(profile, {
-    executablePath: program,
-    headless: true,
-    chromiumSandbox: process.getuid?.() !== 0,
-    args: FLAGS,
-    ...settings,
-  });
+  const context = await chromium.launchPersistentContext(profile, { ...launching(program), ...settings });
   try {
     return await use(context);
   } finally {
     await context.close();
     rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
   }
+}
+
+/** The same for many browsers that share nothing: contexts of one program. */
+export async function withBrowsers(program, use) {
+  const browser = await chromium.launch(launching(program));
+  try {
+    return await use(browser);
+  } finally {
+    await browser.close();
+  }
+}
+
+// Chromium refuses to make its own sandbox as root.
+function launching(program) {
+  return { executablePath: program, headless: true, chromiumSandbox: process.getuid?.() !== 0, args: FLAGS };
 }
 
 /**

@@ -1,5 +1,6 @@
 // The handler's pages in Chromium: the whole flow with script and without, by keyboard, and for everybody (axe, 360 px, dark).
 
+import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -218,6 +219,15 @@ export async function forEverybody(context, site, pictures) {
         if (guess === 0) await look(of("wrong-code"));
       }
       await look(of("locked"));
+      database.answer = "wrong_code";
+      await open(newLink("activate", 3600, randomBytes(16)).token, "activate");
+      await look(of("elsewhere"));
+      for (let guess = 0; guess < 4; guess += 1) {
+        await page.fill("#code", "00000");
+        await press();
+      }
+      await look(of("locked-elsewhere"));
+      database.answer = "ok";
       await open("x", "activate");
       await look(of("invalid"));
       await open(newLink("activate", -10).token, "activate");
@@ -233,7 +243,7 @@ export async function forEverybody(context, site, pictures) {
 }
 
 /** By a function of the driver, so that the policy of the page stays as it is. */
-async function looked(page) {
+export async function looked(page) {
   await page.evaluate(AXE);
   const { violations } = await page.evaluate(() =>
     globalThis.axe.run(document, { resultTypes: ["violations"], preload: false }),

@@ -10,16 +10,17 @@ const KEY = randomBytes(32);
 /** The keys of v2 (docs/FORMAT.md), made from the shared key. */
 const derived = (info, length) => Buffer.from(hkdfSync("sha256", KEY, "", `mailroom/v2 ${info}`, length));
 
-/** A fresh link of v2 that is valid for an hour, or for so many seconds. */
-export function newLink(action, lifetime = 3600) {
+/** A fresh link of v2 that is valid for an hour, or for so many seconds; bound to a browser where its 16 bytes are given. */
+export function newLink(action, lifetime = 3600, binding = Buffer.alloc(0)) {
   const number = { activate: 1, recover: 2 }[action];
   const header = Buffer.alloc(14);
-  header.set([2, number, ...derived("key id", 4)]);
+  header.set([2, number | (binding.length > 0 ? 0x80 : 0), ...derived("key id", 4)]);
   header.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 1000) + lifetime), 6);
   const secret = randomBytes(32);
   const sign = (key, ...parts) => createHmac("sha256", key).update(Buffer.concat(parts)).digest();
-  const parts = [header, secret, sign(derived("link", 32), header, secret)];
-  if (number === 2) parts.push(sign(derived("code", 32), header, secret, Buffer.from(CODE)).subarray(0, 15));
+  const signed = [header, binding, secret];
+  const parts = [...signed, sign(derived("link", 32), ...signed)];
+  if (number === 2) parts.push(sign(derived("code", 32), ...signed, Buffer.from(CODE)).subarray(0, 15));
   return { token: Buffer.concat(parts).toString("base64url"), code: CODE, secret: secret.toString("hex") };
 }
 

@@ -63,7 +63,7 @@ report.end();
 function shownFiles() {
   const names = Object.keys(shown).toSorted().join(" ");
   const expected =
-    "browser.mjs conformance.mjs index.html invite.ts links.js main.js public.mjs recover.cjs redeem.mjs slim.mjs verify.mjs worker.js";
+    "ask.js browser.mjs conformance.mjs index.html invite.ts links.js main.js public.mjs recover.cjs redeem.mjs slim.mjs verify.mjs worker.js";
   // A block whose fence is spelt otherwise would be left out in silence.
   const lines = readFileSync(join(installed, "README.md"), "utf8").split("\n").length - 1;
   return [

@@ -10,7 +10,7 @@ export function* bound(subject) {
 }
 
 /** The genuine link of an action, another browser's nonce, and what judges it. */
-function scene({ createVerifier, publicEntry, vectorsOfBound, options }, wanted, version = 2) {
+export function scene({ createVerifier, publicEntry, vectorsOfBound, options }, wanted, version = 2) {
   const group = vectorsOfBound.groups.find((group) => group.version === version && group.action === wanted);
   const find = (wanted) => group.tests.find(({ comment }) => comment === wanted);
   const { token, code, now, nonce } = find("genuine");
@@ -25,7 +25,7 @@ function scene({ createVerifier, publicEntry, vectorsOfBound, options }, wanted,
 }
 
 /** What is no nonce, whatever gave it. */
-function noNonces(nonce) {
+export function noNonces(nonce) {
   const throwing = new Proxy([], {
     get() {
       throw new Error("read");

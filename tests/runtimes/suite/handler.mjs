@@ -1,6 +1,8 @@
 // The handler of `./handler`, asked by requests as a person, a mail scanner and an attacker send them.
 
 import { handlerBadInput } from "./handler_bad_input.mjs";
+import { handlerBound } from "./handler_bound.mjs";
+import { handlerFragment } from "./handler_fragment.mjs";
 import { handlerPages } from "./handler_pages.mjs";
 import { read, scene, withoutNonce } from "./handler_scene.mjs";
 import { holds, same } from "./expect.mjs";
@@ -13,6 +15,8 @@ export function* handler(subject) {
   yield* using(subject);
   yield* codes(subject);
   yield* outages(subject);
+  yield* handlerBound(subject);
+  yield* handlerFragment(subject);
   yield* handlerPages(subject);
   yield* handlerBadInput(subject);
 }

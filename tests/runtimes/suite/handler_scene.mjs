@@ -20,6 +20,7 @@ export function scene(subject) {
       store: createMemoryStore({ capacity: 200, clock }),
       redeem(link) {
         asked.push(link);
+        if (answers.judge) return answers.judge(link);
         if (answers.now instanceof Error) throw answers.now;
         return answers.now;
       },

@@ -31,8 +31,10 @@ export function fixtureOfHandler(subject) {
     text: activation.token,
     samples: {
       LinkHandler: createLinkHandler(making()),
+      BrowserBinding: { binding: new Uint8Array(16), setCookie: "" },
       Judgement: {
         ...{ page: "done", status: 200, headers: new Headers(), action: "activate", token: undefined, codeDigits: 0 },
+        browser: undefined,
         ...{ expiresAt: undefined, problem: undefined, reason: undefined, language: "en", title: "", text: "" },
         ...{ button: "", codeLabel: "", nonce: "", response: undefined },
       },
@@ -49,6 +51,9 @@ export function fixtureOfHandler(subject) {
               value === "ok" ? WORKS : what === "a proxy that answers itself" ? EITHER : USELESS,
             // The verifier knows which actions there are.
             "options.action": optional(when((value) => typeof value === "string" && value !== "", USELESS)),
+            "options.publicKeys": optional(functions),
+            // It is called for the page that reads a token behind "#" alone.
+            "options.publicKeys()": anything,
             "options.pages": objects,
             "options.texts": objects,
             "options.policy": objects,
@@ -65,6 +70,14 @@ export function fixtureOfHandler(subject) {
           args: () => [activating(), { waitUntil() {} }],
           places: { context: anything },
           letsThrough: ({ page }) => page === "done",
+        },
+      ],
+      ".bindBrowser": [
+        {
+          args: () => ["a=b"],
+          places: {
+            cookies: when((value) => typeof value === "string" || value === null || value === undefined, EITHER),
+          },
         },
       ],
       ".toNodeListener": [

@@ -31,7 +31,7 @@ const CLOCK_MARGIN = 300;
  * For how many seconds after its expiry a link is remembered: with the largest tolerance that a verifier may have, since
  * another guard of the same store may have a larger one.
  */
-const REMEMBERED_AFTER = MAX_CLOCK_TOLERANCE + CLOCK_MARGIN;
+export const REMEMBERED_AFTER = MAX_CLOCK_TOLERANCE + CLOCK_MARGIN;
 
 const OWNER_LENGTH = 16;
 
@@ -131,7 +131,8 @@ const PROVEN: PropertyDescriptor = Object.assign(Object.create(null), { value: t
 let stock = new Uint8Array(0);
 let taken = 0;
 
-function newOwner(): Uint8Array {
+/** @internal An owner that no redemption before had. */
+export function newOwner(): Uint8Array {
   if (taken === stock.length) {
     stock = crypto.getRandomValues(new Uint8Array(64 * OWNER_LENGTH));
     taken = 0;

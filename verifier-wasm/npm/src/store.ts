@@ -9,6 +9,7 @@ import type { TokenStore } from "./token_store.js";
 export { described } from "./described.js";
 export {
   errorOf,
+  GuardUnsupportedError,
   InvalidArgumentError,
   StoreFullError,
   StoreUnavailableError,

@@ -46,6 +46,7 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
     "dist/guard.d.ts",
     "dist/guard_options.d.ts",
     "dist/handler.d.ts",
+    "dist/handler/browser.d.ts",
     "dist/handler/judgement.d.ts",
     "dist/handler/node_listener.d.ts",
     "dist/handler/options.d.ts",

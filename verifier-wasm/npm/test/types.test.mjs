@@ -98,7 +98,7 @@ for (const [compiler, folder] of Object.entries(COMPILERS)) {
 /** What an editor shows as the use of a function, in a program that has what such a program has. */
 const AROUND = `
 import { checkStore } from "mailroom-verifier/conformance";
-import { createLinkHandler, toNodeListener } from "mailroom-verifier/handler";
+import { bindBrowser, createLinkHandler, toNodeListener } from "mailroom-verifier/handler";
 import * as publicEntry from "mailroom-verifier/public";
 import { instantiate, instantiatePublic } from "mailroom-verifier/slim";
 import * as entry from "mailroom-verifier";

@@ -1,6 +1,6 @@
 import type { RedemptionReason, VerificationReason } from "../errors.js";
 import { InvalidArgumentError } from "../store.js";
-import type { Action } from "../types.js";
+import type { Action, Browser } from "../types.js";
 
 /** What the database said of a link, as `mailroom.redeem` answers, or `away`: nothing was done, since it cannot be asked. */
 export type Verdict =
@@ -32,7 +32,7 @@ export type Problem = "wrongCode" | "missingCode" | "away" | "unknown";
 
 /** What is to be answered. */
 export interface Judgement<Further extends string = never> {
-  /** What to show; `moved`: nothing but status and headers; `response`: what `redeem` has answered. */
+  /** What to show; `moved`: nothing but status and headers; `response`: that response. */
   readonly page: PageName | "moved" | "response";
   readonly status: number;
   /** To be sent with it, the policy among them. */
@@ -42,6 +42,8 @@ export interface Judgement<Further extends string = never> {
   readonly token: string | undefined;
   /** How many digits the form's field `code` takes; 0 without one. */
   readonly codeDigits: number;
+  /** In which browser the link was opened, where there is a form: in another one than that which asked for it a code is needed. */
+  readonly browser: Browser | undefined;
   /** When the link ends, in seconds since the Unix epoch, where that is known. */
   readonly expiresAt: number | undefined;
   /** Why the form is shown once more. */
@@ -63,7 +65,7 @@ export interface Judgement<Further extends string = never> {
   readonly codeLabel: string;
   /** Lets a script or a style of the page pass the policy. */
   readonly nonce: string;
-  /** What `redeem` has answered instead of a verdict. */
+  /** What `redeem` has answered instead of a verdict, or the page that reads a token behind `#`. */
   readonly response: Response | undefined;
 }
 
@@ -73,9 +75,13 @@ export interface Outcome {
   readonly status: number;
   readonly headers?: Record<string, string>;
   readonly problem?: Problem;
+  /** Whether it is said to another browser than that which asked for the link. */
+  readonly elsewhere?: boolean;
   readonly reason?: Judgement["reason"];
   readonly link?: ShownLink;
   readonly response?: Response;
+  /** What the page that reads a token behind `#` checks it with. */
+  readonly publicKeys?: readonly string[];
 }
 
 /** @internal What a form is made of. */
@@ -83,6 +89,7 @@ export interface ShownLink {
   readonly token: string;
   readonly codeDigits: number;
   readonly expiresAt: number | undefined;
+  readonly browser: Browser;
 }
 
 const AGAIN = { "Retry-After": "5" };

@@ -4,6 +4,7 @@ import { readMethod, readOptions, unreadable } from "../options.js";
 import { InvalidArgumentError, VerifierError } from "../store.js";
 import type { Action } from "../types.js";
 import type { Judgement, PageName, Verdict } from "./judgement.js";
+import { readPublicKeys } from "./opening.js";
 import { type Languages, languagesWith, type OwnTexts } from "./texts.js";
 
 /** A link that the guard has let through, with what was sent beside it. None of its values is shown by `console.log`. */
@@ -17,7 +18,12 @@ export interface RedeemableLink<Further extends string = never> {
   readonly expiresAt: number | undefined;
   /** What was typed, for the database to judge as well. */
   readonly code: string | undefined;
-  /** Whether the guard has judged the code. */
+  /**
+   * Whether this is the browser that asked for the link. Tell the database, which refuses a bound link without this or its code;
+   * `false` for a link that is not bound, too.
+   */
+  readonly bindingIsProven: boolean;
+  /** Whether the code was found to be the right one; if not, the database has to judge it. */
   readonly codeIsProven: boolean;
   /** All fields of the form, those of a page of one's own included. Nothing but the guard's work is proven of them. */
   readonly fields: URLSearchParams;
@@ -46,6 +52,16 @@ export interface HandlerOptions<Further extends string = never> extends GuardOpt
    * @default the last part of the address: `/activate` or `/recover`
    */
   readonly action?: Action | NoInfer<Further> | undefined;
+  /**
+   * Takes links whose token is behind `#`, such as `/activate#token`, where no log and no other site gets it. They need script.
+   * With these keys, `mrpk_…`, the page checks the signature of v3 before it sends the token in the body of a form. A function is
+   * called for each such page.
+   */
+  readonly publicKeys?:
+    | string
+    | readonly string[]
+    | (() => string | readonly string[] | undefined)
+    | undefined;
   /** Pages of one's own, by name. */
   readonly pages?: { readonly [Name in PageName]?: Page<NoInfer<Further>> | undefined } | undefined;
   /** Texts of one's own by language, such as `{ de: { close: "Fertig." } }`. */
@@ -100,6 +116,8 @@ export interface ReadHandlerOptions {
   readonly guard: GuardOptions<string> & { readonly storeTimeout: number };
   readonly redeem: HandlerOptions<string>["redeem"];
   readonly action: string | undefined;
+  /** Without it there are no tokens behind `#`. */
+  readonly publicKeys: (() => readonly string[]) | undefined;
   readonly pages: ReadonlyMap<string, Page<string>>;
   readonly languages: Languages;
   readonly policy: ReadonlyMap<string, string>;
@@ -109,14 +127,14 @@ export interface ReadHandlerOptions {
 
 /** @internal */
 export function readHandlerOptions(given: unknown): ReadHandlerOptions {
-  const [verifier, store, redeem, action, pages, texts, policy, origins, onError, ...ofGuard] = readOptions(
-    given,
-    [
+  const [verifier, store, redeem, action, publicKeys, pages, texts, policy, origins, onError, ...ofGuard] =
+    readOptions(given, [
       ...([
         "verifier",
         "store",
         "redeem",
         "action",
+        "publicKeys",
         "pages",
         "texts",
         "policy",
@@ -124,8 +142,7 @@ export function readHandlerOptions(given: unknown): ReadHandlerOptions {
         "onError",
       ] as const),
       ...(["maxCodeAttempts", "checkCode", "storeTimeout", "v1RememberFor"] as const),
-    ],
-  );
+    ]);
   const [maxCodeAttempts, checkCode, storeTimeout = 5, v1RememberFor] = ofGuard;
   const guard = { verifier, store, maxCodeAttempts, checkCode, storeTimeout, v1RememberFor };
   readGuardOptions(guard);
@@ -142,12 +159,20 @@ export function readHandlerOptions(given: unknown): ReadHandlerOptions {
     guard: { ...guard, store: boundStore(store) } as ReadHandlerOptions["guard"],
     redeem: redeem as ReadHandlerOptions["redeem"],
     action,
+    publicKeys: readKeys(publicKeys),
     pages: readPages(pages),
     languages: languagesWith(readTexts(texts)),
     policy: readPolicy(policy),
     origins: readOrigins(origins),
     onError: (onError as ReadHandlerOptions["onError"] | undefined) ?? log,
   };
+}
+
+function readKeys(given: unknown): ReadHandlerOptions["publicKeys"] {
+  if (given === undefined) return undefined;
+  if (typeof given === "function") return () => readPublicKeys(Reflect.apply(given, undefined, []));
+  const keys = readPublicKeys(given);
+  return () => keys;
 }
 
 /** The methods of a store, each read once. */

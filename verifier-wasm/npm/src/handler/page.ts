@@ -1,6 +1,8 @@
 import type { Judgement } from "./judgement.js";
+import { openingBody, openingHead } from "./opening.js";
 import type { Page } from "./options.js";
 import { cleanQuery, withoutScript } from "./request.js";
+import type { Texts } from "./texts.js";
 
 /** One form is sent once; a page that is shown again may send it again. The token leaves the address before all else. */
 const SCRIPT = `{
@@ -48,6 +50,16 @@ export async function documentOf(
   return withHead(made, headOf(judgement, url));
 }
 
+/** The document that reads a token behind `#`. */
+export function openingDocument(
+  judgement: Judgement<string>,
+  texts: Texts,
+  keys: readonly string[],
+  url: URL,
+): string {
+  return framed(judgement, openingHead(judgement, keys), openingBody(texts, cleanQuery(url), escaped));
+}
+
 /** Comes before everything that a page loads. */
 function headOf({ nonce }: Judgement<string>, url: URL | undefined): string {
   const script = `<script nonce="${nonce}">${SCRIPT}</script>`;
@@ -71,7 +83,12 @@ ${code}<p><button>${escaped(button)}</button></p>
 }
 
 function standard(judgement: Judgement<string>, form: string, head: string): string {
-  const { language, title, text, nonce, problem } = judgement;
+  const { title, text, problem } = judgement;
+  const role = problem === undefined ? "" : ` role="alert"`;
+  return framed(judgement, head, `<h1>${escaped(title)}</h1>\n<p${role}>${escaped(text)}</p>\n${form}`);
+}
+
+function framed({ language, title, nonce }: Judgement<string>, head: string, body: string): string {
   return `<!doctype html>
 <html lang="${escaped(language)}">
 <head>
@@ -84,9 +101,7 @@ ${head}
 </head>
 <body>
 <main>
-<h1>${escaped(title)}</h1>
-<p${problem === undefined ? "" : ` role="alert"`}>${escaped(text)}</p>
-${form}
+${body}
 </main>
 </body>
 </html>

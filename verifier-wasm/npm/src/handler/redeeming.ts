@@ -1,61 +1,16 @@
 import { readStore } from "../checked_store.js";
 import { makeGuard } from "../guard.js";
 import type { GuardOptions } from "../guard_options.js";
-import { errorOf, InvalidArgumentError } from "../store.js";
-import type { VerifiedToken } from "../token.js";
+import { errorOf } from "../store.js";
+import { asked, linkOf, NOT_USED, NOT_WRONG, type Press, type Reason, type Redeem } from "./asking.js";
 import { Attempts } from "./attempts.js";
-import { type Judgement, type Outcome, outcomeOf, type Verdict } from "./judgement.js";
-import type { HandlerOptions, RedeemableLink } from "./options.js";
-
-type Reason = NonNullable<Judgement["reason"]>;
-
-/** After these the link was not used, so it is released. */
-const RELEASED: readonly Reason[] = [
-  "wrong_code",
-  "too_many_attempts",
-  "not_eligible",
-  "away",
-  "redeem_failed",
-];
-
-/** What is said to whoever has not learnt that a code is wrong: the attempt is withdrawn. */
-const NOT_WRONG: readonly Reason[] = [
-  "unknown",
-  "not_eligible",
-  "away",
-  "redeem_failed",
-  "ERR_TOKEN_USED",
-  "ERR_TOO_MANY_ATTEMPTS",
-  "ERR_STORE_FULL",
-  "ERR_STORE_UNAVAILABLE",
-];
-
-const VERDICTS: readonly unknown[] = [
-  "ok",
-  "unknown",
-  "used",
-  "expired",
-  "not_eligible",
-  "too_many_attempts",
-  "wrong_code",
-  "away",
-] satisfies Verdict[];
-
-/** What came with the press of the button. */
-export interface Press {
-  readonly token: string;
-  readonly action: string;
-  readonly code: string | undefined;
-  readonly fields: URLSearchParams;
-  readonly request: Request;
-}
+import { redeemElsewhere } from "./elsewhere.js";
+import { type Outcome, outcomeOf } from "./judgement.js";
 
 /** Thrown in the guard's callback, after which it releases the link. */
 class Released {
   constructor(readonly reason: Reason) {}
 }
-
-type Redeem = HandlerOptions<string>["redeem"];
 
 /** Redeems a link by a guard of its own, and asks the application. */
 export async function redeemLink(
@@ -68,6 +23,8 @@ export async function redeemLink(
   const attempts = new Attempts(store, readStore(store, storeTimeout).withdraw);
   const guard = makeGuard<string>({ ...options, store: attempts.store });
   const outcome = await redeemed(guard, press, redeem, report);
+  // Before the guard has counted anything.
+  if (outcome.reason === "ERR_TOKEN_OTHER_BROWSER") return redeemElsewhere(press, options, redeem, report);
   if (outcome.reason !== undefined && NOT_WRONG.includes(outcome.reason)) await attempts.withdraw();
   return outcome;
 }
@@ -78,15 +35,19 @@ async function redeemed(
   redeem: Redeem,
   report: (error: unknown) => void,
 ): Promise<Outcome> {
-  const { token, action, code } = press;
+  const { token, action, code, nonce } = press;
   let released: Released | undefined;
   try {
-    const found = await guard.tryRedeem(token, { action, code } as { action: string }, async (verified) => {
-      const answer = await asked(redeem, linkOf(press, verified), report);
-      if (typeof answer !== "string" || !RELEASED.includes(answer as Reason)) return answer;
-      released = new Released(answer as Reason);
-      throw released;
-    });
+    const found = await guard.tryRedeem(
+      token,
+      { action, code, nonce } as { action: string },
+      async (verified) => {
+        const answer = await asked(redeem, linkOf(press, verified, verified.codeIsProven), report);
+        if (typeof answer !== "string" || !NOT_USED.includes(answer as Reason)) return answer;
+        released = new Released(answer as Reason);
+        throw released;
+      },
+    );
     if (!found.ok) {
       if (found.kind === "operator") report(errorOf(found));
       return outcomeOf(found.reason);
@@ -100,43 +61,4 @@ async function redeemed(
     if (error !== released) report(error);
     return outcomeOf(released.reason);
   }
-}
-
-/** What the application answers; what it throws is an answer as well. */
-async function asked(
-  redeem: Redeem,
-  link: RedeemableLink<string>,
-  report: (error: unknown) => void,
-): Promise<Verdict | "redeem_failed" | Response> {
-  try {
-    const answer: unknown = await redeem(link);
-    if (VERDICTS.includes(answer)) return answer as Verdict;
-    // One that failed or was read before cannot be passed on.
-    if (answer instanceof Response && answer.status >= 200 && !answer.bodyUsed) return answer;
-    throw new InvalidArgumentError(
-      "redeem answers a verdict of mailroom.redeem, away, or a Response; this was neither",
-    );
-  } catch (error) {
-    report(error);
-    return "redeem_failed";
-  }
-}
-
-/** Its values are getters, so that neither `console.log` nor `JSON.stringify` shows them. */
-function linkOf({ code, fields, request }: Press, token: VerifiedToken<string>): RedeemableLink<string> {
-  return Object.freeze(
-    Object.create(
-      {},
-      {
-        action: { get: () => token.action, enumerable: false },
-        secret: { get: () => token.secret },
-        consumedId: { get: () => token.consumedId },
-        expiresAt: { get: () => token.expiresAt },
-        codeIsProven: { get: () => token.codeIsProven },
-        code: { get: () => code },
-        fields: { get: () => fields },
-        request: { get: () => request },
-      },
-    ),
-  );
 }

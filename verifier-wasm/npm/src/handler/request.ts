@@ -1,9 +1,17 @@
 import { readForm } from "./body.js";
+import { cookie, cookiesOf } from "./cookies.js";
 
 /** What a request asks for. */
 export type Asked =
-  /** A link is opened; `address` is without the token. */
-  | { readonly kind: "show"; readonly token: string; readonly from: "address" | "cookie"; readonly url: URL }
+  /** A link is opened. */
+  | {
+      readonly kind: "show";
+      readonly token: string;
+      readonly from: "address" | "cookie" | "body";
+      readonly url: URL;
+    }
+  /** The address has no token, unless behind `#`. */
+  | { readonly kind: "empty" }
   /** The address came without its cookie. */
   | { readonly kind: "blocked" }
   /** A button was pressed. */
@@ -19,6 +27,8 @@ export type Asked =
 const COOKIE = "mailroom-link-";
 const TOKEN = "token";
 const CODE = "code";
+/** Says that the form is that of a link whose token is behind `#`: it is opened, not used. */
+const SHOW = "show";
 /** In the address instead of the token: names the cookie that has it. */
 const OPEN = "open";
 /** In an address that a browser without script asks for. */
@@ -45,6 +55,7 @@ export async function readRequest(request: Request, origins: readonly string[]):
   const [token, ...others] = [...fields.getAll(TOKEN), ...tokens];
   const [code, ...codes] = fields.getAll(CODE);
   if (token === undefined || others.length > 0 || codes.length > 0) return { kind: "refused", status: 400 };
+  if (fields.has(SHOW)) return { kind: "show", token, from: "body", url };
   return { kind: "use", token, code, fields };
 }
 
@@ -53,8 +64,9 @@ function opened(request: Request, url: URL, tokens: readonly string[]): Asked {
   if (others.length > 0) return { kind: "refused", status: 400 };
   if (token !== undefined) return { kind: "show", token, from: "address", url };
   const id = url.searchParams.get(OPEN);
-  if (id === null || !/^[0-9a-f]{32}$/.test(id)) return { kind: "refused", status: 400 };
-  const kept = cookieOf(request.headers, COOKIE + id);
+  if (id === null) return { kind: "empty" };
+  if (!/^[0-9a-f]{32}$/.test(id)) return { kind: "refused", status: 400 };
+  const [kept] = cookiesOf(request.headers.get("Cookie"), COOKIE + id);
   return kept === undefined ? { kind: "blocked" } : { kind: "show", token: kept, from: "cookie", url };
 }
 
@@ -74,14 +86,6 @@ function isFromSite(headers: Headers, url: URL, origins: readonly string[]): boo
   } catch {
     return false;
   }
-}
-
-function cookieOf(headers: Headers, name: string): string | undefined {
-  for (const pair of (headers.get("Cookie") ?? "").split(";")) {
-    const [found = "", ...value] = pair.split("=");
-    if (found.trim() === name) return value.join("=").trim();
-  }
-  return undefined;
 }
 
 /** Whether the page says that it runs without script. */
@@ -105,23 +109,16 @@ export function cleanQuery(url: URL): string {
 export function moved(url: URL, token: string, id: string): Record<string, string> {
   const query = queryWithout(url);
   query.set(OPEN, id);
-  return { Location: `?${query}`, "Set-Cookie": cookie(url, id, token, COOKIE_LIFE) };
+  return { Location: `?${query}`, "Set-Cookie": cookie(url, COOKIE + id, token, COOKIE_LIFE) };
 }
 
 /** The header that ends the cookie. */
 export function cleared(url: URL): string {
-  return cookie(url, url.searchParams.get(OPEN) ?? "", "", 0);
+  return cookie(url, COOKIE + (url.searchParams.get(OPEN) ?? ""), "", 0);
 }
 
 function queryWithout(url: URL): URLSearchParams {
   const query = new URLSearchParams(url.search);
   for (const name of [TOKEN, OPEN, SCRIPT]) query.delete(name);
   return query;
-}
-
-function cookie(url: URL, id: string, value: string, life: number): string {
-  // A program behind a proxy that ends TLS sees http, too; browsers take it as secure on their own machine alone.
-  const local = url.protocol === "http:" && /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname);
-  const secure = local ? "" : "; Secure";
-  return `${COOKIE}${id}=${value}; Max-Age=${life}; HttpOnly; SameSite=Lax${secure}`;
 }

@@ -1,8 +1,11 @@
+import type { VerifiedLink } from "../link.js";
 import { readMethod } from "../options.js";
 import { InvalidArgumentError } from "../store.js";
+import { newVisitor, nonceOf, visitorOf } from "./browser.js";
+import { digitsFor } from "./elsewhere.js";
 import { type Judgement, type Outcome, outcomeOf, type ShownLink } from "./judgement.js";
 import { type HandlerOptions, readHandlerOptions } from "./options.js";
-import { documentOf } from "./page.js";
+import { documentOf, openingDocument } from "./page.js";
 import { headersOf, newNonce, withHeaders } from "./policy.js";
 import { redeemLink } from "./redeeming.js";
 import { type Asked, cleared, isWithoutScript, moved, readRequest } from "./request.js";
@@ -56,13 +59,17 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     asData: boolean,
   ): Outcome | Promise<Outcome> {
     if (asked.kind === "refused") return { page: "error", ...asked };
+    if (asked.kind === "empty") {
+      if (!options.publicKeys) return { page: "error", status: 400 };
+      return { page: "response", status: 200, publicKeys: options.publicKeys() };
+    }
     if (asked.kind === "blocked") return { page: "blocked", status: 400 };
     if (asked.kind === "use") return used(asked, action, request, context);
     const { token, from, url } = asked;
-    const shown = show(token, action);
+    const shown = show(token, action, nonceIn(request));
     if (from === "cookie") return { ...shown, headers: { ...shown.headers, "Set-Cookie": cleared(url) } };
     // Nothing is used or counted by the redirect.
-    if (shown.page !== "form" || !(asData || isWithoutScript(url))) return shown;
+    if (from === "body" || shown.page !== "form" || !(asData || isWithoutScript(url))) return shown;
     return { page: "moved", status: 303, headers: moved(url, token, newNonce()) };
   }
 
@@ -74,7 +81,8 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
   ): Promise<Outcome> {
     const { guard, redeem } = options;
     const waitUntil = readMethod(context, "waitUntil");
-    const work = redeemLink({ token, action, code, fields, request }, guard, redeem, report);
+    const nonce = nonceIn(request);
+    const work = redeemLink({ token, action, code, nonce, fields, request }, guard, redeem, report);
     try {
       // A visitor who leaves ends the request, and in some runtimes all that it has begun.
       waitUntil?.(work.catch(() => undefined));
@@ -83,18 +91,15 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     }
     const outcome = await work;
     if (outcome.page !== "form") return outcome;
-    const shown = show(token, action);
+    const shown = show(token, action, nonce);
     return shown.link ? { ...outcome, link: shown.link } : shown;
   }
 
   /** Judges a link without using it. */
-  function show(token: string, action: string): Outcome {
+  function show(token: string, action: string, nonce: string | undefined): Outcome {
     const { verifier, v1RememberFor } = options.guard;
-    const found = verifier.tryVerifyLink(token, { action });
-    if (found.ok) {
-      const { codeDigits, expiresAt } = found.link;
-      return { page: "form", status: 200, link: { token, codeDigits, expiresAt } };
-    }
+    const found = verifier.tryVerifyLink(token, { action, nonce });
+    if (found.ok) return { page: "form", status: 200, link: shownLink(token, found.link) };
     if (found.reason !== "ERR_LINK_UNCHECKABLE" || action === "recover") return outcomeOf(found.reason);
     // A v1 activation, of which the database alone knows the expiry.
     const verified = verifier.tryVerify(token, { action });
@@ -103,24 +108,33 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
       report(new InvalidArgumentError("a v1 link came: give createLinkHandler the option v1RememberFor"));
       return outcomeOf("ERR_GUARD_UNSUPPORTED");
     }
-    return { page: "form", status: 200, link: { token, codeDigits: 0, expiresAt: undefined } };
+    return {
+      page: "form",
+      status: 200,
+      link: { token, codeDigits: 0, expiresAt: undefined, browser: "unbound" },
+    };
   }
 
   function judgementOf(outcome: Outcome, action: string | undefined, request: Request): Judgement<string> {
     const { page, status, problem, reason, response } = outcome;
-    const { token, codeDigits = 0, expiresAt }: Partial<ShownLink> = outcome.link ?? {};
+    const { token, codeDigits = 0, expiresAt, browser }: Partial<ShownLink> = outcome.link ?? {};
     const language = languageFor(request.headers.get("Accept-Language"), options.languages);
     const texts = options.languages.get(language) as Texts;
     const nonce = newNonce();
     const filled = (text: string) => text.replaceAll("{digits}", String(codeDigits));
     const { title, text, button } = words(texts, outcome, action);
-    return {
+    const headers = headersOf(nonce, options, outcome.headers);
+    if (browser === "other" && visitorOf(request.headers.get("Cookie")) === undefined) {
+      headers.append("Set-Cookie", newVisitor(new URL(request.url)));
+    }
+    const judgement: Judgement<string> = {
       page,
       status,
-      headers: headersOf(nonce, options, outcome.headers),
+      headers,
       action: action as Judgement<string>["action"],
       token,
       codeDigits,
+      browser,
       expiresAt,
       problem,
       reason,
@@ -132,6 +146,10 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
       nonce,
       response,
     };
+    // Of what is inherited from all objects nothing is a key.
+    if (!(Object.hasOwn(outcome, "publicKeys") && outcome.publicKeys)) return judgement;
+    const document = openingDocument(judgement, texts, outcome.publicKeys, new URL(request.url));
+    return { ...judgement, response: new Response(document, { status, headers: asPage(headers, language) }) };
   }
 
   async function answer(request: Request, context: unknown): Promise<Response> {
@@ -139,8 +157,7 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     const { page, status, headers, response } = judgement;
     if (response) return withHeaders(response, headers);
     if (page === "moved" || request.method === "HEAD") return new Response(null, { status, headers });
-    headers.set("Content-Type", "text/html; charset=utf-8");
-    headers.set("Content-Language", judgement.language);
+    asPage(headers, judgement.language);
     const own = options.pages.get(page);
     let document: string;
     try {
@@ -179,6 +196,21 @@ function demandRequest(request: unknown): asserts request is Request {
   );
 }
 
+function asPage(headers: Headers, language: string): Headers {
+  headers.set("Content-Type", "text/html; charset=utf-8");
+  headers.set("Content-Language", language);
+  return headers;
+}
+
+function nonceIn(request: Request): string | undefined {
+  return nonceOf(request.headers.get("Cookie"));
+}
+
+function shownLink(token: string, link: VerifiedLink<string>): ShownLink {
+  const { expiresAt, browser } = link;
+  return { token, codeDigits: digitsFor(link), expiresAt, browser };
+}
+
 /** The action that the address names. */
 function actionOf(request: Request): string {
   const [, action] = /\/(activate|recover)\/?$/.exec(new URL(request.url).pathname) ?? [];
@@ -189,10 +221,12 @@ function actionOf(request: Request): string {
 }
 
 /** What a page says. */
-function words(texts: Texts, { page, problem }: Outcome, action = "other") {
+function words(texts: Texts, { page, problem, link, elsewhere }: Outcome, action = "other") {
   const of = texts.actions[action] ?? texts.actions.other;
   const { button } = of;
+  if (elsewhere) return { title: texts.locked.title, text: texts.lockedElsewhere, button };
   if (problem !== undefined) return { ...texts[problem], button };
+  if (link?.browser === "other") return { ...of, text: texts.elsewhere };
   if (page === "form" || page === "moved" || page === "response") return of;
   if (page === "done") return { title: of.done, text: texts.close, button };
   return { ...texts[page], button };

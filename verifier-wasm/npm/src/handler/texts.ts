@@ -26,6 +26,8 @@ export interface Texts {
   readonly actions: { readonly other: ActionTexts; readonly [action: string]: ActionTexts };
   /** The label of the field for the code. */
   readonly code: string;
+  /** Below the heading of the form in another browser than that which asked for the link. */
+  readonly elsewhere: string;
   /** Below the heading once it is done. */
   readonly close: string;
   /** The link is cut, forged, for another page, or unknown to the database. */
@@ -34,6 +36,8 @@ export interface Texts {
   readonly used: Message;
   /** Too many codes were tried. */
   readonly locked: Message;
+  /** The same in other browsers than that which asked for the link; there it still works. */
+  readonly lockedElsewhere: string;
   /** The account cannot use the link now. */
   readonly ineligible: Message;
   /** The request is none that a page of the handler makes. */
@@ -42,6 +46,8 @@ export interface Texts {
   readonly failure: Message;
   /** The browser runs no scripts and keeps no cookies. */
   readonly blocked: Message;
+  /** The token is behind `#`, and the browser runs no scripts. */
+  readonly scripts: Message;
   readonly wrongCode: Message;
   readonly missingCode: Message;
   /** Nothing was done, since something is away. */

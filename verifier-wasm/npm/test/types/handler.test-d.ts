@@ -2,6 +2,8 @@
 
 import { createMemoryStore, createVerifier } from "mailroom-verifier";
 import {
+  type BrowserBinding,
+  bindBrowser,
   createLinkHandler,
   type Judgement,
   type LinkHandler,
@@ -23,7 +25,8 @@ const handler = createLinkHandler({
   verifier,
   store,
   action: "invite",
-  redeem({ action, secret, code, fields }) {
+  redeem({ action, secret, code, bindingIsProven, fields }) {
+    same<typeof bindingIsProven, boolean>(true);
     same<typeof action, "activate" | "recover" | "invite">(true);
     same<typeof code, string | undefined>(true);
     fields.get("password");
@@ -33,12 +36,17 @@ const handler = createLinkHandler({
   texts: { de: { close: "Fertig.", actions: { invite: { button: "Los" } } } },
   policy: { "style-src": "'self'" },
   origins: ["https://app.example"],
+  publicKeys: ["mrpk_"],
   onError: console.error,
 });
 same<typeof handler, LinkHandler<"invite">>(true);
 const answers: (request: Request, context?: object) => Promise<Response> = handler;
 answers(request, { params: {} });
 const judged: Promise<Judgement<"invite">> = handler.judge(request);
+const bound: Promise<BrowserBinding> = bindBrowser(request.headers.get("Cookie"));
+bound.then(({ binding, setCookie }) => binding.length + setCookie.length);
+// @ts-expect-error the header, not the request
+bindBrowser(request);
 judged.then(({ token, page }) => (page === "form" ? token?.length : undefined));
 const listener: NodeListener = toNodeListener(handler);
 listener satisfies (request: never, response: never) => void;

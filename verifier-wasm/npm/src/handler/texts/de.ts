@@ -22,6 +22,8 @@ export const de: Texts = {
     },
   },
   code: "Code ({digits} Ziffern)",
+  elsewhere:
+    "Sie haben diesen Link in einem anderen Browser angefordert. Geben Sie die {digits} Ziffern ein, die dort stehen.",
   close: "Sie können diese Seite schließen. Der Link funktioniert nun nicht mehr.",
   invalid: {
     title: "Dieser Link ist ungültig",
@@ -36,6 +38,8 @@ export const de: Texts = {
     title: "Es wurden zu viele Codes versucht",
     text: "Auch der richtige Code öffnet diesen Link nicht mehr. Fordern Sie einen neuen Link an.",
   },
+  lockedElsewhere:
+    "Öffnen Sie den Link in dem Browser, in dem Sie ihn angefordert haben. Dort funktioniert er weiterhin.",
   ineligible: {
     title: "Das Konto kann diesen Link jetzt nicht benutzen",
     text: "Es ist vielleicht schon aktiv oder gesperrt. Der Link bleibt, wie er ist.",
@@ -51,6 +55,10 @@ export const de: Texts = {
   blocked: {
     title: "Öffnen Sie den Link noch einmal",
     text: "Öffnen Sie den Link erneut aus der Mail. Sehen Sie diese Seite wieder, erlauben Sie Cookies für diese Seite.",
+  },
+  scripts: {
+    title: "Erlauben Sie Skripte für diese Seite",
+    text: "Ohne Skripte lässt sich dieser Link nicht lesen. Erlauben Sie JavaScript für diese Seite, und öffnen Sie dann den Link aus der Mail noch einmal.",
   },
   wrongCode: {
     title: "Das ist nicht der Code",

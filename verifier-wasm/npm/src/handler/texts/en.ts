@@ -22,6 +22,7 @@ export const en: Texts = {
     },
   },
   code: "Code ({digits} digits)",
+  elsewhere: "You asked for this link in another browser. Type the {digits} digits that you see there.",
   close: "You can close this page. The link does not work any more.",
   invalid: {
     title: "This link is not valid",
@@ -36,6 +37,7 @@ export const en: Texts = {
     title: "Too many codes were tried",
     text: "The right code does not open this link any more either. Ask for a new link.",
   },
+  lockedElsewhere: "Open the link in the browser in which you asked for it. It still works there.",
   ineligible: {
     title: "The account cannot use this link now",
     text: "It may be active already, or blocked. The link stays as it is.",
@@ -51,6 +53,10 @@ export const en: Texts = {
   blocked: {
     title: "Open the link again",
     text: "Open the link from the mail once more. If you see this page again, allow cookies for this site.",
+  },
+  scripts: {
+    title: "Allow scripts for this page",
+    text: "Without scripts this link cannot be read. Allow JavaScript for this site, then open the link from the mail again.",
   },
   wrongCode: { title: "That is not the code", text: "Compare the {digits} digits, and type them again." },
   missingCode: { title: "The code is missing", text: "Type all {digits} digits of the code." },

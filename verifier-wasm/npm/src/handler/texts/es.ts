@@ -22,6 +22,7 @@ export const es: Texts = {
     },
   },
   code: "Código ({digits} dígitos)",
+  elsewhere: "Pidió este enlace en otro navegador. Escriba los {digits} dígitos que aparecen allí.",
   close: "Puede cerrar esta página. El enlace ya no funciona.",
   invalid: {
     title: "Este enlace no es válido",
@@ -36,6 +37,7 @@ export const es: Texts = {
     title: "Se han probado demasiados códigos",
     text: "Ni siquiera el código correcto abre ya este enlace. Pida un enlace nuevo.",
   },
+  lockedElsewhere: "Abra el enlace en el navegador en el que lo pidió. Allí sigue funcionando.",
   ineligible: {
     title: "La cuenta no puede usar este enlace ahora",
     text: "Puede que ya esté activa o bloqueada. El enlace queda como está.",
@@ -51,6 +53,10 @@ export const es: Texts = {
   blocked: {
     title: "Abra el enlace otra vez",
     text: "Abra de nuevo el enlace del correo. Si vuelve a ver esta página, permita las cookies de este sitio.",
+  },
+  scripts: {
+    title: "Permita los scripts en esta página",
+    text: "Sin scripts no se puede leer este enlace. Permita JavaScript en este sitio y abra de nuevo el enlace del correo.",
   },
   wrongCode: {
     title: "Ese no es el código",

@@ -22,6 +22,8 @@ export const fr: Texts = {
     },
   },
   code: "Code ({digits} chiffres)",
+  elsewhere:
+    "Vous avez demandé ce lien dans un autre navigateur. Saisissez les {digits} chiffres qui y sont affichés.",
   close: "Vous pouvez fermer cette page. Le lien ne fonctionne plus.",
   invalid: {
     title: "Ce lien n’est pas valide",
@@ -36,6 +38,7 @@ export const fr: Texts = {
     title: "Trop de codes ont été essayés",
     text: "Même le bon code n’ouvre plus ce lien. Demandez un nouveau lien.",
   },
+  lockedElsewhere: "Ouvrez le lien dans le navigateur où vous l’avez demandé. Il y fonctionne toujours.",
   ineligible: {
     title: "Le compte ne peut pas utiliser ce lien pour le moment",
     text: "Il est peut-être déjà actif ou bloqué. Le lien reste tel quel.",
@@ -51,6 +54,10 @@ export const fr: Texts = {
   blocked: {
     title: "Ouvrez de nouveau le lien",
     text: "Ouvrez encore une fois le lien du message. Si cette page revient, autorisez les cookies de ce site.",
+  },
+  scripts: {
+    title: "Autorisez les scripts pour cette page",
+    text: "Sans scripts, ce lien ne peut pas être lu. Autorisez JavaScript pour ce site, puis ouvrez de nouveau le lien du message.",
   },
   wrongCode: {
     title: "Ce n’est pas le bon code",

@@ -22,6 +22,7 @@ export const it: Texts = {
     },
   },
   code: "Codice ({digits} cifre)",
+  elsewhere: "Hai richiesto questo link in un altro browser. Scrivi le {digits} cifre che vedi lì.",
   close: "Puoi chiudere questa pagina. Il link non funziona più.",
   invalid: {
     title: "Questo link non è valido",
@@ -36,6 +37,7 @@ export const it: Texts = {
     title: "Sono stati provati troppi codici",
     text: "Nemmeno il codice giusto apre più questo link. Chiedi un nuovo link.",
   },
+  lockedElsewhere: "Apri il link nel browser in cui lo hai richiesto. Lì funziona ancora.",
   ineligible: {
     title: "L’account non può usare questo link adesso",
     text: "Forse è già attivo oppure bloccato. Il link resta com’è.",
@@ -51,6 +53,10 @@ export const it: Texts = {
   blocked: {
     title: "Apri di nuovo il link",
     text: "Apri ancora una volta il link dall’e-mail. Se rivedi questa pagina, consenti i cookie per questo sito.",
+  },
+  scripts: {
+    title: "Consenti gli script per questa pagina",
+    text: "Senza script questo link non si può leggere. Consenti JavaScript per questo sito, poi apri di nuovo il link dall’e-mail.",
   },
   wrongCode: { title: "Il codice non è questo", text: "Controlla le {digits} cifre e scrivile di nuovo." },
   missingCode: { title: "Manca il codice", text: "Scrivi tutte le {digits} cifre del codice." },

@@ -22,6 +22,7 @@ export const nl: Texts = {
     },
   },
   code: "Code ({digits} cijfers)",
+  elsewhere: "U hebt deze link in een andere browser aangevraagd. Typ de {digits} cijfers die u daar ziet.",
   close: "U kunt deze pagina sluiten. De link werkt niet meer.",
   invalid: {
     title: "Deze link is ongeldig",
@@ -36,6 +37,7 @@ export const nl: Texts = {
     title: "Er zijn te veel codes geprobeerd",
     text: "Ook de juiste code opent deze link niet meer. Vraag een nieuwe link aan.",
   },
+  lockedElsewhere: "Open de link in de browser waarin u hem hebt aangevraagd. Daar werkt hij nog.",
   ineligible: {
     title: "Het account kan deze link nu niet gebruiken",
     text: "Misschien is het al actief of geblokkeerd. De link blijft zoals hij is.",
@@ -51,6 +53,10 @@ export const nl: Texts = {
   blocked: {
     title: "Open de link opnieuw",
     text: "Open de link nog eens uit de mail. Ziet u deze pagina weer, sta dan cookies voor deze site toe.",
+  },
+  scripts: {
+    title: "Sta scripts toe voor deze pagina",
+    text: "Zonder scripts kan deze link niet worden gelezen. Sta JavaScript voor deze site toe en open dan de link uit de mail opnieuw.",
   },
   wrongCode: {
     title: "Dat is niet de code",

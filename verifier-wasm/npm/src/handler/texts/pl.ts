@@ -22,6 +22,7 @@ export const pl: Texts = {
     },
   },
   code: "Kod (liczba cyfr: {digits})",
+  elsewhere: "Ten link został zamówiony w innej przeglądarce. Wpisz {digits} cyfr, które są tam widoczne.",
   close: "Możesz zamknąć tę stronę. Link już nie działa.",
   invalid: {
     title: "Ten link jest nieprawidłowy",
@@ -36,6 +37,7 @@ export const pl: Texts = {
     title: "Wypróbowano zbyt wiele kodów",
     text: "Nawet właściwy kod nie otworzy już tego linku. Poproś o nowy link.",
   },
+  lockedElsewhere: "Otwórz link w przeglądarce, w której został zamówiony. Tam nadal działa.",
   ineligible: {
     title: "Konto nie może teraz użyć tego linku",
     text: "Być może jest już aktywne lub zablokowane. Link pozostaje bez zmian.",
@@ -51,6 +53,10 @@ export const pl: Texts = {
   blocked: {
     title: "Otwórz link ponownie",
     text: "Otwórz jeszcze raz link z wiadomości. Jeśli znów zobaczysz tę stronę, zezwól jej na pliki cookie.",
+  },
+  scripts: {
+    title: "Zezwól na skrypty na tej stronie",
+    text: "Bez skryptów nie można odczytać tego linku. Zezwól tej stronie na JavaScript i otwórz ponownie link z wiadomości.",
   },
   wrongCode: {
     title: "To nie jest ten kod",

@@ -22,6 +22,7 @@ export const pt: Texts = {
     },
   },
   code: "Código ({digits} dígitos)",
+  elsewhere: "Pediu este link noutro navegador. Escreva os {digits} dígitos que aí aparecem.",
   close: "Pode fechar esta página. O link já não funciona.",
   invalid: {
     title: "Este link não é válido",
@@ -36,6 +37,7 @@ export const pt: Texts = {
     title: "Foram tentados demasiados códigos",
     text: "Nem o código certo abre este link agora. Peça um novo link.",
   },
+  lockedElsewhere: "Abra o link no navegador em que o pediu. Aí continua a funcionar.",
   ineligible: {
     title: "A conta não pode usar este link agora",
     text: "Talvez já esteja ativa ou bloqueada. O link fica como está.",
@@ -51,6 +53,10 @@ export const pt: Texts = {
   blocked: {
     title: "Abra o link outra vez",
     text: "Abra novamente o link do e-mail. Se voltar a ver esta página, permita os cookies deste site.",
+  },
+  scripts: {
+    title: "Permita scripts nesta página",
+    text: "Sem scripts não é possível ler este link. Permita JavaScript neste site e abra de novo o link da mensagem.",
   },
   wrongCode: {
     title: "Esse não é o código",

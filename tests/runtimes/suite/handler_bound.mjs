@@ -1,0 +1,314 @@
+// Links that are bound to a browser, opened in it and elsewhere, by persons and by scanners.
+
+import { noNonces, scene as sceneOfBrowsers } from "./browsers.mjs";
+import { holds, same } from "./expect.mjs";
+import { SITE, read, scene } from "./handler_scene.mjs";
+import { recordingStore } from "./stores.mjs";
+import { hex } from "./tokens.mjs";
+
+const BROWSER = "__Host-mailroom-browser";
+const CODE = "31943";
+
+/** A bound link, the handler that it is opened with, and the browsers that open it. */
+function sceneOfBound(subject, action = "activate", version = 2, more = {}) {
+  const link = sceneOfBrowsers(subject, action, version);
+  const { make, press, open, asked, answers, errors } = scene(subject);
+  const handle = make({ verifier: link.verifier, store: recordingStore(), action, ...more });
+  // What `mailroom.redeem` does with a bound row.
+  const judged = (rightCode = CODE) => {
+    let used = false;
+    answers.judge = ({ bindingIsProven, code }) => {
+      if (used) return "used";
+      if (!bindingIsProven && code !== rightCode) return "wrong_code";
+      used = true;
+      return "ok";
+    };
+  };
+  const cookies = { same: `${BROWSER}=${link.nonce}`, other: `a=b; ${BROWSER}=${link.other}`, none: "a=b" };
+  const visitor = (number) => `mailroom-visitor=${String(number).padStart(32, "0")}`;
+  const openAs = (cookie) => handle(open(link.token, { headers: { Cookie: cookie } }));
+  const pressAs = (cookie, code) =>
+    handle(press({ token: link.token, ...(code !== undefined && { code }) }, { headers: { Cookie: cookie } }));
+  return { ...link, handle, openAs, pressAs, cookies, visitor, asked, answers, errors, judged };
+}
+
+export function* handlerBound(subject) {
+  yield* theSameBrowser(subject);
+  yield* otherBrowsers(subject);
+  yield* binding(subject);
+}
+
+function* theSameBrowser(subject) {
+  yield [
+    "the browser that asked for a link needs one press, and the application learns that it is that one",
+    async () => {
+      const { openAs, pressAs, cookies, asked } = sceneOfBound(subject);
+      const page = await read(await openAs(cookies.same));
+      same(page.status, 200, "open");
+      holds(!page.text.includes('name="code"') && page.headers.get("Set-Cookie") === null, page.text);
+      same((await pressAs(cookies.same)).status, 200, "press");
+      const [{ bindingIsProven, codeIsProven, code }] = asked;
+      same(`${bindingIsProven} ${codeIsProven} ${code}`, "true false undefined", "what is passed on");
+    },
+  ];
+  yield [
+    "in the right browser, too, an action with a code needs it",
+    async () => {
+      const { openAs, pressAs, cookies, code, asked } = sceneOfBound(subject, "recover");
+      holds((await read(await openAs(cookies.same))).text.includes('name="code"'), "the field");
+      same((await pressAs(cookies.same)).status, 422, "without the code");
+      same((await pressAs(cookies.same, code)).status, 200, "with it");
+      same(`${asked[0].bindingIsProven} ${asked[0].codeIsProven}`, "true true", "what is passed on");
+    },
+  ];
+  yield [
+    "a link that is not bound ignores the browser, and proves none",
+    async () => {
+      const { twin, handle, cookies, asked } = sceneOfBound(subject);
+      const { open, press } = scene(subject);
+      const headers = { Cookie: cookies.other };
+      const page = await read(await handle(open(twin, { headers })));
+      holds(!page.text.includes('name="code"'), page.text);
+      same((await handle(press({ token: twin }, { headers }))).status, 200, "press");
+      same(asked[0].bindingIsProven, false, "bindingIsProven");
+    },
+  ];
+}
+
+function* otherBrowsers(subject) {
+  const { publicEntry } = subject;
+  yield [
+    "whatever is no nonce is another browser: the page asks for the code, and pressing uses nothing",
+    async () => {
+      const { nonce } = sceneOfBrowsers(subject, "activate");
+      const texts = noNonces(nonce).filter(
+        ([what, value]) =>
+          typeof value === "string" && !/NUL|two bytes|42 characters|surrogate|script|megabyte/.test(what),
+      );
+      const headers = [
+        "",
+        `${BROWSER}=${nonce}; ${BROWSER}=${nonce}`,
+        `${BROWSER}=${nonce};${BROWSER}=x`,
+        `mailroom-browser=${nonce}`,
+        `x${BROWSER}=${nonce}`,
+        `${BROWSER}\t=${nonce}`,
+        `${BROWSER.toLowerCase()}=${nonce}`,
+        `a="; ${BROWSER}=${nonce}x"`,
+        ...texts.filter(([what]) => what !== "a space behind it").map(([, text]) => `${BROWSER}=${text}`),
+      ];
+      for (const header of headers) {
+        const { openAs, pressAs, asked } = sceneOfBound(subject);
+        const page = await read(await openAs(header));
+        same(page.status, 200, header);
+        holds(page.text.includes('pattern="[0-9]{5}"') && page.text.includes("in another browser"), page.text);
+        same((await pressAs(header)).status, 422, header);
+        same(asked.length, 0, "calls of redeem");
+      }
+    },
+  ];
+  yield [
+    "elsewhere the database judges the code, and the link is used once",
+    async () => {
+      const { pressAs, cookies, asked, judged, errors } = sceneOfBound(subject);
+      judged();
+      for (const code of ["", "1234", "123456", "12 34", "１２３４５", undefined]) {
+        same((await pressAs(cookies.other, code)).status, 422, `the code ${code}`);
+      }
+      same(asked.length, 0, "calls of redeem for what is no code");
+      const wrong = await read(await pressAs(cookies.other, "00000"));
+      same(wrong.status, 422, "a wrong code");
+      holds(wrong.text.includes("That is not the code") && wrong.text.includes('name="code"'), wrong.text);
+      same((await pressAs(cookies.none, CODE)).status, 200, "the right one");
+      const [, { code, bindingIsProven, codeIsProven }] = asked;
+      same(`${code} ${bindingIsProven} ${codeIsProven}`, `${CODE} false false`, "what is passed on");
+      same((await pressAs(cookies.same)).status, 409, "in the right browser after that");
+      same((await pressAs(cookies.other, CODE)).status, 409, "elsewhere after that");
+      same(asked.length, 3, "calls of redeem");
+      same(errors.length, 0, "reports");
+    },
+  ];
+  yield [
+    "a code that the link covers is judged before the database is asked",
+    async () => {
+      const { pressAs, cookies, code, asked } = sceneOfBound(subject, "recover");
+      const wrong = code === "00000" ? "11111" : "00000";
+      same((await pressAs(cookies.other, wrong)).status, 422, "a wrong code");
+      same(asked.length, 0, "calls of redeem");
+      same((await pressAs(cookies.other, code)).status, 200, "the right one");
+      same(`${asked[0].bindingIsProven} ${asked[0].codeIsProven}`, "false true", "what is passed on");
+    },
+  ];
+  yield [
+    "of v3 the database alone judges a code elsewhere",
+    async () => {
+      if (publicEntry === undefined) return;
+      for (const action of ["activate", "recover"]) {
+        const { pressAs, cookies, asked, judged } = sceneOfBound(subject, action, 3);
+        judged();
+        same((await pressAs(cookies.other, "00000")).status, 422, "a wrong code");
+        same((await pressAs(cookies.other, CODE)).status, 200, "the right one");
+        same(`${asked[1].bindingIsProven} ${asked[1].codeIsProven}`, "false false", "what is passed on");
+      }
+    },
+  ];
+  yield [
+    "a visitor gets three tries, all together five, and the browser that asked is never locked",
+    async () => {
+      const { openAs, pressAs, cookies, visitor, asked, judged } = sceneOfBound(subject);
+      judged();
+      const statuses = [];
+      for (const number of [1, 1, 1, 1, 2, 1, 2, 2, 3, 4]) {
+        statuses.push((await pressAs(visitor(number), "00000")).status);
+      }
+      same(statuses.join(), "422,422,422,429,422,429,422,429,429,429", "statuses");
+      same(asked.length, 5, "calls of redeem");
+      const locked = await read(await pressAs(visitor(1), CODE));
+      same(locked.status, 429, "the right code after that");
+      holds(locked.text.includes("It still works there"), locked.text);
+      same((await openAs(cookies.same)).status, 200, "open in the right browser");
+      same((await pressAs(cookies.same)).status, 200, "press in the right browser");
+    },
+  ];
+  yield [
+    "a scanner that guesses leaves two tries to the person on another device",
+    async () => {
+      const { pressAs, visitor, judged } = sceneOfBound(subject);
+      judged();
+      for (let guess = 0; guess < 9; guess += 1) await pressAs(visitor(1), `0000${guess}`);
+      same((await pressAs(visitor(2), "99999")).status, 422, "a slip");
+      same((await pressAs(visitor(2), CODE)).status, 200, "the code");
+    },
+  ];
+  yield [
+    "fifty guesses at once, with cookies or without, are five",
+    async () => {
+      for (const as of [() => "a=b", (visitor, guess) => visitor(guess), (visitor, guess) => visitor(guess % 2)]) {
+        const { pressAs, cookies, visitor, asked, judged } = sceneOfBound(subject);
+        judged();
+        const guesses = Array.from({ length: 50 }, (_, guess) => pressAs(as(visitor, guess), `000${guess + 10}`));
+        const statuses = (await Promise.all(guesses)).map(({ status }) => status);
+        holds(asked.length <= 5 && asked.length > 0, `${asked.length} were judged`);
+        same(statuses.filter((status) => status === 422).length, asked.length, "verdicts");
+        same((await pressAs(cookies.same)).status, 200, "the right browser after that");
+      }
+    },
+  ];
+  yield [
+    "while the database judges a guess, the browser that asked can use the link",
+    async () => {
+      const { pressAs, cookies, answers } = sceneOfBound(subject);
+      let end;
+      const gate = new Promise((resolve) => (end = resolve));
+      answers.judge = ({ bindingIsProven }) => (bindingIsProven ? "ok" : gate);
+      const guess = pressAs(cookies.other, "00000");
+      same((await pressAs(cookies.same)).status, 200, "the right browser");
+      end("wrong_code");
+      same((await guess).status, 422, "the guess");
+    },
+  ];
+  yield [
+    "an outage costs no try elsewhere either, and wrong tokens none",
+    async () => {
+      const { pressAs, cookies, answers, judged, handle } = sceneOfBound(subject);
+      const { press } = scene(subject);
+      for (const answer of ["away", "not_eligible", new Error("no connection")]) {
+        answers.judge = () => {
+          if (answer instanceof Error) throw answer;
+          return answer;
+        };
+        for (let time = 0; time < 7; time += 1) await pressAs(cookies.other, CODE);
+      }
+      for (let time = 0; time < 7; time += 1) await handle(press({ token: "x", code: CODE }));
+      judged();
+      same((await pressAs(cookies.other, CODE)).status, 200, "afterwards");
+    },
+  ];
+  yield [
+    "a store that is away or counts no tries lets no guess through",
+    async () => {
+      const failing = { consume: () => true, attempt: () => Promise.reject(new Error("no connection")) };
+      for (const [store, status, reason] of [
+        [failing, 503, "ERR_STORE_UNAVAILABLE"],
+        [{ consume: () => true }, 500, "ERR_GUARD_UNSUPPORTED"],
+      ]) {
+        const { pressAs, cookies, asked, errors } = sceneOfBound(subject, "activate", 2, { store, storeTimeout: 0.05 });
+        same((await pressAs(cookies.other, CODE)).status, status, reason);
+        same(errors[0].reason, reason, "what is reported");
+        same(asked.length, 0, "calls of redeem");
+        same((await pressAs(cookies.same)).status, 200, "the right browser");
+      }
+    },
+  ];
+  yield [
+    "a visitor gets a cookie of its own, never the one that binds, and what is no such cookie is replaced",
+    async () => {
+      const { openAs, pressAs, cookies, visitor } = sceneOfBound(subject);
+      for (const answer of [await openAs(cookies.other), await pressAs("mailroom-visitor=x", "")]) {
+        const set = answer.headers.get("Set-Cookie");
+        holds(/^mailroom-visitor=[0-9a-f]{32}; HttpOnly; SameSite=Lax; Secure$/.test(set), set);
+      }
+      same((await openAs(`${cookies.other}; ${visitor(1)}`)).headers.get("Set-Cookie"), null, "one that is there");
+    },
+  ];
+  yield [
+    "as data, and without script, the form of another browser is the same",
+    async () => {
+      const { token, handle, cookies } = sceneOfBound(subject);
+      const address = `${SITE}/activate?script=no&token=${token}`;
+      const moved = await handle(new Request(address, { headers: { Cookie: cookies.other } }));
+      const [cookie] = moved.headers.get("Set-Cookie").split(";");
+      const there = new Request(new URL(moved.headers.get("Location"), address), {
+        headers: { Cookie: `${cookie}; ${cookies.other}` },
+      });
+      const page = await read(await handle(there.clone()));
+      holds(page.text.includes('name="code"') && page.text.includes("in another browser"), page.text);
+      const set = page.headers.getSetCookie();
+      same(
+        set.map((text) => text.split("=")[0].replace(/-[0-9a-f]{32}/, "")).join(),
+        "mailroom-link,mailroom-visitor",
+        "cookies",
+      );
+      const judged = await handle.judge(there);
+      same(`${judged.page} ${judged.browser} ${judged.codeDigits}`, "form other 5", "as data");
+    },
+  ];
+}
+
+function* binding(subject) {
+  const { handlerEntry, bindingOf } = subject;
+  const nonceOf = (setCookie) =>
+    /^__Host-mailroom-browser=([\w-]{43}); Max-Age=\d+; Path=\/; Secure; HttpOnly; SameSite=Lax$/.exec(setCookie)?.[1];
+  yield [
+    "a browser that asks for a link gets a cookie, keeps one that it has, and its binding is that of the verifier",
+    async () => {
+      const { bindBrowser } = handlerEntry;
+      const seen = new Set();
+      for (const cookies of [undefined, null, "", "a=b", `${BROWSER}=x`, ...Array.from({ length: 50 }, () => null)]) {
+        const { binding, setCookie } = await bindBrowser(cookies);
+        const nonce = nonceOf(setCookie);
+        holds(nonce !== undefined && !seen.has(nonce), setCookie);
+        seen.add(nonce);
+        if (bindingOf) same(hex(binding), hex(bindingOf(nonce)), "binding");
+        const kept = await bindBrowser(`a=b; ${BROWSER}=${nonce}; c=d`);
+        same(`${nonceOf(kept.setCookie)} ${hex(kept.binding)}`, `${nonce} ${hex(binding)}`, "one that is there");
+      }
+      const { nonce } = sceneOfBrowsers(subject, "activate");
+      for (const [what, text] of noNonces(nonce).filter(([, value]) => typeof value === "string")) {
+        const { setCookie } = await bindBrowser(`${BROWSER}=${text}`);
+        holds(nonceOf(setCookie) !== undefined && nonceOf(setCookie) !== nonce, what);
+      }
+      const twice = await bindBrowser(`${BROWSER}=${nonce}; ${BROWSER}=${nonce}`);
+      holds(nonceOf(twice.setCookie) !== nonce, "a cookie that came twice");
+    },
+  ];
+  yield [
+    "what is no text of a header is refused",
+    async () => {
+      for (const wrong of [1, {}, ["a=b"], new Headers(), () => "", Symbol("a")]) {
+        let reason = "none";
+        await handlerEntry.bindBrowser(wrong).catch((error) => (reason = error.reason));
+        same(reason, "ERR_INVALID_ARGUMENT", typeof wrong);
+      }
+    },
+  ];
+}

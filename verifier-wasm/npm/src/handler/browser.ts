@@ -1,0 +1,66 @@
+import { described } from "../described.js";
+import { InvalidArgumentError } from "../store.js";
+import type { Bytes } from "../types.js";
+import { cookie, cookiesOf } from "./cookies.js";
+import { newNonce } from "./policy.js";
+
+/** The cookie by which a browser is known again (FORMAT.md, "Bound form"). */
+const BROWSER = "__Host-mailroom-browser";
+
+/** For how many seconds it is kept after the last link that was asked for: longer than links are valid. */
+const BROWSER_LIFE = 30 * 86_400;
+
+/** The cookie that tells browsers apart in which links of others are opened. */
+const VISITOR = "mailroom-visitor";
+
+/** What {@link bindBrowser} returns. */
+export interface BrowserBinding {
+  /** 16 bytes for the database, which gives them to the signer. */
+  readonly binding: Bytes;
+  /** The header `Set-Cookie` to answer with. A browser that has the cookie keeps its value. */
+  readonly setCookie: string;
+}
+
+/** @internal What the entry calls `bindBrowser`. */
+export async function bindingFor(cookies: unknown): Promise<BrowserBinding> {
+  if (typeof cookies !== "string" && cookies !== null && cookies !== undefined) {
+    throw new InvalidArgumentError(
+      `bindBrowser takes the text of the header Cookie, not ${described(cookies)}`,
+    );
+  }
+  const sent = nonceOf(cookies);
+  // Of the 43rd character two bits stand for nothing: those of 32 bytes end in one of sixteen characters.
+  const nonce =
+    sent !== undefined && /^[\w-]{42}[AEIMQUYcgkosw048]$/.test(sent)
+      ? sent
+      : base64url(crypto.getRandomValues(new Uint8Array(32)));
+  const hashed = new TextEncoder().encode(`mailroom/browser\0${nonce}`);
+  const digest = await crypto.subtle.digest("SHA-256", hashed);
+  return Object.freeze({
+    binding: new Uint8Array(digest.slice(0, 16)),
+    setCookie: `${BROWSER}=${nonce}; Max-Age=${BROWSER_LIFE}; Path=/; Secure; HttpOnly; SameSite=Lax`,
+  });
+}
+
+/** What the verifier judges. A cookie that came twice is none. */
+export function nonceOf(cookies: string | null | undefined): string | undefined {
+  const [nonce, ...others] = cookiesOf(cookies, BROWSER);
+  return others.length === 0 ? nonce : undefined;
+}
+
+/** The 16 bytes of the visitor's cookie; all browsers that keep none are one visitor. */
+export function visitorOf(cookies: string | null): Uint8Array | undefined {
+  const [visitor = "", ...others] = cookiesOf(cookies, VISITOR);
+  if (others.length > 0 || !/^[0-9a-f]{32}$/.test(visitor)) return undefined;
+  return Uint8Array.from(visitor.match(/../g) as string[], (digits) => Number.parseInt(digits, 16));
+}
+
+/** The header that makes a browser a visitor. */
+export function newVisitor(url: URL): string {
+  return cookie(url, VISITOR, newNonce());
+}
+
+function base64url(bytes: Uint8Array): string {
+  const text = btoa(String.fromCharCode(...bytes));
+  return text.replace(/[+/=]/g, (character) => ({ "+": "-", "/": "_" })[character] ?? "");
+}

@@ -10,7 +10,7 @@ import * as programs from "../runtimes/programs.mjs";
 import { withWorker } from "../runtimes/workerd.mjs";
 import { freshLinks } from "./links.mjs";
 
-const FILES = ["worker.mjs", "outcomes.mjs", "redeeming.mjs", "interruptions.mjs"];
+const FILES = ["worker.mjs", "outcomes.mjs", "redeeming.mjs", "interruptions.mjs", "network.mjs"];
 const ENTRIES = [".", "./errors", "./conformance", "./stores/durable-object"];
 /** As many as the Worker uses, which cannot sign any. */
 const LINKS = 100;

@@ -7,13 +7,27 @@ import { join } from "node:path";
 
 import { install } from "../runtimes/consumer.mjs";
 import { Report } from "../runtimes/report.mjs";
+import { d1 } from "./d1.mjs";
+import { denoKv } from "./deno_kv.mjs";
 import { durableObjects } from "./durable_objects.mjs";
+import { dynamodb } from "./dynamodb.mjs";
 import { kit } from "./kit.mjs";
 import { memory } from "./memory.mjs";
 import { postgres } from "./postgres.mjs";
 import { redis } from "./redis.mjs";
+import { upstash } from "./upstash.mjs";
 
-const TOPICS = { kit, memory, redis, "durable-objects": durableObjects, postgres };
+const TOPICS = {
+  kit,
+  memory,
+  redis,
+  upstash,
+  "durable-objects": durableObjects,
+  d1,
+  "deno-kv": denoKv,
+  dynamodb,
+  postgres,
+};
 
 const [tarball, folder, ...topics] = process.argv.slice(2);
 const installed = install(folder, tarball);

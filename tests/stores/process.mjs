@@ -10,10 +10,11 @@ const CALLS = 100;
 const { folder, kind, server, links, at } = JSON.parse(await text(process.stdin));
 const require = createRequire(join(folder, "package.json"));
 const { createVerifier, createGuard } = require("mailroom-verifier");
+const { errorOf } = require("mailroom-verifier/errors");
 const { store, end } = await stores()[kind]();
 const { tryRedeem } = createGuard({ verifier: createVerifier({ keys: links.key }), store, storeTimeout: 60 });
 
-const counts = { ran: 0, verdicts: 0, other: 0 };
+const counts = { ran: 0, verdicts: 0, other: "" };
 const expected = new Set(["ERR_TOKEN_USED", "ERR_TOO_MANY_ATTEMPTS", "ERR_CODE_MISMATCH", undefined]);
 await sleep(at - Date.now());
 const results = await Promise.all(
@@ -26,12 +27,20 @@ const results = await Promise.all(
   ),
 );
 counts.verdicts = results.filter(({ reason }) => reason === "ERR_CODE_MISMATCH").length;
-counts.other = results.filter(({ reason }) => !expected.has(reason)).length;
+const others = results.filter(({ reason }) => !expected.has(reason));
+counts.other = [...new Set(others.map((refusal) => `${refusal.message}: ${errorOf(refusal).cause}; `))].join(", ");
 await end();
 console.log(JSON.stringify(counts));
 
 function stores() {
   return {
+    async dynamodb() {
+      const { DynamoDB } = await import("@aws-sdk/client-dynamodb");
+      const client = new DynamoDB(server.client);
+      const { createDynamoDbStore } = require("mailroom-verifier/stores/dynamodb");
+      const store = createDynamoDbStore({ client, table: server.table, namespace: "processes" });
+      return { store, end: () => client.destroy() };
+    },
     async redis() {
       const { createClient } = await import("redis");
       const client = await createClient({ socket: server }).connect();

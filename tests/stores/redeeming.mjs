@@ -8,16 +8,22 @@ const activate = { action: "activate" };
  * @param {object} verifierPackage the namespace of the package
  * @param {{ key: string, code: string, activation: string, recovery: string }} links
  * @param {() => object} makeStore a store on the same backend each time
+ * @param {number} most how many codes are guessed at once; fewer for backends that keep a history of them in one row
  */
-export function* redeeming({ createVerifier, createGuard }, { key, code, activation, recovery }, makeStore) {
+export function* redeeming(
+  { createVerifier, createGuard },
+  { key, code, activation, recovery },
+  makeStore,
+  most = 10_000,
+) {
   const verifier = createVerifier({ keys: key });
 
   yield [
-    "of 10,000 guesses at once five get a verdict, and no more for the right code",
+    `of ${most} guesses at once five get a verdict, and no more for the right code`,
     async () => {
       const { tryRedeem } = createGuard({ verifier, store: makeStore(), storeTimeout: 60 });
       const codes = Array.from({ length: 10_001 }, (_, number) => String(number).padStart(5, "0"));
-      const guesses = codes.filter((guess) => guess !== code);
+      const guesses = codes.filter((guess) => guess !== code).slice(0, most);
       const verdicts = await Promise.all(
         guesses.map((guess) => tryRedeem(recovery, { action: "recover", code: guess })),
       );

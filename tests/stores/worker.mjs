@@ -7,6 +7,7 @@ import * as verifierPackage from "mailroom-verifier";
 import { rejection, same } from "../runtimes/suite/expect.mjs";
 import * as errors from "mailroom-verifier/errors";
 import { interruptions, threeEffects } from "./interruptions.mjs";
+import { Network } from "./network.mjs";
 import { ofChecks, outcomes } from "./outcomes.mjs";
 import { redeeming } from "./redeeming.mjs";
 
@@ -42,54 +43,11 @@ export class Watched extends UsedToken {
   }
 }
 
-/** What lies between a Worker and its objects: requests and answers are lost at it, and requests arrive twice. */
-class Network {
-  #binding;
-  #fault;
-  #refusing = false;
-  #lost = [];
-  commands = 0;
-  cuts = 0;
-
-  constructor(binding) {
-    this.#binding = binding;
-  }
-
-  /** As the binding, but for what is lost. */
-  get binding() {
-    return {
-      idFromName: (name) => this.#binding.idFromName(name),
-      get: (id) => ({ fetch: (...request) => this.#send(id, request) }),
-    };
-  }
-
-  cut(number, moment, { refuseAfterwards = false } = {}) {
-    this.#fault = { number, moment, refuseAfterwards };
-    this.commands = 0;
-    this.cuts = 0;
-  }
-
-  /** Delivers the requests of which the answers were lost once more. */
-  async accept() {
-    this.#refusing = false;
-    for (const { id, request } of this.#lost.splice(0)) await this.#send(id, request);
-  }
-
-  async #send(id, request) {
-    if (this.#refusing) throw new Error("the network is down");
-    this.commands += 1;
-    const fault = this.commands === this.#fault?.number ? this.#fault : undefined;
-    if (fault?.moment !== "before") {
-      const response = await this.#binding.get(id).fetch(...request);
-      if (fault === undefined) return response;
-      await response.text();
-      this.#lost.push({ id, request });
-    }
-    this.cuts += 1;
-    this.#refusing = fault.refuseAfterwards;
-    throw new Error("the connection to the object was cut");
-  }
-}
+/** The binding, but for what is lost on the way to the objects. */
+const through = (network, binding) => ({
+  idFromName: (name) => binding.idFromName(name),
+  get: (id) => ({ fetch: (...request) => network.pass(() => binding.get(id).fetch(...request)) }),
+});
 
 export default {
   async fetch(request, env) {
@@ -101,8 +59,8 @@ export default {
       redeeming: () => outcomes(redeeming(verifierPackage, links, () => store())),
       objects: () => outcomes(objects(env, store, run)),
       interruptions: () => {
-        const network = new Network(env.UsedToken);
-        const stores = [store(network.binding), store()];
+        const network = new Network();
+        const stores = [store(through(network, env.UsedToken)), store()];
         return outcomes([
           ...interruptions(verifierPackage, () => more.pop(), network, ...stores),
           ...threeEffects(verifierPackage, () => more.pop(), network, ...stores, { resends: true }),
@@ -177,7 +135,7 @@ function* objects(env, store, run) {
       const error = await rejection(subject, "ERR_STORE_UNAVAILABLE", "another class", () =>
         other.consume(id(7), Date.now() / 1000 + 60, owner(1)),
       );
-      const said = 'the Durable Object answered with the string "OK": is it of the class UsedToken?';
+      const said = 'the store answered with the string "OK": is the Durable Object of the class UsedToken?';
       same(error.message, said, "the message");
     },
   ];

@@ -38,11 +38,14 @@ pub(crate) fn package(steps: &mut Steps, extent: Extent) {
     steps.add("npm package", &[PACK], move || given_package(extent, &program, "npm"));
 }
 
-/// The stores of used tokens, each against the real thing: servers of Redis and PostgreSQL of their own, workerd.
+/// The stores of used tokens, each against the real thing: servers of Redis and PostgreSQL of their own, workerd,
+/// Deno; DynamoDB by an emulator.
 pub(crate) fn stores(steps: &mut Steps, extent: Extent) {
     const PROGRAM: &str = "tests/stores/main.mjs";
     pack(steps);
-    for topics in [&["redis"][..], &["durable-objects"], &["kit", "memory"]] {
+    for topics in
+        [&["redis", "upstash"][..], &["durable-objects", "d1"], &["deno-kv", "dynamodb"], &["kit", "memory"]]
+    {
         steps.add(&format!("stores of used tokens, {}", topics.join(", ")), &[PACK], move || {
             let mut command = given_package(extent, PROGRAM, &format!("stores-{}", topics[0]))?;
             command.args(topics);

@@ -5,11 +5,22 @@ import { v2Pair } from "./tokens.mjs";
 
 const NAMESPACE = /^[\w.-]{1,64}$/;
 
+/** It has whatever method it is asked for. */
+const isSelfAnswering = when((_, what) => what === "a proxy that answers itself", USELESS);
+
+const KINDS = {
+  "./stores/redis": redis,
+  "./stores/postgres": postgres,
+  "./stores/durable-object": durableObject,
+  "./stores/upstash": upstash,
+  "./stores/d1": d1,
+  "./stores/deno-kv": denoKv,
+  "./stores/dynamodb": dynamodb,
+};
+
 export function fixtureOfStore(subject, entry) {
   const api = subject.entries[entry];
-  const kind = { "./stores/redis": redis, "./stores/postgres": postgres, "./stores/durable-object": durableObject }[
-    entry
-  ];
+  const kind = KINDS[entry];
   const { name, options, places, skips, more = () => ({}), samples = {} } = kind(api);
   const until = () => Date.now() / 1000 + 1000;
   const bytes = () => new Uint8Array(16).fill(7);
@@ -92,6 +103,80 @@ function postgres() {
   };
 }
 
+function upstash() {
+  const policy = { result: "maxmemory_policy:noeviction" };
+  const reply = ([command]) => (command === "INFO" ? policy : { result: 1 });
+  const fetch = async (_, { body }) => ({
+    status: 200,
+    text: async () => JSON.stringify(JSON.parse(body).map(reply)),
+  });
+  return {
+    name: "createUpstashStore",
+    options: () => ({ url: "http://127.0.0.1:1", token: "token", namespace: "mailroom", fetch }),
+    places: {
+      "options.url": when((value) => typeof value === "string" && /^https:\/\/[^@?#]*$/.test(value), EITHER),
+      "options.token": when((value) => typeof value === "string" && /^[\x21-\x7e]{1,1024}$/.test(value)),
+      "options.fetch": when((value) => value === undefined || isFunction(value), EITHER),
+      "options.fetch()": when(() => true, USELESS),
+    },
+    samples: { HttpResponse: new Response("true") },
+    more: () => ({ "HttpResponse.text": [{ on: () => new Response("true"), args: () => [], places: {} }] }),
+  };
+}
+
+function d1() {
+  const statement = { bind: (...values) => ({ event: values[3] }) };
+  const database = { prepare: () => statement, batch: async ([{ event }]) => [{ results: [{ history: event }] }] };
+  return {
+    name: "createD1Store",
+    options: () => ({ database: { ...database }, namespace: "mailroom" }),
+    places: {
+      "options.database": isSelfAnswering,
+      "options.database.prepare": functions,
+      "options.database.prepare()": anything,
+      "options.database.batch": functions,
+      "options.database.batch()": when(() => true, USELESS),
+    },
+  };
+}
+
+function denoKv() {
+  const transaction = { check: () => transaction, set: () => transaction, commit: async () => ({ ok: true }) };
+  const kv = { get: async (key) => ({ key, value: null, versionstamp: null }), atomic: () => transaction };
+  return {
+    name: "createDenoKvStore",
+    options: () => ({ kv: { ...kv }, namespace: "mailroom" }),
+    places: {
+      "options.kv": isSelfAnswering,
+      "options.kv.get": functions,
+      "options.kv.get()": anything,
+      "options.kv.atomic": functions,
+      "options.kv.atomic()": when(() => true, USELESS),
+    },
+  };
+}
+
+function dynamodb() {
+  const client = {
+    updateItem: async ({ ExpressionAttributeValues: values }) => ({
+      Attributes: { history: values[":event"], rememberUntil: values[":until"] },
+    }),
+    getItem: async () => ({}),
+  };
+  return {
+    name: "createDynamoDbStore",
+    options: () => ({ client: { ...client }, table: "used_tokens", namespace: "mailroom" }),
+    places: {
+      "options.client": isSelfAnswering,
+      "options.client.updateItem": functions,
+      "options.client.updateItem()": when(() => true, USELESS),
+      "options.client.getItem": functions,
+      "options.client.getItem()": anything,
+      "options.table": when((value) => typeof value === "string" && /^[\w.:/-]{1,1024}$/.test(value)),
+    },
+  };
+}
+
 function durableObject({ UsedToken }) {
   const fresh = () => new UsedToken({ storage: storage() });
   const binding = () => {
@@ -106,7 +191,7 @@ function durableObject({ UsedToken }) {
     name: "createDurableObjectStore",
     options: () => ({ binding: binding(), namespace: "mailroom" }),
     places: {
-      "options.binding": when((_, what) => what === "a proxy that answers itself", USELESS),
+      "options.binding": isSelfAnswering,
       "options.binding.idFromName": functions,
       "options.binding.idFromName()": anything,
       "options.binding.get": when(isFunction, USELESS),

@@ -21,6 +21,10 @@ const ENTRIES = [
   "stores/redis",
   "stores/postgres",
   "stores/durable_object",
+  "stores/upstash",
+  "stores/d1",
+  "stores/deno_kv",
+  "stores/dynamodb",
   "conformance",
   "errors",
 ];

@@ -100,7 +100,11 @@ for (const [entry, most] of [
   ["mailroom-verifier/handler", 20_000],
   ["mailroom-verifier/stores/redis", 3_500],
   ["mailroom-verifier/stores/postgres", 3_800],
-  ["mailroom-verifier/stores/durable-object", 2_450],
+  ["mailroom-verifier/stores/durable-object", 2_550],
+  ["mailroom-verifier/stores/upstash", 3_750],
+  ["mailroom-verifier/stores/d1", 3_100],
+  ["mailroom-verifier/stores/deno-kv", 2_550],
+  ["mailroom-verifier/stores/dynamodb", 3_100],
 ]) {
   test(`${entry} has at most ${most} bytes, minified and gzipped`, async () => {
     const { outputFiles } = await build({

@@ -29,7 +29,7 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
   );
   const others = files
     .map(({ parentPath, path, name }) => join(parentPath ?? path, name).slice(installed.length + 1))
-    .filter((name) => !/^(?:dist\/(?:cjs\/)?[a-z_]+\.js|docs\/[\w./-]+\.md)$/.test(name));
+    .filter((name) => !/^(?:dist\/(?:cjs\/)?[a-z\d_]+\.js|docs\/[\w./-]+\.md)$/.test(name));
   // What is declared for modules is declared for CommonJS, too.
   const required = others.filter((name) => name.startsWith("dist/cjs/"));
   const declared = others.filter((name) => /^dist\/(?!cjs\/).*\.d\.ts$/.test(name));
@@ -60,9 +60,13 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
     "dist/public.wasm",
     "dist/public_verifier.d.ts",
     "dist/slim.d.ts",
+    "dist/stores/d1.d.ts",
+    "dist/stores/deno_kv.d.ts",
     "dist/stores/durable_object.d.ts",
+    "dist/stores/dynamodb.d.ts",
     "dist/stores/postgres.d.ts",
     "dist/stores/redis.d.ts",
+    "dist/stores/upstash.d.ts",
     "dist/token.d.ts",
     "dist/token_store.d.ts",
     "dist/types.d.ts",

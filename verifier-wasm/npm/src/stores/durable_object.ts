@@ -8,7 +8,6 @@
  */
 
 import {
-  demanding,
   described,
   hexadecimal,
   InvalidArgumentError,
@@ -16,10 +15,9 @@ import {
   readNamespace,
   readOptions,
   StoreUnavailableError,
-  tooLate,
-  tooManyOwners,
 } from "../store.js";
 import type { TokenStore } from "../token_store.js";
+import { answering, change, type Entry, FULL, OPERATIONS, type Operation, TOO_LATE } from "./entry.js";
 
 /** The part of a `Response` that is looked at. */
 export interface ObjectResponse {
@@ -70,88 +68,16 @@ export function createDurableObjectStore(options: DurableObjectStoreOptions): Re
     const query = `until=${rememberUntil}&owner=${hexadecimal(owner)}`;
     const response = await object.fetch(`https://used-token/${what}?${query}`, { method: "POST" });
     const answer = await response.text();
-    if (answer === TOO_LATE) throw tooLate();
-    if (answer === FULL) throw tooManyOwners();
-    if (response.ok) return answer;
+    // Both are answered with a status of their own.
+    if (response.ok || answer === TOO_LATE || answer === FULL) return answer;
     throw new StoreUnavailableError(`the Durable Object answered with status ${response.status}`);
   }
 
-  return demanding({
-    async consume(id, rememberUntil, owner) {
-      const answer = await ask("consume", id, rememberUntil, owner);
-      if (answer === "true") return true;
-      if (answer === "false") return false;
-      throw new StoreUnavailableError(
-        `the Durable Object answered with ${described(answer)}: is it of the class UsedToken?`,
-      );
-    },
-    async release(id, rememberUntil, owner) {
-      await ask("release", id, rememberUntil, owner);
-    },
-    async attempt(id, rememberUntil, owner) {
-      return Number(await ask("attempt", id, rememberUntil, owner));
-    },
-    async withdraw(id, rememberUntil, owner) {
-      await ask("withdraw", id, rememberUntil, owner);
-    },
-  });
+  return answering(ask, ": is the Durable Object of the class UsedToken?");
 }
-
-const [TOO_LATE, FULL] = ["too late", "full"];
-
-/** How many owners are remembered of each kind, and what stands for more. */
-const MOST = 100;
 
 /** At most so far ahead an alarm is set, in milliseconds; the runtime takes none after the year 2255. */
 const ALARM_AHEAD = 10 * 365 * 24 * 60 * 60 * 1000;
-
-/** What one object keeps. Owners are in hexadecimal. */
-interface Entry {
-  /** The owner that has the use. */
-  holder: string | undefined;
-  /** Owners that have or had the use, or were released before it. */
-  owners: readonly string[];
-  /** The number of each owner's attempt, 0 if it was withdrawn. */
-  tries: ReadonlyMap<string, number>;
-  /** Seconds since the Unix epoch. */
-  rememberUntil: number;
-}
-
-type Operation = "consume" | "release" | "attempt" | "withdraw";
-
-/** What an operation changes, and what it answers. */
-const OPERATIONS: Readonly<Record<Operation, (entry: Entry, owner: string) => string>> = {
-  consume(entry, owner) {
-    if (entry.holder === undefined && !entry.owners.includes(owner)) {
-      if (entry.owners.length >= MOST) return FULL;
-      entry.owners = [...entry.owners, owner];
-      entry.holder = owner;
-    }
-    return String(entry.holder === owner);
-  },
-  release(entry, owner) {
-    if (entry.holder === owner) entry.holder = undefined;
-    // Where there are so many, a consume of this owner gets nothing either.
-    else if (!entry.owners.includes(owner) && entry.owners.length < MOST) {
-      entry.owners = [...entry.owners, owner];
-    }
-    return "released";
-  },
-  attempt(entry, owner) {
-    const { tries } = entry;
-    let number = tries.get(owner);
-    if (number === undefined && tries.size < MOST) {
-      number = [...tries.values()].filter((other) => other > 0).length + 1;
-      entry.tries = new Map([...tries, [owner, number]]);
-    }
-    return String(number || MOST + 1);
-  },
-  withdraw(entry, owner) {
-    const { tries } = entry;
-    if (tries.has(owner) || tries.size < MOST) entry.tries = new Map([...tries, [owner, 0]]);
-    return "withdrawn";
-  },
-};
 
 /** The part of an object's storage that is used. */
 interface Storage {
@@ -200,15 +126,8 @@ export class UsedToken {
 
   async #change(what: Operation, rememberUntil: number, owner: string): Promise<Response> {
     const found = await this.#storage.get("entry");
-    const live = found !== undefined && found.rememberUntil > now();
-    if (rememberUntil <= now()) {
-      if (what === "consume" || what === "attempt") return new Response(TOO_LATE, { status: 410 });
-      // Nothing that could be ended, and nothing that could still come.
-      if (!live) return new Response("over");
-    }
-    const entry: Entry = live ? found : { holder: undefined, owners: [], tries: new Map(), rememberUntil };
-    entry.rememberUntil = Math.max(entry.rememberUntil, rememberUntil);
-    const answer = OPERATIONS[what](entry, owner);
+    const { answer, entry } = change(found, what, rememberUntil, owner, now());
+    if (entry === undefined) return new Response(answer, { status: answer === TOO_LATE ? 410 : 200 });
     await this.#storage.put("entry", entry);
     // The alarm checks the entry, so one that comes too early is set again.
     if ((await this.#storage.getAlarm()) === null) await this.#setAlarm(entry);

@@ -5,25 +5,9 @@
  * @module
  */
 
-import {
-  demanding,
-  described,
-  hexadecimal,
-  InvalidArgumentError,
-  readClock,
-  readMethod,
-  readNamespace,
-  readOptions,
-  StoreFullError,
-  StoreUnavailableError,
-  tooLate,
-  tooManyOwners,
-} from "../store.js";
+import { described, InvalidArgumentError, readMethod, readOptions, StoreUnavailableError } from "../store.js";
 import type { TokenStore } from "../token_store.js";
-import attemptScript from "./redis/attempt.lua";
-import consumeScript from "./redis/consume.lua";
-import releaseScript from "./redis/release.lua";
-import withdrawScript from "./redis/withdraw.lua";
+import { INFO, POLICY_HOLDS, refuseEviction, scripted } from "./redis/scripted.js";
 
 /**
  * A connected client: one of node-redis (which has `sendCommand`) or of ioredis (which has `call`), of a server or of a
@@ -56,9 +40,6 @@ export interface RedisStoreOptions {
   readonly clock?: (() => number) | undefined;
 }
 
-/** For how many milliseconds a check of the eviction policy is valid. */
-const POLICY_HOLDS = 60_000;
-
 /**
  * Remembers used tokens in Redis or Valkey, each in one key, by one script for each operation: a client that sends a
  * command again whose reply was lost, as ioredis does, changes nothing by that.
@@ -80,57 +61,16 @@ const POLICY_HOLDS = 60_000;
 export function createRedisStore(options: RedisStoreOptions): Required<TokenStore> {
   const [client, namespace, clock] = readOptions(options, ["client", "namespace", "clock"]);
   const { send, nodes } = readClient(client);
-  const prefix = readNamespace(namespace);
-  const now = readClock(clock);
   const evictsNothing = watchPolicy(nodes);
 
-  async function run(
-    script: string,
-    id: Uint8Array,
-    milliseconds: number,
-    owner: Uint8Array,
-  ): Promise<number> {
-    await evictsNothing();
-    // All of a link is in one key, so of a cluster in one slot.
-    const key = `${prefix}:${hexadecimal(id)}`;
-    let reply: unknown;
-    try {
-      reply = await send(key, ["EVAL", script, "1", key, hexadecimal(owner), String(milliseconds)]);
-    } catch (cause) {
-      if (isFull(cause))
-        throw new StoreFullError("the Redis server has no memory left for used tokens", { cause });
-      throw cause;
-    }
-    // Some clients read integers as bigint.
-    const number = typeof reply === "bigint" ? Number(reply) : reply;
-    if (typeof number === "number" && Number.isInteger(number)) return number;
-    throw new StoreUnavailableError(`the client answered EVAL with ${described(reply)}, not with an integer`);
-  }
-
-  /** Relative, so that the server's clock need not agree with anybody's. */
-  const left = (rememberUntil: number) => Math.ceil((rememberUntil - now()) * 1000);
-
-  async function remember(script: string, id: Uint8Array, rememberUntil: number, owner: Uint8Array) {
-    const milliseconds = left(rememberUntil);
-    if (!(milliseconds > 0)) throw tooLate();
-    return run(script, id, milliseconds, owner);
-  }
-
-  /** `release` and `withdraw` work also when the time of the entry is over. */
-  async function end(script: string, id: Uint8Array, rememberUntil: number, owner: Uint8Array) {
-    await run(script, id, Math.max(left(rememberUntil), 1), owner);
-  }
-
-  return demanding({
-    async consume(id, rememberUntil, owner) {
-      const answer = await remember(consumeScript, id, rememberUntil, owner);
-      if (answer === -1) throw tooManyOwners();
-      return answer === 1;
+  return scripted(
+    async (key, words) => {
+      await evictsNothing();
+      return send(key, words);
     },
-    release: (id, rememberUntil, owner) => end(releaseScript, id, rememberUntil, owner),
-    attempt: (id, rememberUntil, owner) => remember(attemptScript, id, rememberUntil, owner),
-    withdraw: (id, rememberUntil, owner) => end(withdrawScript, id, rememberUntil, owner),
-  });
+    namespace,
+    clock,
+  );
 }
 
 /** Sends a command to the server that has the key. */
@@ -203,20 +143,5 @@ async function askAll(nodes: ReadClient["nodes"]): Promise<void> {
   const all: unknown = nodes();
   if (!Array.isArray(all) || all.length === 0)
     throw new StoreUnavailableError("the Redis client knows no master of its cluster: connect it first");
-  await Promise.all(all.map((node: Node) => refuseEviction(node)));
-}
-
-async function refuseEviction(node: Node): Promise<void> {
-  // Unlike CONFIG, INFO is allowed on most hosted servers.
-  const policy = /^maxmemory_policy:(\S+)/m.exec(String(await node(["INFO", "memory"])))?.[1];
-  if (policy === "noeviction") return;
-  throw new StoreUnavailableError(
-    policy === undefined
-      ? "the Redis server does not say that it evicts nothing: its INFO memory has no maxmemory_policy"
-      : `the Redis server may evict used tokens, which lets them be replayed: set maxmemory-policy to noeviction, not ${policy}`,
-  );
-}
-
-function isFull(error: unknown): boolean {
-  return error instanceof Error && /\bOOM\b/.test(error.message);
+  await Promise.all(all.map(async (node: Node) => refuseEviction(await node([...INFO]))));
 }

@@ -21,9 +21,13 @@ import {
   type VerificationError,
 } from "mailroom-verifier/errors";
 import * as publicEntry from "mailroom-verifier/public";
+import { createD1Store, type TABLE as TABLE_OF_D1 } from "mailroom-verifier/stores/d1";
+import { createDenoKvStore } from "mailroom-verifier/stores/deno-kv";
 import { createDurableObjectStore, UsedToken } from "mailroom-verifier/stores/durable-object";
+import { createDynamoDbStore } from "mailroom-verifier/stores/dynamodb";
 import { createPostgresStore, type TABLE } from "mailroom-verifier/stores/postgres";
 import { createRedisStore } from "mailroom-verifier/stores/redis";
+import { createUpstashStore } from "mailroom-verifier/stores/upstash";
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 declare function same<A, B>(proof: Same<A, B>): void;
@@ -147,6 +151,18 @@ same<typeof TABLE, string>(true);
 declare const binding: Parameters<typeof createDurableObjectStore>[0]["binding"];
 createDurableObjectStore({ binding, namespace });
 new UsedToken({ storage: {} }).alarm();
+createUpstashStore({ url: "https://database", token, namespace });
+// @ts-expect-error a token is required
+createUpstashStore({ url: "https://database", namespace });
+declare const database: Parameters<typeof createD1Store>[0]["database"];
+createD1Store({ database, namespace });
+same<typeof TABLE_OF_D1, string>(true);
+declare const kv: Parameters<typeof createDenoKvStore>[0]["kv"];
+createDenoKvStore({ kv, namespace });
+declare const client: Parameters<typeof createDynamoDbStore>[0]["client"];
+createDynamoDbStore({ client, table: "used_tokens", namespace });
+// @ts-expect-error a table is required
+createDynamoDbStore({ client, namespace });
 
 const { passed, checks } = await checkStore({ store, small: store, unreachable: store });
 same<typeof passed, boolean>(true);

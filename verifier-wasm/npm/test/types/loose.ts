@@ -5,11 +5,24 @@ import { checkStore } from "mailroom-verifier/conformance";
 import { VerificationError } from "mailroom-verifier/errors";
 import { createGuard } from "mailroom-verifier/guard";
 import { createVerifier as createPublicVerifier } from "mailroom-verifier/public";
+import { createD1Store } from "mailroom-verifier/stores/d1";
+import { createDenoKvStore } from "mailroom-verifier/stores/deno-kv";
 import { createDurableObjectStore } from "mailroom-verifier/stores/durable-object";
+import { createDynamoDbStore } from "mailroom-verifier/stores/dynamodb";
 import { createPostgresStore } from "mailroom-verifier/stores/postgres";
 import { createRedisStore } from "mailroom-verifier/stores/redis";
+import { createUpstashStore } from "mailroom-verifier/stores/upstash";
 
-export const stores = [createDurableObjectStore, createPostgresStore, createRedisStore, checkStore];
+export const stores = [
+  createD1Store,
+  createDenoKvStore,
+  createDurableObjectStore,
+  createDynamoDbStore,
+  createPostgresStore,
+  createRedisStore,
+  createUpstashStore,
+  checkStore,
+];
 
 export async function activate(token: string, key: string): Promise<string> {
   const verifier = createVerifier({ keys: key });

@@ -54,7 +54,7 @@ pub(super) struct Settings<'a> {
 /// What is particular to a provider.
 pub(super) trait Api: Send + Sync {
     /// Whether the provider looks at the key and refuses a mail without anything in it, which is how it is tried.
-    const TAKES_EMPTY_MAILS: bool = true;
+    const REFUSES_EMPTY_MAILS: bool = true;
 
     /// The headers of a request: what authenticates it, and what the token is known by if the provider has a header for that.
     fn headers(&self, request: &Request<'_>) -> Vec<(String, String)>;
@@ -217,12 +217,12 @@ impl<A: Api> Provider for Client<A> {
     /// Posts a mail without anything in it, which providers refuse after they have checked the key; where that could mean something
     /// else, asks for the headers only.
     fn check(&self) -> Result<(), String> {
-        let method = if A::TAKES_EMPTY_MAILS { &self.method } else { &Method::HEAD };
+        let method = if A::REFUSES_EMPTY_MAILS { &self.method } else { &Method::HEAD };
         let answer = self.request(method, None, "{}").map_err(|verdict| verdict.reason().to_owned())?;
         match answer.status {
             400 | 422 => Ok(()),
             // Many APIs know no HEAD, or only after the login.
-            200..300 | 404 | 405 if !A::TAKES_EMPTY_MAILS => Ok(()),
+            200..300 | 404 | 405 if !A::REFUSES_EMPTY_MAILS => Ok(()),
             _ => Err(format!("{}: the answer to a request with the key is {}", self.name, answer.status)),
         }
     }

@@ -167,7 +167,7 @@ fn check_headers(config: &HttpConfig) -> Result<(), String> {
 }
 
 impl Api for Http {
-    const TAKES_EMPTY_MAILS: bool = false;
+    const REFUSES_EMPTY_MAILS: bool = false;
 
     fn headers(&self, request: &Request<'_>) -> Vec<(String, String)> {
         let mut headers = self.headers.clone();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// The version of the lines that this program understands.
 const VERSION: u32 = 1;
@@ -32,9 +33,9 @@ pub struct Item {
     pub id: i64,
     /// The consumed-token id: the same at every attempt, whichever key signs the token and whatever the row's id is.
     pub key: Key,
-    /// `activate` or `recover`.
+    /// What the mail is for: `activate`, `recover` or another action.
     pub action: String,
-    /// The path of the link.
+    /// The path of the link; empty with the token for a mail without a link.
     pub path: String,
     /// The account's address. Input from strangers.
     pub email: String,
@@ -46,6 +47,12 @@ pub struct Item {
     pub code: String,
     /// In seconds since 1970.
     pub expires_at: i64,
+    /// Language of the mail (BCP 47), if the application wants a certain one.
+    #[serde(default)]
+    pub language: Option<String>,
+    /// What the application says for the template: any JSON.
+    #[serde(default)]
+    pub payload: Value,
 }
 
 impl fmt::Debug for Item {

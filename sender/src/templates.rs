@@ -1,19 +1,24 @@
 //! Templates: for each language a folder, in it for each action a subject, a text and an HTML body.
 //!
 //! `LANGUAGE/ACTION.subject.txt`, `LANGUAGE/ACTION.txt`, `LANGUAGE/ACTION.html`; other files of these endings can be included.
-//! Undefined variables are errors, and files that end in `.html` escape what they show.
+//! Undefined variables are errors, and files that end in `.html` escape what they show. `LANGUAGE/ACTION.sample.json` is the payload
+//! with which the templates are tried.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, context};
 
 use crate::error::Error;
 
 /// The actions that every collector sends.
 pub(crate) const ACTIONS: [&str; 2] = ["activate", "recover"];
+
+/// How the names of payloads end that templates are tried with.
+const SAMPLE: &str = ".sample.json";
 
 /// The largest template, in bytes.
 const LARGEST: u64 = 262_144;
@@ -36,9 +41,9 @@ pub(crate) struct Variables<'a> {
     pub(crate) product: &'a str,
     /// The folder of the template: `en`.
     pub(crate) language: &'a str,
-    /// `activate` or `recover`.
+    /// `activate`, `recover` or another action.
     pub(crate) action: &'a str,
-    /// The link.
+    /// The link; empty for a mail without one.
     pub(crate) link: &'a str,
     /// What the person types after a recovery; empty for an activation.
     pub(crate) code: &'a str,
@@ -48,14 +53,17 @@ pub(crate) struct Variables<'a> {
     pub(crate) login: &'a str,
     /// Until when the link works: `2026-11-22 14:35 UTC`, or nothing if it carries no time that can be written.
     pub(crate) expires: &'a str,
+    /// What the application says for this mail.
+    pub(crate) payload: &'a serde_json::Value,
 }
 
 impl Variables<'_> {
     fn context(&self) -> Value {
-        let Self { product, language, action, link, code, email, login, expires } = *self;
+        let Self { product, language, action, link, code, email, login, expires, payload } = *self;
         // Made of characters that mean nothing in HTML (`Links`), it would only get unreadable.
         let link = Value::from_safe_string(link.to_owned());
-        context! { product, language, action, link, code, email, login, expires }
+        let payload = Value::from(Serde(payload));
+        context! { product, language, action, link, code, email, login, expires, payload }
     }
 }
 
@@ -73,6 +81,8 @@ pub(crate) struct Templates {
     environment: Environment<'static>,
     /// Each language and action for which there are templates.
     mails: BTreeSet<(String, String)>,
+    /// Payloads to try them with, by the names of their files.
+    samples: BTreeMap<String, serde_json::Value>,
 }
 
 impl Templates {
@@ -99,7 +109,14 @@ impl Templates {
             },
         );
         let mut names = BTreeSet::new();
+        let mut samples = BTreeMap::new();
         for (name, text) in files {
+            if name.ends_with(SAMPLE) {
+                let sample = serde_json::from_str(&text)
+                    .map_err(|error| Error::configuration(format!("{name} is not JSON: {error}")))?;
+                samples.insert(name, sample);
+                continue;
+            }
             names.insert(name.clone());
             environment
                 .add_template_owned(name, text)
@@ -124,7 +141,7 @@ impl Templates {
         if mails.is_empty() {
             return Err(Error::configuration(format!("there are no templates in {shown}")));
         }
-        Ok(Self { environment, mails })
+        Ok(Self { environment, mails, samples })
     }
 
     /// Every language and action for which there are templates.
@@ -135,6 +152,21 @@ impl Templates {
     /// Whether there are templates in this language.
     pub(crate) fn has_language(&self, language: &str) -> bool {
         self.mails.iter().any(|(other, _)| other == language)
+    }
+
+    /// Whether there are templates for this action in this language.
+    pub(crate) fn has_mail(&self, language: &str, action: &str) -> bool {
+        self.mails().any(|mail| mail == (language, action))
+    }
+
+    /// The payload to try templates with; null if there is none.
+    pub(crate) fn sample(&self, language: &str, action: &str) -> serde_json::Value {
+        self.samples.get(&Self::sample_name(language, action)).cloned().unwrap_or_default()
+    }
+
+    /// The name of the file that has it.
+    pub(crate) fn sample_name(language: &str, action: &str) -> String {
+        format!("{language}/{action}{SAMPLE}")
     }
 
     /// Fills in the templates of the variables' language and action.
@@ -217,7 +249,9 @@ fn files(folder: &Path) -> Result<Vec<(String, String)>, Error> {
 
 fn read(path: &Path, name: &str, files: &mut Vec<(String, String)>) -> Result<(), Error> {
     let failed = |reason: String| Error::configuration(format!("the template {} {reason}", path.display()));
-    if !path.extension().is_some_and(|extension| extension == "txt" || extension == "html") {
+    if !name.ends_with(SAMPLE)
+        && !path.extension().is_some_and(|extension| extension == "txt" || extension == "html")
+    {
         return Ok(());
     }
     let size = fs::metadata(path).map_err(|error| failed(format!("cannot be read: {error}")))?.len();
@@ -256,11 +290,12 @@ mod tests {
             email: "ada@x.test",
             login,
             expires: "2026-11-22 14:35 UTC",
+            payload: &serde_json::Value::Null,
         }
     }
 
     fn with(change: &[(&str, &str)]) -> Result<Templates, Error> {
-        let mut files: std::collections::BTreeMap<_, _> =
+        let mut files: BTreeMap<_, _> =
             SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
         for (name, text) in change {
             files.insert((*name).to_owned(), (*text).to_owned());
@@ -326,6 +361,26 @@ mod tests {
         }
         let unknown = Templates::read(None).unwrap().render(&variables("invite", "x")).unwrap_err();
         assert_eq!(unknown, "there is no template en/invite.subject.txt");
+    }
+
+    #[test]
+    fn a_template_shows_what_the_application_says_and_a_sample_of_it_is_json() {
+        let mail = [
+            ("en/invite.subject.txt", "Join {{ payload.team }}"),
+            ("en/invite.txt", "{{ link }} {{ payload.team }}"),
+            ("en/invite.html", "<p>{{ payload.team }}</p>"),
+            ("en/invite.sample.json", r#"{"team": "A & B"}"#),
+        ];
+        let templates = with(&mail).unwrap();
+        let payload = templates.sample("en", "invite");
+        let rendered =
+            templates.render(&Variables { payload: &payload, ..variables("invite", "ada") }).unwrap();
+        assert_eq!((rendered.subject.as_str(), rendered.html.as_str()), ("Join A & B", "<p>A &amp; B</p>"));
+        let error = templates.render(&variables("invite", "ada")).err().unwrap();
+        assert_eq!(error, "the template en/invite.subject.txt, line 1 cannot be filled in: undefined value");
+        assert!(!templates.has_mail("de", "invite") && templates.has_mail("en", "invite"));
+        let error = with(&[("en/invite.sample.json", "{")]).unwrap_err().to_string();
+        assert!(error.contains("en/invite.sample.json is not JSON"), "{error}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lettre::message::Mailbox;
+use serde_json::Value;
 
 use crate::config::Config;
 use crate::error::Error;
@@ -46,28 +47,38 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The mail of a token, in the configured language.
+    /// The mail of a token, in its language (`pt-BR`, then `pt`) if there is a template, and otherwise in the configured one.
     ///
     /// # Errors
     /// Why there can be none, without an address, a token or a name.
     pub(crate) fn write(&self, item: &Item, now: SystemTime) -> Result<Mail, String> {
-        self.write_in(&self.language, item, now)
+        let wanted = item.language.as_deref().unwrap_or(&self.language);
+        let mut languages = [wanted, wanted.split('-').next().unwrap_or(wanted), &self.language].into_iter();
+        let language = languages.find(|language| self.templates.has_mail(language, &item.action));
+        self.write_in(language.unwrap_or(&self.language), item, now)
     }
 
     /// A mail of each template, by language and action.
     pub(crate) fn samples(&self) -> Result<Vec<(String, Mail)>, Error> {
         let sample = |(language, action): (&str, &str)| {
-            let mail =
-                self.write_in(language, &sample(action), UNIX_EPOCH + Duration::from_secs(1_800_000_000));
-            mail.map(|mail| (format!("{language}-{action}"), mail)).map_err(Error::Configuration)
+            let item = sample(action, self.templates.sample(language, action));
+            let mail = self.write_in(language, &item, UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+            mail.map(|mail| (format!("{language}-{action}"), mail)).map_err(|reason| {
+                let file = Templates::sample_name(language, action);
+                Error::Configuration(format!("{reason}; {file} is what it gets as `payload` here"))
+            })
         };
         self.templates.mails().map(sample).collect()
     }
 
     fn write_in(&self, language: &str, item: &Item, now: SystemTime) -> Result<Mail, String> {
         let to = Recipient::parse(&item.email)?;
-        let link = self.links.link(&item.action, &item.path, &item.token);
-        let link = link.ok_or("its path or token has characters that no link can carry")?;
+        let link = if item.path.is_empty() && item.token.is_empty() {
+            String::new()
+        } else {
+            let link = self.links.link(&item.action, &item.path, &item.token);
+            link.ok_or("its path or token has characters that no link can carry")?
+        };
         let rendered = self.templates.render(&Variables {
             product: &self.product,
             language,
@@ -77,6 +88,7 @@ impl Writer {
             email: &item.email,
             login: &one_line(&item.login),
             expires: &minute(item.expires_at).unwrap_or_default(),
+            payload: &item.payload,
         })?;
         let subject = HeaderText::new(&rendered.subject)?;
         let (from, reply_to) = (self.from.clone(), self.reply_to.clone());
@@ -94,7 +106,7 @@ impl Writer {
 }
 
 /// A token that nobody made.
-fn sample(action: &str) -> Item {
+fn sample(action: &str, payload: Value) -> Item {
     Item {
         id: 4711,
         key: crate::protocol::Key::parse("b9a16650bbdcba5dd0298fef5dd25661").expect("32 digits are a key"),
@@ -105,6 +117,8 @@ fn sample(action: &str) -> Item {
         token: "sample-".repeat(12),
         code: if action == "activate" { String::new() } else { "01234".to_owned() },
         expires_at: 1_800_000_900,
+        language: None,
+        payload,
     }
 }
 
@@ -163,6 +177,51 @@ mod tests {
         }
         for seconds in [-1, i64::MIN, 253_402_300_800, i64::MAX] {
             assert_eq!(minute(seconds), None);
+        }
+    }
+
+    #[test]
+    fn a_mail_is_in_its_own_language_if_there_is_a_template_and_shows_its_payload() {
+        let folder = tempfile::tempdir().unwrap();
+        let templates = folder.path().join("templates");
+        crate::templates::write_shipped(&templates).unwrap();
+        std::fs::create_dir(templates.join("pt")).unwrap();
+        for (name, text) in [
+            ("en/news.subject.txt", "News for {{ payload.team }}"),
+            ("en/news.txt", "[{{ link }}]"),
+            ("en/news.html", "-"),
+            ("en/news.sample.json", r#"{"team": "sample"}"#),
+        ] {
+            std::fs::write(templates.join(name), text).unwrap();
+            std::fs::write(templates.join(name.replace("en/", "pt/")), text.replace("News for", "Novas de"))
+                .unwrap();
+        }
+        for name in ["activate", "recover"] {
+            for ending in ["subject.txt", "txt", "html"] {
+                let file = format!("{name}.{ending}");
+                std::fs::copy(templates.join("en").join(&file), templates.join("pt").join(&file)).unwrap();
+            }
+        }
+        let config = format!(
+            "from = 'a@x.test'\nproduct = 'X'\njournal = 'journal'\ntemplates = '{}'\n[links]\nbase = 'https://x.test'\n\
+             [smtp]\nserver = 'localhost'\nport = 25\ntls = 'none'\n",
+            templates.display()
+        );
+        let path = folder.path().join("send.toml");
+        std::fs::write(&path, config).unwrap();
+        let writer = Writer::new(&Config::read(&path).unwrap()).unwrap();
+        for (language, subject) in [
+            (Some("pt-BR"), "Novas de A"),
+            (Some("pt"), "Novas de A"),
+            (Some("de"), "News for A"),
+            (Some("../pt"), "News for A"),
+            (None, "News for A"),
+        ] {
+            let mut item = sample("news", serde_json::json!({"team": "A"}));
+            (item.language, item.path, item.token) =
+                (language.map(str::to_owned), String::new(), String::new());
+            let mail = writer.write(&item, UNIX_EPOCH).unwrap();
+            assert_eq!((mail.subject.as_str(), mail.text.as_str()), (subject, "[]"));
         }
     }
 

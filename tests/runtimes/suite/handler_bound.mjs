@@ -224,6 +224,30 @@ function* otherBrowsers(subject) {
     },
   ];
   yield [
+    "an outage of the store locks no visitor out, who becomes another one",
+    async () => {
+      const inner = recordingStore();
+      let isAway = true;
+      const attempt = async (...given) => {
+        const number = await inner.attempt(...given);
+        if (isAway) throw new Error("no connection");
+        return number;
+      };
+      const { pressAs, cookies, visitor, judged } = sceneOfBound(subject, "activate", 2, {
+        store: { ...inner, attempt },
+      });
+      judged();
+      let cookie = `${cookies.other}; ${visitor(1)}`;
+      for (let time = 0; time < 7; time += 1) {
+        const answer = await pressAs(cookie, CODE);
+        same(answer.status, 503, "during the outage");
+        cookie = answer.headers.get("Set-Cookie").split(";")[0];
+      }
+      isAway = false;
+      same((await pressAs(cookie, CODE)).status, 200, "afterwards");
+    },
+  ];
+  yield [
     "a store that is away or counts no tries lets no guess through",
     async () => {
       const failing = { consume: () => true, attempt: () => Promise.reject(new Error("no connection")) };

@@ -97,7 +97,7 @@ for (const [file, most] of [
 for (const [entry, most] of [
   ["mailroom-verifier", 16_500],
   ["mailroom-verifier/public", 22_400],
-  ["mailroom-verifier/handler", 20_000],
+  ["mailroom-verifier/handler", 20_100],
   ["mailroom-verifier/stores/redis", 3_500],
   ["mailroom-verifier/stores/postgres", 3_800],
   ["mailroom-verifier/stores/durable-object", 2_550],

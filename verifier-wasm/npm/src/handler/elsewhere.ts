@@ -51,7 +51,8 @@ export async function redeemElsewhere(
   // The same visitor has the same place. This owner uses nothing, so it may be of a request: it proves no more than that.
   const visitor = visitorOf(request.headers.get("Cookie")) ?? new Uint8Array(16);
   const place = await store.attempt(apart(id, 0), until, visitor);
-  if (!place.ok) return refusedBy(place, report);
+  // Its place was withdrawn, which is final for this visitor.
+  if (!place.ok) return { ...refusedBy(place, report), renewsVisitor: true };
   const most = TRIES[place.answer - 1];
   if (most === undefined) return locked("ERR_TOO_MANY_ATTEMPTS");
   const counter = apart(id, place.answer);

@@ -77,6 +77,8 @@ export interface Outcome {
   readonly problem?: Problem;
   /** Whether it is said to another browser than that which asked for the link. */
   readonly elsewhere?: boolean;
+  /** Whether that browser becomes another visitor. */
+  readonly renewsVisitor?: boolean;
   readonly reason?: Judgement["reason"];
   readonly link?: ShownLink;
   readonly response?: Response;

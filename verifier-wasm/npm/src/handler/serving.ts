@@ -124,7 +124,8 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     const filled = (text: string) => text.replaceAll("{digits}", String(codeDigits));
     const { title, text, button } = words(texts, outcome, action);
     const headers = headersOf(nonce, options, outcome.headers);
-    if (browser === "other" && visitorOf(request.headers.get("Cookie")) === undefined) {
+    const isVisitor = !outcome.renewsVisitor && visitorOf(request.headers.get("Cookie")) !== undefined;
+    if (browser === "other" && !isVisitor) {
       headers.append("Set-Cookie", newVisitor(new URL(request.url)));
     }
     const judgement: Judgement<string> = {

@@ -29,7 +29,7 @@ export function* redeeming(
       );
       const count = (wanted) => verdicts.filter((verdict) => verdict.reason === wanted).length;
       same(count("ERR_CODE_MISMATCH"), 5, `verdicts of ${kinds(verdicts)}`);
-      same(count("ERR_TOO_MANY_ATTEMPTS"), guesses.length - 5, "refused without one");
+      same(count("ERR_TOO_MANY_ATTEMPTS"), guesses.length - 5, `refused without one of ${kinds(verdicts)}`);
       const right = await tryRedeem(recovery, { action: "recover", code });
       same(right.reason, "ERR_TOO_MANY_ATTEMPTS", "the right code");
     },

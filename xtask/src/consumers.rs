@@ -39,7 +39,7 @@ pub(crate) fn package(steps: &mut Steps, extent: Extent) {
 }
 
 /// The stores of used tokens, each against the real thing: servers of Redis and PostgreSQL of their own, workerd,
-/// Deno; DynamoDB by an emulator.
+/// Deno; `DynamoDB` by an emulator.
 pub(crate) fn stores(steps: &mut Steps, extent: Extent) {
     const PROGRAM: &str = "tests/stores/main.mjs";
     pack(steps);

@@ -68,6 +68,15 @@ pub fn send(config: &Path, dry_run: Option<&Path>) -> Result<(), Error> {
     send_between(config, dry_run, io::BufReader::new(io::stdin()), io::stdout())
 }
 
+/// What writes the mails of a configuration: from a token to the bytes that a mail server would get. It sends nothing.
+///
+/// # Errors
+/// A configuration that cannot be used. What is returned says why there can be no mail for a token.
+pub fn writer(config: &Path) -> Result<impl Fn(&protocol::Item) -> Result<String, String>, Error> {
+    let writer = Writer::new(&Config::read(config)?)?;
+    Ok(move |item: &protocol::Item| Ok(message::encode(&writer.write(item, SystemTime::now())?)))
+}
+
 /// Does what [`send`] does, between other streams.
 ///
 /// # Errors

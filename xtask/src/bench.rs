@@ -10,12 +10,13 @@ use crate::execute::watch;
 use crate::{node, npm, tools};
 
 /// Subcommands of `tests/bench`.
-const OF_THE_DATABASE: [&str; 7] = ["drain", "pinned", "memory", "latency", "wake", "migrations", "requests"];
+const OF_THE_DATABASE: [&str; 8] =
+    ["drain", "pinned", "memory", "latency", "wake", "migrations", "requests", "send"];
 
 /// Measures the npm package and the collector
 #[derive(clap::Args)]
 #[command(
-    after_help = "drain, pinned, memory, latency, wake, migrations, requests: on a throwaway PostgreSQL; \
+    after_help = "drain, pinned, memory, latency, wake, migrations, requests, send: on a throwaway PostgreSQL; \
                         `cargo xtask bench drain --help` lists their options"
 )]
 pub(crate) struct Options {
@@ -82,7 +83,7 @@ fn database(arguments: &[OsString]) -> Result<Command> {
     let mut command = tools::cargo(["run", "--release", "--package", "mailroom-bench", "--"]);
     command.args(arguments);
     let is = |word: &str| arguments.iter().any(|argument| argument == word);
-    if is("drain") && !is("--alone") && !is("--help") {
+    if (is("drain") || is("send")) && !is("--alone") && !is("--help") {
         node::install("tests/bench/peers")?;
         node::install("tests")?;
         command.env("MAILROOM_BENCH_NODE", node::program("tests", "node-newest", "x64", "node")?);

@@ -5,7 +5,6 @@
 //! signature; each job of another queue ran once.
 
 use std::fmt;
-use std::fs;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -16,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::peers::{Peer, Peers};
 use crate::queue::{Kind, Queue};
 use crate::report::{Report, Table, median, per_second, rounded};
-use crate::run::Run;
+use crate::run::{Run, peak_memory};
 
 const LIMITS: [u32; 3] = [10, 100, 1_000];
 
@@ -236,14 +235,6 @@ fn parts(arrivals: &[(Instant, u32)], tokens: u32) -> Option<[u32; 2]> {
         return None;
     }
     Some([rate(1, PART)?, rate(tokens - PART, tokens)?])
-}
-
-/// The most memory that a process had in RAM so far, in units of 1024 bytes.
-fn peak_memory(process: u32) -> Result<u32> {
-    let status =
-        fs::read_to_string(format!("/proc/{process}/status")).context("only Linux reports the peak")?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
-    Ok(peak.context("the kernel does not report the peak")?.parse()?)
 }
 
 #[cfg(test)]

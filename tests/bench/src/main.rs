@@ -8,6 +8,7 @@ mod queue;
 mod report;
 mod requests;
 mod run;
+mod send;
 mod textbook;
 mod wake;
 
@@ -52,6 +53,8 @@ enum Benchmark {
     Migrations(migrations::Migrations),
     /// One `mailroom.request`, for people who exist and for those who do not
     Requests(requests::Requests),
+    /// The tokens that become mails in a second, by `mailroom send` and by other senders, and the memory that it takes
+    Send(send::Send),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -88,5 +91,6 @@ async fn measure(Options { benchmark, postgres, .. }: &Options) -> Result<Report
             migrations::measure(&server, options).await
         }
         Benchmark::Requests(options) => requests::measure(&server.start()?, options).await,
+        Benchmark::Send(options) => send::measure(&server.start()?, options).await,
     }
 }

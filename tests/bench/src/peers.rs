@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::textbook;
 
 /// The Node.js that those from npm run on; `cargo xtask bench` sets it.
-const NODE: &str = "MAILROOM_BENCH_NODE";
+pub(crate) const NODE: &str = "MAILROOM_BENCH_NODE";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {

@@ -91,6 +91,11 @@ impl Queue {
     /// Checks that every token was printed once and is recorded as sent.
     pub(crate) async fn check(&self, output: &[u8]) -> Result<()> {
         check(output, &self.secrets, self.kind == Kind::Cursor)?;
+        self.check_drained().await
+    }
+
+    /// Checks that every token is recorded as sent.
+    pub(crate) async fn check_drained(&self) -> Result<()> {
         let query = match self.kind {
             Kind::Cursor => "SELECT last_seq = (SELECT max(id) FROM tokens) FROM jobs",
             Kind::Deliveries => {
@@ -101,6 +106,12 @@ impl Queue {
         let is_drained: bool = self.client.query_one(query, &[]).await?.get(0);
         ensure!(is_drained, "something is left in the queue, or not recorded");
         Ok(())
+    }
+
+    /// How many tokens are not sent yet, by the queue and the leases.
+    pub(crate) async fn left(&self) -> Result<u32> {
+        let query = "SELECT (SELECT count(*) FROM mailroom.queue) + (SELECT count(*) FROM mailroom.leases)";
+        Ok(u32::try_from(self.client.query_one(query, &[]).await?.get::<_, i64>(0))?)
     }
 
     /// Holds a snapshot open, as a backup or a report does, until the connection that is returned is dropped.

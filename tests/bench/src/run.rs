@@ -1,12 +1,13 @@
 //! One run of a collector, from its start to its end.
 
+use std::fs;
 use std::io::Read;
 use std::process::{ChildStdout, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use mailroom_tests::collector::Collector;
 
 /// A collector that prints nothing for this long does not go on.
@@ -75,4 +76,12 @@ fn read(mut pipe: ChildStdout) -> Receiver<(Instant, Vec<u8>)> {
         }
     });
     receiver
+}
+
+/// The most memory that a process had in RAM so far, in units of 1024 bytes.
+pub(crate) fn peak_memory(process: u32) -> Result<u32> {
+    let status =
+        fs::read_to_string(format!("/proc/{process}/status")).context("only Linux reports the peak")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    Ok(peak.context("the kernel does not report the peak")?.parse()?)
 }

@@ -27,7 +27,7 @@ fn outage_length() -> Result<Duration> {
 /// Half of the time connections are refused, half of it the server answers 421.
 #[tokio::test]
 async fn the_example_in_python_loses_nothing_while_its_mail_server_is_away() -> Result<()> {
-    const PEOPLE: i32 = 300;
+    const PEOPLE: i32 = 120;
     if !has_python()? {
         return Ok(());
     }

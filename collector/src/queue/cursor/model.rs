@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use mailroom_verifier_core::Action;
 use proptest::prelude::*;
 
 use super::session::Page;
@@ -14,20 +13,7 @@ use crate::queue::{BatchId, Token};
 
 /// A page that was read through an id.
 fn page(through: i64, tokens: &[i64], ineligible: &[i64]) -> Page {
-    let token = |id: &i64| Token {
-        id: *id,
-        attempt: 1,
-        action: Action::Activate,
-        email: Vec::new(),
-        login: Vec::new(),
-        secret: Vec::new(),
-        code: None,
-        expires_at: 0,
-        language: None,
-        payload: None,
-        binding: None,
-    };
-    let tokens = tokens.iter().map(token).collect();
+    let tokens = tokens.iter().map(|id| Token::example(*id, b"")).collect();
     Page { tokens, ineligible: ineligible.to_vec(), through, rows: 0 }
 }
 

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::session::milliseconds;
+use crate::log::display::milliseconds;
 use crate::queue::{BatchId, Nack};
 
 /// Batches, tokens, kinds, waits in milliseconds, and reasons.

@@ -159,15 +159,6 @@ mod tests {
     }
 
     #[test]
-    fn lines_larger_than_the_pipe_and_than_any_pipe_arrive_whole() {
-        for length in [300_000_u32, 3_000_000] {
-            let line: Vec<u8> = (0..length).map(|number| number.to_le_bytes()[1]).collect();
-            let (_sink, mut reader) = with_lines(&[&line]);
-            assert!(read(&mut reader, line.len()) == line);
-        }
-    }
-
-    #[test]
     fn no_part_of_a_line_is_in_a_pipe_that_is_not_read() {
         for length in [100, 4_097, 10_000, 16_385, 50_000, 90_000, 700_000] {
             let line = [vec![b'x'; length - 1], vec![b'\n']].concat();

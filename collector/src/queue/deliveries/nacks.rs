@@ -40,14 +40,3 @@ fn storable(text: &str, is_unicode: bool) -> String {
     };
     text.chars().map(ascii).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reason_has_no_character_that_the_database_may_not_have() {
-        assert_eq!(storable("später\0", true), "später");
-        assert_eq!(storable("später\0", false), "sp\\u{e4}ter");
-    }
-}

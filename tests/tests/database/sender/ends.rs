@@ -138,7 +138,7 @@ async fn a_row_that_every_sender_hangs_on_becomes_a_dead_letter_and_the_others_g
     wait_for_state(&client, &[1, 2], "sent").await?;
     collector.stop()?;
     let children = fs::read_to_string(&children)?;
-    assert!(children.lines().count() >= 3, "{children}");
+    assert!(children.lines().count() >= 2, "{children}");
     for child in children.lines() {
         let status = || fs::read_to_string(format!("/proc/{child}/stat"));
         collector::wait_until(|| status().map_or(true, |status| status.contains(") Z ")))?;

@@ -1,9 +1,8 @@
 //! Collecting: claim, sign, send, and settle what the reader has acknowledged.
 //!
 //! # Where a kill leaves tokens
-//! - Claimed, not sent, or cancelled or returned and not released yet: the claim lapses, or was never recorded; claimed again.
-//! - Sent, no ack: the same. What is still in the pipe may reach the reader. A sender notices the kill by the end of its
-//!   standard input; it can finish what it has, and its answers, also those for a part of a batch, are lost.
+//! - Claimed, no ack: the claim lapses, or was never recorded; claimed again. What is still in the pipe may reach the reader. A
+//!   sender can finish what it has; its answers, also those for a part of a batch, are lost.
 //! - Ack, not settled: goes out again. This is the only duplicate that is not the fault of the reader or sender: at most what
 //!   was acknowledged within `SETTLE_PAUSE` and the time of a commit.
 //! - Settled: the database has recorded it, and the reader had it before.

@@ -3,7 +3,7 @@
 use mailroom_verifier_core::{Action, Actions, Further};
 
 use super::CommandError;
-use crate::config::{Setting, must_be};
+use crate::config::{Setting, digits as whole, must_be};
 
 #[derive(clap::Args)]
 pub(super) struct ActionArguments {
@@ -41,8 +41,8 @@ fn further_action(text: &str) -> Result<Further, String> {
         let [number, path, digits] = rest.split(':').collect::<Vec<_>>().try_into().ok()?;
         // The process ends soon, and the texts are as old as it.
         let leak = |text: &str| &*text.to_owned().leak();
-        let small = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
-        Some(Further { number: small(number)?, name: leak(name), path: leak(path), digits: small(digits)? })
+        let (number, digits) = (whole(number)?, whole(digits)?);
+        Some(Further { number, name: leak(name), path: leak(path), digits })
     };
     read().ok_or_else(|| must_be(text, "NAME=NUMBER:PATH:DIGITS, such as invite=4:/invite:0"))
 }

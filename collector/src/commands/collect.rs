@@ -91,7 +91,7 @@ async fn collect_into(
         Listener::start(connection.clone(), &settings.channel_name, settings.healthcheck_interval, holder)
     });
     // Without a listener the channel's sender is dropped at once.
-    let wakeups = listener.as_ref().map_or_else(|| watch::channel(0).1, Listener::wakeups);
+    let wakeups = listener.as_ref().map_or_else(|| watch::channel(0).1, |listener| listener.wakeups.clone());
     let inputs = Inputs { signer, wakeups, idle_lock, stop: stop.clone() };
     let mut collecting: Pin<Box<dyn Future<Output = Result<(), CollectError>>>> = match settings.queue_kind {
         QueueKind::Cursor => {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use tokio_postgres::types::Type;
 
-use super::{CommandError, Outcome, connect_to_queue, print, report};
+use super::{Outcome, connect_to_queue, print, report};
 use crate::config::digits;
 use crate::log::display::Counted;
 
@@ -21,15 +21,12 @@ pub(crate) struct RetryArguments {
     ids: Vec<i64>,
 
     /// All dead letters
-    #[arg(long)]
+    #[arg(long, conflicts_with = "ids")]
     all_dead: bool,
 }
 
 /// Ends with 0 if all tokens that were named are back.
 pub(crate) async fn run(arguments: &RetryArguments) -> Outcome {
-    if arguments.all_dead && !arguments.ids.is_empty() {
-        return Err(CommandError::Usage("name ids or --all-dead, not both".to_owned()));
-    }
     let function = if arguments.all_dead { "mailroom.retry_all" } else { "mailroom.retry" };
     let (client, _) = connect_to_queue("mailroom retry", &[function]).await?;
     let rows = if arguments.all_dead {

@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 
 use super::{Outcome, connect_to_queue, print};
 use crate::config::TimeoutSettings;
-use crate::log::display::{Counted, HumanDuration};
+use crate::log::display::{Counted, HumanDuration, milliseconds};
 use crate::preflight;
 
 const STATUS: &str = include_str!("status.sql");
@@ -41,7 +41,6 @@ pub(crate) async fn run(StatusArguments { json, timeouts }: StatusArguments) -> 
         sent => sent?,
     };
     let (mut status, warnings) = (query(&client, STATUS).await?, preflight::warnings(&client).await?);
-    let milliseconds = |age: Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
     // As docs/OPERATIONS.md lists them.
     let bounds = [
         ("queue.oldest_due_ms", milliseconds(timeouts.batch_timeout + LATE)),

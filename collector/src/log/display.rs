@@ -35,6 +35,10 @@ pub(crate) fn listed<R: Display>(tokens: &[(i64, R)], most: usize) -> String {
     list.join("; ")
 }
 
+pub(crate) fn milliseconds(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// Shown in the largest unit in which it is whole: `270s`, `1500ms`, `24h`, `30d`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HumanDuration(pub Duration);

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::display::milliseconds;
+
 /// No line for another cause within this time: while a server starts, causes alternate.
 const QUIET: Duration = Duration::from_secs(10);
 
@@ -59,10 +61,6 @@ impl OutageLog {
         cause.clone_into(&mut outage.cause);
         Some(now.duration_since(outage.since))
     }
-}
-
-fn milliseconds(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

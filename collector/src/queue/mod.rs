@@ -55,6 +55,26 @@ impl fmt::Debug for Token {
     }
 }
 
+#[cfg(test)]
+impl Token {
+    /// An activation.
+    pub(crate) fn example(id: i64, login: &[u8]) -> Self {
+        Self {
+            id,
+            attempt: 2,
+            action: Action::Activate,
+            email: b"a@b.test".to_vec(),
+            login: login.to_vec(),
+            secret: vec![9; 32],
+            code: None,
+            expires_at: 1_800_000_900,
+            language: None,
+            payload: None,
+            binding: None,
+        }
+    }
+}
+
 /// Tokens that go out together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {

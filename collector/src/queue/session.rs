@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mailroom_connect::{ConnectionSettings, Session, SessionOptions};
 use mailroom_verifier_core::Action;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::FromSql;
@@ -24,7 +24,8 @@ pub(super) struct QueueSession {
     /// Which server answers, for log lines.
     pub(super) server: String,
     pub(super) is_unicode: bool,
-    driver: JoinHandle<()>,
+    /// Ended with the session.
+    _driver: JoinSet<Result<(), Error>>,
 }
 
 impl QueueSession {
@@ -44,7 +45,7 @@ impl QueueSession {
         let connected = connected.map_err(|error| QueueError::Unavailable(error.to_string()))?;
         let Session { client, connection, server, keeps_state } = connected;
         let is_unicode = connection.parameter("server_encoding") == Some("UTF8");
-        let session = Self { client, server, is_unicode, driver: connection.spawn() };
+        let session = Self { client, server, is_unicode, _driver: JoinSet::from_iter([connection.run()]) };
         if keeps_state {
             answer(session.client.batch_execute(SETTINGS)).await?;
         }
@@ -61,12 +62,6 @@ impl QueueSession {
             return Err(QueueError::Unusable(fault));
         }
         Ok(session)
-    }
-}
-
-impl Drop for QueueSession {
-    fn drop(&mut self) {
-        self.driver.abort();
     }
 }
 

@@ -30,7 +30,8 @@ const LASTED: Duration = Duration::from_secs(1);
 
 /// The task that listens, ended when this is dropped.
 pub struct Listener {
-    wakeups: watch::Receiver<u64>,
+    /// The number of wake-ups so far, to be watched.
+    pub wakeups: watch::Receiver<u64>,
     /// An outage does not end it.
     pub(crate) task: JoinSet<Infallible>,
 }
@@ -48,11 +49,6 @@ impl Listener {
         let ping_interval = PING_INTERVAL.min(healthcheck_interval);
         let listening = Listening { connection, channel, ping_interval, wakeups, outage, idle_lock };
         Self { wakeups: receiver, task: JoinSet::from_iter([listening.run()]) }
-    }
-
-    /// The number of wake-ups so far, to be watched.
-    pub fn wakeups(&self) -> watch::Receiver<u64> {
-        self.wakeups.clone()
     }
 }
 

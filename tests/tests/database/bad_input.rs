@@ -322,7 +322,7 @@ async fn a_bad_row_is_passed_with_its_id_and_reason_and_the_others_go_out() -> R
         .batch_execute(
             "INSERT INTO accounts (email, login, status)
                 SELECT 'user' || number || '@example.test', 'user' || number, 'active'
-                FROM generate_series(1, 14) AS number;
+                FROM generate_series(1, 15) AS number;
              INSERT INTO tokens (account, action, code) SELECT id, 'password_recovery', '12345' FROM accounts ORDER BY id;
              UPDATE tokens SET secret = decode(repeat('ab', 31), 'hex') WHERE id = 1;
              UPDATE tokens SET secret = decode(repeat('ab', 33), 'hex') WHERE id = 2;
@@ -334,13 +334,14 @@ async fn a_bad_row_is_passed_with_its_id_and_reason_and_the_others_go_out() -> R
              UPDATE accounts SET login = E'a\\nb' WHERE id = 8;
              UPDATE accounts SET email = E'a\\r@example.test' WHERE id = 9;
              UPDATE accounts SET login = E'a\\tb' WHERE id = 10;
-             UPDATE accounts SET login = E'1\\n1,victim@example.test,victim' WHERE id = 11;",
+             UPDATE accounts SET login = E'1\\n1,victim@example.test,victim' WHERE id = 11;
+             UPDATE accounts SET email = E'a\\u2028b@example.test' WHERE id = 12;",
         )
         .await?;
     let mut collector =
         Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]))?;
     let sent: Vec<_> = collector.lines()?.next_items(3)?.into_iter().map(|item| item.login).collect();
-    assert_eq!(sent, ["user12", "user13", "user14"]);
+    assert_eq!(sent, ["user13", "user14", "user15"]);
     let log = collector.stop()?;
     for (id, reason) in [
         (1, "its secret has 31 bytes instead of 32"),
@@ -354,13 +355,14 @@ async fn a_bad_row_is_passed_with_its_id_and_reason_and_the_others_go_out() -> R
         (9, "its email contains a carriage return"),
         (10, "its login contains a control character"),
         (11, "its login contains a line feed"),
+        (12, "its email contains a line separator"),
     ] {
         let named = format!("token {id}: {reason}");
         let lines = log.lines().filter(|line| line.contains(" no mail: "));
         assert_eq!(lines.filter(|line| line.contains(&named)).count(), 1, "{named}\n{log}");
     }
     assert!(!log.contains("victim"), "{log}");
-    assert_eq!(cursor(&client).await?, 14);
+    assert_eq!(cursor(&client).await?, 15);
     Ok(())
 }
 

@@ -141,7 +141,8 @@ async fn a_hundred_thousand_accounts_of_one_transaction_are_delivered_whole() ->
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
     let mut command = collector::on_base_schema(database.url())?;
-    let mut collector = Collector::start(command.args(["--batch-limit", "100"]))?;
+    // Lines larger than any pipe.
+    let mut collector = Collector::start(command.args(["--batch-limit", "10000"]))?;
     let lines = collector.lines()?;
     collector.wait_for_log("listening on", 1)?;
     register(&client, 1..=100_000).await?;

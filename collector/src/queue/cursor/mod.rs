@@ -7,12 +7,9 @@
 //! reader took: after kill -9 the batches in between go out again, none is left out.
 //!
 //! # What is passed and what is read again
-//! A token is eligible while it is unexpired by the database's clock and unconsumed, and its account has the status that its
-//! action needs. Reading goes forward in id order, and never twice over what cannot change:
-//! - expired and consumed tokens are passed for good, in memory;
-//! - tokens whose account has the wrong status are deferred and read again at every poll. The cursor passes them;
-//! - for tokens that were committed late, the last page beyond the claimed ones is read again at every poll, all of them in each
-//!   health-check interval.
+//! Reading goes forward in id order. Expired and consumed tokens are passed for good. At every poll deferred tokens, whose
+//! account has the wrong status and which the cursor passes, are read again, and the last page beyond the claimed ones, for
+//! tokens that were committed late; all of those in each health-check interval.
 //!
 //! # What the next process finds
 //! The schema records one number for all tokens. Which of those before it were skipped unsent, the next process infers

@@ -5,31 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use mailroom_verifier_core::Action;
 use proptest::prelude::*;
 
 use super::session::Page;
 use super::state::CursorState;
 use crate::queue::{BatchId, Token};
-
-/// A page that was read through an id.
-fn page(through: i64, tokens: &[i64], ineligible: &[i64]) -> Page {
-    let token = |id: &i64| Token {
-        id: *id,
-        attempt: 1,
-        action: Action::Activate,
-        email: Vec::new(),
-        login: Vec::new(),
-        secret: Vec::new(),
-        code: None,
-        expires_at: 0,
-        language: None,
-        payload: None,
-        binding: None,
-    };
-    let tokens = tokens.iter().map(token).collect();
-    Page { tokens, ineligible: ineligible.to_vec(), through, rows: 0 }
-}
 
 /// More than the steps of the longest history, so that there is something new to claim at every step.
 const TOKENS: i64 = 96;
@@ -77,7 +57,8 @@ struct Model {
 impl Model {
     fn page(&self, ids: impl Iterator<Item = i64>, through: i64) -> Page {
         let (ineligible, eligible): (Vec<_>, Vec<_>) = ids.partition(|id| self.ineligible.contains(id));
-        page(through, &eligible, &ineligible)
+        let tokens = eligible.into_iter().map(|id| Token::example(id, b"")).collect();
+        Page { tokens, ineligible, through, rows: 0 }
     }
 
     /// As `CursorQueue::claim` does it; returns whether there may be more to claim.

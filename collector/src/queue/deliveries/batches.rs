@@ -160,37 +160,4 @@ mod tests {
         batches.released(start + LATEST);
         assert!(batches.is_reported());
     }
-
-    #[test]
-    fn what_was_answered_is_done_and_what_was_not_is_repeated() {
-        let (start, mut batches) = (Instant::now(), Batches::default());
-        let [settling, releasing, claiming] = [1, 2, 3].map(BatchId::from);
-        let begin = |batches: &mut Batches| {
-            let held = [settling, releasing].map(|id| (id, State::Held { tokens: 1 }));
-            batches.0 = held.into();
-            batches.settle(Settlement::sent(settling), &mut Activity::since(start));
-            batches.release(&[releasing]);
-            batches.begin_statements(&[claiming], start);
-        };
-        let left = |batches: &mut Batches| {
-            batches.begin_call();
-            batches.begin_statements(&[], start);
-            let settling = batches.settling().map(|(id, _)| id).collect::<Vec<_>>();
-            (settling, batches.releasing().collect::<Vec<_>>())
-        };
-        begin(&mut batches);
-        batches.settled();
-        assert_eq!(left(&mut batches), (vec![], vec![releasing, claiming]));
-        begin(&mut batches);
-        batches.released(start);
-        assert_eq!(left(&mut batches), (vec![settling], vec![claiming]));
-        begin(&mut batches);
-        batches.claimed(&[Batch { id: claiming, tokens: Vec::new() }]);
-        assert_eq!(left(&mut batches), (vec![settling], vec![releasing, claiming]));
-        begin(&mut batches);
-        batches.settled();
-        batches.released(start);
-        batches.claimed(&[]);
-        assert!(batches.is_reported());
-    }
 }

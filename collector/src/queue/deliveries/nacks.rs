@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::session::milliseconds;
+use crate::log::display::milliseconds;
 use crate::queue::{BatchId, Nack};
 
 /// Batches, tokens, kinds, waits in milliseconds, and reasons.
@@ -39,15 +39,4 @@ fn storable(text: &str, is_unicode: bool) -> String {
         if character.is_ascii() { character.to_string() } else { character.escape_unicode().to_string() }
     };
     text.chars().map(ascii).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reason_has_no_character_that_the_database_may_not_have() {
-        assert_eq!(storable("später\0", true), "später");
-        assert_eq!(storable("später\0", false), "sp\\u{e4}ter");
-    }
 }

@@ -100,7 +100,3 @@ pub(super) async fn ping(session: &QueueSession) -> Result<(), QueueError> {
 pub(super) fn integer(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
-
-pub(super) fn milliseconds(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
-}

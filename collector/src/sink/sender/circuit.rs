@@ -126,7 +126,7 @@ impl Circuit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::sender::protocol::parse_answer;
+    use crate::sink::sender::protocol::answer;
 
     const OK: &str = r#","ok":[1]"#;
     const UNAVAILABLE: &str = r#","unavailable":{}"#;
@@ -150,8 +150,7 @@ mod tests {
                 assert_eq!(circuit.state, CircuitState::HalfOpen);
                 now = until;
             } else {
-                let answer = format!("{{\"batch\":\"{}\"{rest}}}", BatchId::from(*batch));
-                circuit.apply(&parse_answer(answer.as_bytes()).unwrap(), now);
+                circuit.apply(&answer(*batch, rest), now);
             }
         }
         (circuit, now)

@@ -194,29 +194,26 @@ impl PendingBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::sender::protocol::parse_answer;
+    use crate::sink::sender::protocol::answer;
 
     const TIMEOUT: Duration = Duration::from_secs(30);
-
-    fn id(batch: u32) -> BatchId {
-        BatchId::from(u128::from(batch))
-    }
 
     /// Batches 1, 2, … with three tokens each (10, 11, 12; 20, …) and lines of 100 bytes, begun at `start`.
     fn pending_acks(batches: u32, start: Instant) -> PendingAcks {
         let mut pending = PendingAcks::new(TIMEOUT);
-        for batch in 1..=batches {
-            let (first, end) = (i64::from(batch * 10), u64::from(batch * 100));
-            pending.begin(id(batch), vec![first + 2, first, first + 1], (start, start), end - 100..end);
+        for (batch, number) in (1..).zip(1..=batches) {
+            let (first, end) = (i64::from(number * 10), u64::from(number * 100));
+            pending.begin(
+                BatchId::from(batch),
+                vec![first + 2, first, first + 1],
+                (start, start),
+                end - 100..end,
+            );
         }
         pending
     }
 
-    fn answer(batch: u32, rest: &str) -> Answer {
-        parse_answer(format!("{{\"batch\":\"{}\"{rest}}}", id(batch)).as_bytes()).unwrap()
-    }
-
-    fn all(batch: u32) -> Answer {
+    fn all(batch: u128) -> Answer {
         answer(batch, r#","ok":"all""#)
     }
 
@@ -236,7 +233,10 @@ mod tests {
             pending.apply(&answer(1, r#","ok":[10]"#), now).unwrap();
             let applied = pending.apply(&answer(1, rest), now + Duration::from_secs(2)).unwrap();
             assert_eq!([applied.verdicts, applied.foreign, applied.repeated], counts, "{rest}");
-            assert_eq!(applied.ack, Some(Ack { batch: id(1), nacks, after: Duration::from_secs(2) }));
+            assert_eq!(
+                applied.ack,
+                Some(Ack { batch: BatchId::from(1), nacks, after: Duration::from_secs(2) })
+            );
             assert_eq!((pending.len(), pending.silent_at()), (0, None));
         }
     }
@@ -254,7 +254,7 @@ mod tests {
         // Time without a pending batch does not count.
         (1..=3).for_each(|batch| _ = pending.apply(&all(batch), start + seconds(45)).unwrap());
         let later = start + seconds(1_000);
-        pending.begin(id(4), vec![40], (later, later), 300..400);
+        pending.begin(BatchId::from(4), vec![40], (later, later), 300..400);
         assert_eq!(pending.silent_at(), Some(later + TIMEOUT));
     }
 
@@ -262,7 +262,7 @@ mod tests {
     fn a_bounded_number_of_removed_batches_is_remembered() {
         let (now, count) = (Instant::now(), u32::try_from(REMEMBERED).unwrap() + 1);
         let mut pending = pending_acks(count, now);
-        (1..=count).for_each(|batch| _ = pending.apply(&all(batch), now).unwrap());
+        (1..=count.into()).for_each(|batch| _ = pending.apply(&all(batch), now).unwrap());
         assert_eq!([1, 2].map(|batch| pending.apply(&all(batch), now)), [Err(UNKNOWN), Err(SETTLED)]);
     }
 }

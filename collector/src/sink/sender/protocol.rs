@@ -126,3 +126,9 @@ fn redacted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Err
 fn no_reason() -> String {
     redact("")
 }
+
+/// An answer for a batch, with the rest of its fields.
+#[cfg(test)]
+pub(super) fn answer(batch: u128, rest: &str) -> Answer {
+    parse_answer(format!("{{\"batch\":\"{}\"{rest}}}", BatchId::from(batch)).as_bytes()).unwrap()
+}

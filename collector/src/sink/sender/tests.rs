@@ -95,22 +95,6 @@ async fn pauses_grow_for_a_sender_that_hangs_however_long_it_lives() {
 }
 
 #[tokio::test]
-async fn a_sender_that_ignores_sigterm_is_killed_with_what_it_started() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let script = format!("trap '' TERM; sleep 600 & echo $! > {}; wait; sleep 600", file.path().display());
-    let mut sender = with_batch(&script, SHORT).await;
-    until(&mut sender, |sender| sender.running.is_none()).await;
-    let child = std::fs::read_to_string(&file).unwrap();
-    let status = || std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
-    let child_ends = async {
-        while status().is_ok_and(|status| !status.contains(") Z ")) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(SOON, child_ends).await.expect("it is killed soon");
-}
-
-#[tokio::test]
 async fn an_answer_without_a_line_feed_of_a_sender_that_ends_counts() {
     let mut sender = past_trial(&ANSWER_ONE.replace("echo", "printf '%s'"), SOON).await;
     until(&mut sender, |sender| sender.running.is_none()).await;

@@ -19,7 +19,7 @@ async fn nonsense_is_refused_in_one_sentence_and_changes_nothing() -> Result<()>
         (&["retry", "-1"], ID),
         (&["retry", "1.5"], ID),
         (&["retry", "1", "9223372036854775808"], ID),
-        (&["retry", "1", "--all-dead"], "name ids or --all-dead, not both"),
+        (&["retry", "1", "--all-dead"], "cannot be given together with"),
         (&["retry", "--all-dead", "--all-dead"], "--all-dead can be given only once"),
         (&["retry", "--all"], "is not known to this command"),
         (&["prune"], "the command needs "),

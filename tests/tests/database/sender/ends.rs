@@ -122,8 +122,10 @@ async fn a_row_that_every_sender_hangs_on_becomes_a_dead_letter_and_the_others_g
     let client = database.connect().await?;
     register(&client, 1..=3).await?;
     let mut command = command(&database, &TestSender::new()?)?;
-    // It reads everything, and says nothing more once it has read of that one.
-    let script = "while read -r line; do case $line in *user3@*) while read -r line; do :; done;; esac; \
+    let children = tempfile::NamedTempFile::new()?;
+    // It reads everything, and says nothing more once it has read of that one. Neither it nor its child ends by SIGTERM.
+    let script = format!("trap \"\" TERM; sleep 600 & echo $! >> {}; ", children.path().display())
+        + "while read -r line; do case $line in *user3@*) while read -r line; do :; done;; esac; \
         name=${line#*batch\\\":\\\"}; echo \"{\\\"batch\\\":\\\"${name:0:36}\\\",\\\"ok\\\":\\\"all\\\"}\"; done";
     command.args(["--sender", &format!("bash -c '{script}'"), "--sender-timeout", "1s"]);
     let collector = Collector::start(command.args(["--max-attempts", "2", "--backoff", "100ms"]))?;
@@ -135,6 +137,12 @@ async fn a_row_that_every_sender_hangs_on_becomes_a_dead_letter_and_the_others_g
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (2, 2));
     wait_for_state(&client, &[1, 2], "sent").await?;
     collector.stop()?;
+    let children = fs::read_to_string(&children)?;
+    assert!(children.lines().count() >= 2, "{children}");
+    for child in children.lines() {
+        let status = || fs::read_to_string(format!("/proc/{child}/stat"));
+        collector::wait_until(|| status().map_or(true, |status| status.contains(") Z ")))?;
+    }
     Ok(())
 }
 

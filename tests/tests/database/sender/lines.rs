@@ -123,10 +123,12 @@ async fn a_row_that_no_line_can_carry_is_dead_with_the_reason_and_the_others_go_
     sender.pass_the_trial()?;
     let rest = sender.next_batch()?;
     assert_eq!(rest.ids(), [3]);
-    sender.answer(&rest, "\"ok\":\"all\"")?;
-    super::wait_for_state(&client, &[2], "dead").await?;
+    sender.answer(&rest, "\"dead\":[{\"id\":3,\"reason\":\"unzustellbar für\\u0000 immer\"}]")?;
+    super::wait_for_state(&client, &[2, 3], "dead").await?;
     assert_eq!(super::reason(&client, 2).await?, "its login contains bytes that are not UTF-8");
-    super::wait_for_state(&client, &[1, 3], "sent").await?;
+    // In characters that every client of such a database can read.
+    assert_eq!(super::reason(&client, 3).await?, "unzustellbar f\\u{fc}r immer");
+    super::wait_for_state(&client, &[1], "sent").await?;
     collector.stop()?;
     Ok(())
 }

@@ -28,7 +28,7 @@ impl Participant {
         let connection = ConnectionSettings::resolve(database.url(), &Environment::of_process())?;
         let (idle_lock, holder) = idle_lock::pair(true);
         let listener = Listener::start(connection, "token_insert", Duration::from_secs(3_600), holder);
-        let mut wakeups = listener.wakeups();
+        let mut wakeups = listener.wakeups.clone();
         // That it listens.
         timeout(SOON, wakeups.wait_for(|count| *count > 0)).await??;
         Ok(Self { idle_lock, wakeups, _listener: listener })

@@ -99,7 +99,7 @@ BEGIN
             ) IS TRUE
         ORDER BY id;
 
-        missed := (SELECT min(id) FROM unnest(wanted) AS id WHERE id <> ALL (locked));
+        missed := (SELECT min(id) FROM (SELECT unnest(wanted) EXCEPT SELECT unnest(locked)) AS rest (id));
 
         IF missed IS NULL THEN
             UPDATE mailroom.installation SET adopts_through = lower - 1;
@@ -125,7 +125,7 @@ BEGIN
         locked := ARRAY(SELECT id FROM accounts WHERE id = ANY (wanted) FOR NO KEY UPDATE SKIP LOCKED);
         UPDATE accounts SET activated_at = coalesce(activated_at, status_changed_at, created_at)
         WHERE id = ANY (locked) AND status::text = 'active';
-        missed := (SELECT min(id) FROM unnest(wanted) AS id WHERE id <> ALL (locked));
+        missed := (SELECT min(id) FROM (SELECT unnest(wanted) EXCEPT SELECT unnest(locked)) AS rest (id));
         lower := CASE WHEN missed IS NULL THEN upper ELSE lower END;
         COMMIT;
     END LOOP;

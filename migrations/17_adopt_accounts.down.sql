@@ -24,6 +24,7 @@ DROP TRIGGER after_token_consumed ON tokens;
 DROP TRIGGER before_token_consumed ON tokens;
 DROP TRIGGER after_token_inserted ON tokens;
 DROP TRIGGER after_account_replicated ON accounts;
+DROP TRIGGER before_account_insert ON accounts;
 DROP TRIGGER after_account_insert ON accounts;
 
 -- Deleted, not used: using an activation activates.
@@ -52,7 +53,12 @@ BEGIN
     ) AS queued ON queued.token = tokens.id
     WHERE consumed_at IS NULL AND expires_at > epoch;
 
-    UPDATE jobs SET last_seq = coalesce(first_owed - 1, (SELECT max(id) FROM tokens), 0);
+    -- Where the cursor stood, if what it owed was not taken over to the end.
+    UPDATE jobs
+    SET last_seq = least(
+        coalesce(first_owed - 1, (SELECT max(id) FROM tokens), 0),
+        (SELECT adopted_after FROM mailroom.installation WHERE adopts_through > 0)
+    );
 
     SELECT count(*) INTO again
     FROM tokens
@@ -88,6 +94,7 @@ DROP FUNCTION mailroom.trg_before_token_consumed();
 DROP FUNCTION mailroom.trg_after_tokens_insert();
 DROP FUNCTION mailroom.binding_setting();
 DROP FUNCTION mailroom.trg_after_account_replicated();
+DROP FUNCTION mailroom.trg_before_account_insert();
 DROP FUNCTION mailroom.trg_after_accounts_insert();
 DROP FUNCTION mailroom.active_accounts(text[], boolean);
 DROP FUNCTION mailroom.provisioned_accounts(text[], boolean);
@@ -98,6 +105,14 @@ CREATE OR REPLACE FUNCTION mailroom.next_token_id() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN nextval('mailroom.issued_tokens_id_seq'::regclass);
 
+ALTER TABLE mailroom.installation DROP COLUMN adopted_after, DROP COLUMN adopts_through;
+ALTER TABLE tokens RESET (fillfactor);
+ALTER TABLE accounts RESET (fillfactor);
+
+COMMENT ON INDEX tokens_id_expires_consumed_action_idx IS
+    'Serves the collector: tokens after the cursor in order of id, judged by index alone.';
+COMMENT ON INDEX accounts_id_status_idx IS
+    'Serves the collector: whether a token''s account has the status that its action needs, by index alone.';
 COMMENT ON COLUMN jobs.last_seq IS 'Id of the last token that was handed over; 0 before the first.';
 
 CREATE FUNCTION trg_after_account_insert() RETURNS trigger

@@ -6,21 +6,16 @@
 -- under the same id, and is queued by the transaction that inserts it. Applications go on inserting tokens and setting consumed_at.
 -- The functions reach both tables by views, which follow them when they or their schema are renamed.
 --
--- What the cursor still owes is taken over:
--- - every token after it, whatever its state, so that each gets its entry in the log;
--- - of the tokens before it those that can still be used and whose account has not the right status, or got it so late that
---   the cursor may have passed them before: those are sent, perhaps for the second time.
 -- The cursor goes to the end of all ids, where collectors that know nothing of the queue find nothing to send; `mailroom` refuses
--- to collect by it.
+-- to collect by it. What it still owes is taken over by the next migration.
 --
--- Locks: nobody writes to tokens while it is read once, 1 s with two million tokens, and 8 s for each million that is still to be
--- sent; nobody writes to accounts for some milliseconds. Collectors that move the cursor wait meanwhile.
+-- Locks: nobody writes to accounts and tokens for some milliseconds, however large they are. Collectors that move the cursor wait meanwhile.
 
 BEGIN;
 
 LOCK TABLE jobs IN SHARE ROW EXCLUSIVE MODE;
 
--- Waits for every transaction that has inserted a token, so that the one statement below sees them all.
+-- Waits for every transaction that has inserted a token. Triggers are replaced, since to drop one would make readers wait, too.
 LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE;
 LOCK TABLE tokens IN SHARE ROW EXCLUSIVE MODE;
 
@@ -94,14 +89,38 @@ $$;
 COMMENT ON FUNCTION mailroom.trg_after_accounts_insert() IS
     'Gives provisioned accounts their activation tokens, in the same transaction and with the rights of this function''s owner.';
 
-DROP TRIGGER after_account_insert ON accounts;
-DROP FUNCTION trg_after_account_insert();
-
-CREATE TRIGGER after_account_insert
+CREATE OR REPLACE TRIGGER after_account_insert
     AFTER INSERT ON accounts
     REFERENCING NEW TABLE AS made
     FOR EACH STATEMENT
     EXECUTE FUNCTION mailroom.trg_after_accounts_insert();
+
+DROP FUNCTION trg_after_account_insert();
+
+-- An account that was inserted as active had no time of activation, so that a suspension and its end made it provisioned, and it got
+-- no recovery any more.
+CREATE FUNCTION mailroom.trg_before_account_insert() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NEW.status::text = 'active' THEN
+        NEW.activated_at := coalesce(NEW.activated_at, floor(extract(epoch FROM now()))::bigint);
+    ELSE
+        NEW.suspended_at := coalesce(NEW.suspended_at, floor(extract(epoch FROM now()))::bigint);
+    END IF;
+
+    RETURN NEW;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.trg_before_account_insert() IS
+    'Records for an account that is inserted as active or suspended that it is so from now on, unless the row says when.';
+
+CREATE TRIGGER before_account_insert
+    BEFORE INSERT ON accounts
+    FOR EACH ROW
+    WHEN (NEW.status::text <> 'provisioned')
+    EXECUTE FUNCTION mailroom.trg_before_account_insert();
 
 -- Where accounts come by logical replication no trigger of a statement fires. This one does nothing unless it is enabled.
 CREATE FUNCTION mailroom.trg_after_account_replicated() RETURNS trigger
@@ -183,14 +202,13 @@ $$;
 
 COMMENT ON FUNCTION mailroom.trg_after_tokens_insert() IS 'Queues new tokens of accounts in the same transaction.';
 
-DROP TRIGGER after_token_inserted ON tokens;
-DROP FUNCTION trg_after_token_inserted();
-
-CREATE TRIGGER after_token_inserted
+CREATE OR REPLACE TRIGGER after_token_inserted
     AFTER INSERT ON tokens
     REFERENCING NEW TABLE AS made
     FOR EACH STATEMENT
     EXECUTE FUNCTION mailroom.trg_after_tokens_insert();
+
+DROP FUNCTION trg_after_token_inserted();
 
 -- Applications of the base schema use a token by their own UPDATE, and take a row that was not updated for one that is not valid.
 CREATE FUNCTION mailroom.trg_before_token_consumed() RETURNS trigger
@@ -251,14 +269,13 @@ $$;
 COMMENT ON FUNCTION mailroom.trg_after_token_consumed() IS
     'Takes a token that was used out of the queue, and activates a provisioned account whose activation token it was.';
 
-DROP TRIGGER after_token_consumed ON tokens;
-DROP FUNCTION trg_after_token_consumed();
-
-CREATE TRIGGER after_token_consumed
+CREATE OR REPLACE TRIGGER after_token_consumed
     AFTER UPDATE OF consumed_at ON tokens
     FOR EACH ROW
     WHEN (OLD.consumed_at IS NULL AND NEW.consumed_at IS NOT NULL)
     EXECUTE FUNCTION mailroom.trg_after_token_consumed();
+
+DROP FUNCTION trg_after_token_consumed();
 
 CREATE FUNCTION mailroom.trg_after_token_redeemed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -551,7 +568,7 @@ DECLARE
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
         'next_token_id()', 'provisioned_accounts(text[], boolean)',
-        'active_accounts(text[], boolean)', 'trg_after_accounts_insert()', 'trg_after_account_replicated()', 'trg_after_tokens_insert()', 'trg_before_token_consumed()',
+        'active_accounts(text[], boolean)', 'trg_after_accounts_insert()', 'trg_before_account_insert()', 'trg_after_account_replicated()', 'trg_after_tokens_insert()', 'trg_before_token_consumed()',
         'trg_after_token_consumed()', 'trg_after_token_redeemed()', 'trg_after_tokens_delete()', 'trg_after_tokens_truncate()',
         'trg_after_account_change()', 'trg_after_accounts_delete()', 'request(text, text, interval, integer, interval, bytea)', 'binding_setting()',
         'prune_account_tokens(timestamptz, bigint, integer)'
@@ -582,54 +599,19 @@ BEGIN
 END;
 $$;
 
-WITH
-cursors AS (
-    SELECT coalesce(min(coalesce(last_seq, 0)), 0) AS last_seq FROM jobs
-),
--- The last token that the cursor has passed. What it has been told of accounts is no older than that one, but for the
--- longest time between two looks of a collector, 270 s, and for transactions that take a minute.
-witness AS (
-    SELECT created_at FROM tokens WHERE id <= (SELECT last_seq FROM cursors) ORDER BY id DESC LIMIT 1
-),
-taken_over AS MATERIALIZED (
-    SELECT
-        tokens.*,
-        accounts.email::text AS recipient_email,
-        accounts.login::text AS recipient_name,
-        tokens.id > (SELECT last_seq FROM cursors)
-            OR accounts.status::text
-                IS DISTINCT FROM CASE tokens.action::text WHEN 'activation' THEN 'provisioned' ELSE 'active' END
-            OR (
-                accounts.status_changed_at >= tokens.created_at - 60
-                AND accounts.status_changed_at >= (SELECT created_at FROM witness) - 330
-            ) IS TRUE AS is_owed
-    FROM tokens
-    JOIN accounts ON accounts.id = tokens.account
-    WHERE tokens.id > (SELECT last_seq FROM cursors)
-        OR (tokens.consumed_at IS NULL AND tokens.expires_at > extract(epoch FROM clock_timestamp()))
-),
-known AS (
-    INSERT INTO mailroom.issued_tokens (
-        id, action, subject_id, recipient_email, recipient_name, consumed_id, code_hash, created_at, expires_at, consumed_at
-    )
-    SELECT
-        id,
-        CASE action::text WHEN 'activation' THEN 1 ELSE 2 END,
-        account::text,
-        recipient_email,
-        recipient_name,
-        mailroom.consumed_id(secret),
-        CASE action::text WHEN 'activation' THEN NULL ELSE mailroom.code_hash(secret, code) END,
-        created_at,
-        expires_at,
-        consumed_at
-    FROM taken_over
-)
-INSERT INTO mailroom.queue (token, due_at, priority, secret, code)
-SELECT id, clock_timestamp(), CASE action::text WHEN 'activation' THEN 1 ELSE 0 END, secret, code
-FROM taken_over
-WHERE is_owed
-ORDER BY id;
+-- Nobody reads these any more. They are dropped outside a transaction, which can do nothing else.
+COMMENT ON INDEX tokens_id_expires_consumed_action_idx IS NULL;
+COMMENT ON INDEX accounts_id_status_idx IS NULL;
+
+-- Room for the new version of a row that is used or whose status changes; in pages that are written from now on.
+ALTER TABLE tokens SET (fillfactor = 90);
+ALTER TABLE accounts SET (fillfactor = 90);
+
+-- Which tokens were sent, and which are still to be looked at; until the next migration has taken them over.
+ALTER TABLE mailroom.installation ADD COLUMN adopted_after bigint, ADD COLUMN adopts_through bigint;
+
+UPDATE mailroom.installation
+SET adopted_after = coalesce((SELECT min(coalesce(last_seq, 0)) FROM jobs), 0), adopts_through = (SELECT max(id) FROM tokens);
 
 UPDATE jobs SET last_seq = 9223372036854775807;
 

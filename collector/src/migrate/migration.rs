@@ -52,9 +52,9 @@ pub(super) const WITH_DROP_SECRETS: &[Migration] = migrations![
     15 keep_queue,
     16 operate_queue,
     17 adopt_accounts,
-    18 drop_unused_token_index,
-    19 drop_unused_account_index,
-    20 record_activation_times,
+    18 backfill_adopted,
+    19 drop_unused_token_index,
+    20 drop_unused_account_index,
     21 drop_secrets,
 ];
 

@@ -60,11 +60,14 @@ traces (version, is_there) AS (
         (16, EXISTS (SELECT FROM mailroom WHERE name = 'prune_tokens')),
         (17, EXISTS (SELECT FROM mailroom WHERE name = 'adopted_accounts')),
         -- They take something away, which an empty schema has not either.
-        (18, EXISTS (SELECT FROM mailroom WHERE name = 'queue')
+        (18, EXISTS (SELECT FROM mailroom WHERE name = 'adopted_accounts') AND NOT EXISTS (
+            SELECT FROM pg_attribute
+            WHERE attrelid = to_regclass('mailroom.installation') AND attname = 'adopts_through' AND NOT attisdropped
+        )),
+        (19, EXISTS (SELECT FROM mailroom WHERE name = 'adopted_accounts')
             AND NOT EXISTS (SELECT FROM relations WHERE relname = 'tokens_id_expires_consumed_action_idx')),
-        (19, EXISTS (SELECT FROM mailroom WHERE name = 'queue')
+        (20, EXISTS (SELECT FROM mailroom WHERE name = 'adopted_accounts')
             AND NOT EXISTS (SELECT FROM relations WHERE relname = 'accounts_id_status_idx')),
-        (20, EXISTS (SELECT FROM mailroom WHERE name = 'trg_before_account_insert')),
         (21, EXISTS (SELECT FROM mailroom WHERE name = 'trg_after_token_changed'))
 )
 SELECT

@@ -21,8 +21,8 @@ async fn before_the_queue() -> Result<(Database, Client)> {
     Ok((database, client))
 }
 
-async fn down_from_the_queue(client: &mut Client) -> Result<()> {
-    for _ in 11..MIGRATIONS.len() {
+async fn down_from(version: usize, client: &mut Client) -> Result<()> {
+    for _ in 11..=version {
         migrate::down(client, MIGRATIONS, DataLoss::Accepted, &mut |_| {}).await?;
     }
     Ok(())
@@ -72,6 +72,49 @@ async fn an_insert_that_was_under_way_is_taken_over_too() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_takeover_that_is_killed_goes_on_where_it_was_and_knows_what_was_used_meanwhile() -> Result<()> {
+    for way_back in [false, true] {
+        let (database, mut client) = before_the_queue().await?;
+        register(&client, 1..=2500).await?;
+        client.batch_execute("UPDATE jobs SET last_seq = 100").await?;
+        migrate::up(&mut client, &MIGRATIONS[..=17], &mut |_| {}).await?;
+        let user = database.connect().await?;
+        user.batch_execute("BEGIN; UPDATE tokens SET consumed_at = 1 WHERE id = 700").await?;
+        let mut migrating = database.connect().await?;
+        let pid: i32 = migrating.query_one("SELECT pg_backend_pid()", &[]).await?.get(0);
+        // The batches of 2500 to 1501 and, but for 700, of 1500 to 501.
+        let is_waiting =
+            "SELECT count(*) = 1999 AND EXISTS (SELECT FROM pg_locks WHERE pid = $1 AND NOT granted)
+            FROM mailroom.issued_tokens";
+        let killer = async {
+            while !client.query_one(is_waiting, &[&pid]).await?.get::<_, bool>(0) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            anyhow::Ok(client.execute("SELECT pg_terminate_backend($1)", &[&pid]).await?)
+        };
+        let mut report = |_: &str| {};
+        let (outcome, _) = tokio::join!(migrate::up(&mut migrating, MIGRATIONS, &mut report), killer);
+        let error = outcome.expect_err("its session is ended").to_string();
+        assert!(error.contains("`mailroom migrate up` completes it"), "{error}");
+        user.batch_execute("COMMIT; UPDATE tokens SET consumed_at = 1 WHERE id IN (50, 500, 2000)").await?;
+        register(&client, 2501..=2510).await?;
+
+        if way_back {
+            down_from(18, &mut client).await?;
+            assert_eq!(cursor(&client).await?, 100);
+            continue;
+        }
+        migrate::up(&mut client, MIGRATIONS, &mut |_| {}).await?;
+        // What the cursor had sent and was used needs no row, and what was used when it had been taken over is in the queue no more.
+        let misfits = "SELECT array_agg(tokens.id ORDER BY tokens.id)
+            FROM tokens FULL JOIN mailroom.issued_tokens AS known USING (id) LEFT JOIN mailroom.queue ON token = tokens.id
+            WHERE tokens.consumed_at IS DISTINCT FROM known.consumed_at OR (token IS NULL) <> (tokens.id <= 100)";
+        assert_eq!(client.query_one(misfits, &[]).await?.get::<_, Vec<i64>>(0), [50, 2000]);
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_way_back_leaves_to_the_cursor_what_was_not_sent() -> Result<()> {
     let database = Database::migrated()?;
     let mut client = database.connect().await?;
@@ -80,7 +123,7 @@ async fn the_way_back_leaves_to_the_cursor_what_was_not_sent() -> Result<()> {
     let want = mailroom::queue::ClaimRequest { batches: 1, limit: 2, partial: false, rescan: true };
     let batch = queue.settle_and_claim(Vec::new(), Some(want)).await?.batches.remove(0);
     queue.settle_and_claim(vec![mailroom::queue::Settlement::sent(batch.id)], None).await?;
-    down_from_the_queue(&mut client).await?;
+    down_from(MIGRATIONS.len() - 1, &mut client).await?;
     assert_eq!(cursor(&client).await?, 2);
     let mut collector =
         Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]))?;

@@ -219,7 +219,7 @@ async fn every_column_and_index_says_what_it_is_for() -> Result<()> {
     let query = "SELECT attrelid::regclass || '.' || attname AS name, col_description(attrelid, attnum), atttypid::regtype::text
         FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid AND relkind = 'r'
         WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace IN ('public'::regnamespace, 'mailroom'::regnamespace) AND relname <> 'schema_migrations') AND attnum > 0
-            AND attname <> 'id'
+            AND NOT attisdropped AND attname <> 'id'
         UNION ALL
         SELECT indexrelid::regclass::text,
             coalesce(obj_description(indexrelid, 'pg_class'), obj_description(pg_constraint.oid, 'pg_constraint')), ''

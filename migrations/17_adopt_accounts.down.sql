@@ -4,7 +4,7 @@
 --
 -- Whoever registers somebody needs no right on tokens, as before.
 --
--- Locks: nobody reads or writes accounts and tokens while the queue is emptied, milliseconds unless very many tokens wait.
+-- Locks: nobody reads or writes accounts and tokens while their rows in mailroom.issued_tokens are deleted, a minute for each million.
 
 BEGIN;
 

@@ -8,6 +8,7 @@ mod deferring;
 mod low_watermark;
 mod model;
 mod rate;
+mod rate_of_processes;
 mod refusals;
 mod set_back;
 mod settling;

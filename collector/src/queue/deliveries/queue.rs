@@ -14,7 +14,7 @@ use super::nacks;
 use super::session::{Link, SqlParameter, integer, milliseconds, ping, rows_if};
 use super::sweep::Sweeper;
 use super::watermark::{LowWatermark, Snapshot};
-use crate::config::{DeliverySettings, Rate};
+use crate::config::DeliverySettings;
 use crate::log::display::withheld;
 use crate::log::rate_limit::RateLimiter;
 use crate::preflight;
@@ -82,7 +82,6 @@ pub struct DeliveriesQueue {
     activity: Activity,
     dead_letter_limiter: RateLimiter,
     deferral_limiter: RateLimiter,
-    has_claimed: bool,
     /// The last rate at which others claimed, in tokens a day.
     other_rate: Option<i64>,
 }
@@ -122,7 +121,6 @@ impl DeliveriesQueue {
             activity: Activity::since(Instant::now()),
             dead_letter_limiter: RateLimiter::default(),
             deferral_limiter: RateLimiter::default(),
-            has_claimed: false,
             other_rate: None,
         })
     }
@@ -186,7 +184,7 @@ impl DeliveriesQueue {
         let settling: Vec<_> = self.batches.settling().collect();
         let settled: Vec<Uuid> = settling.iter().map(|(batch, _)| batch.0).collect();
         let DeliverySettings { max_attempts, bounds_refusals, backoff, min_lifetime, rate } = self.settings;
-        let rate = rate.map(Rate::per_day);
+        let rate = rate.map(|rate| rate.0.cast_signed());
         let (nacked, tokens, kinds, waits, reasons) =
             nacks::columns(&settling, bounds_refusals, self.link.is_unicode());
         let min_lifetime = i64::try_from(min_lifetime.as_secs()).unwrap_or(i64::MAX);
@@ -288,18 +286,6 @@ impl DeliveriesQueue {
         Ok(())
     }
 
-    /// What the first claim finds may be this collector's own rate of before.
-    fn note_rate(&mut self, rate: Rate, other: Option<i64>) {
-        let is_first = !std::mem::replace(&mut self.has_claimed, true);
-        if let Some(other) = other
-            && !is_first
-            && self.other_rate.replace(other) != Some(other)
-        {
-            let message = "collectors of this queue have different rates, and up to their sum goes out; give them all the same";
-            tracing::warn!(event = "rates_differ", %rate, other_rate = format!("{other}/d"), "{message}");
-        }
-    }
-
     /// Adds what a statement has claimed to what the call returns; returns the number of tokens.
     fn take(&mut self, claimed: Claimed, claim: &mut Claim) -> usize {
         let tokens = claimed.batches.iter().map(|batch| batch.tokens.len()).sum();
@@ -307,8 +293,12 @@ impl DeliveriesQueue {
         claim.waiting = claimed.waiting;
         claim.deferred += claimed.deferred + claimed.unsignable;
         claim.wait = claimed.wait;
-        if let Some(rate) = self.settings.rate {
-            self.note_rate(rate, claimed.other_rate);
+        if let (Some(rate), Some(other)) = (self.settings.rate, claimed.other_rate)
+            && self.other_rate.replace(other) != Some(other)
+        {
+            let message = "the queue was last claimed from at another rate; where several collectors have different ones, up to their \
+                           sum goes out: give them all the same";
+            tracing::warn!(event = "rates_differ", %rate, other_rate = format!("{other}/d"), "{message}");
         }
         self.since = claimed.since;
         self.turn = (self.turn + tokens) % PLACES;

@@ -13,6 +13,51 @@ use super::{SETTINGS, all, clock, ids, queue_with, token};
 
 const ONE: ClaimRequest = ClaimRequest { batches: 1, limit: 1, partial: true, rescan: true };
 
+#[test]
+fn a_rate_is_a_whole_number_with_a_unit() {
+    for (text, burst, shown) in [
+        ("14/s", 15, "14/s"),
+        ("23/min", 1, "23/min"),
+        ("120/min", 3, "2/s"),
+        ("007/h", 1, "7/h"),
+        ("1/d", 1, "1/d"),
+        ("8640000000/d", 100_001, "100000/s"),
+    ] {
+        let rate = Rate::parse(text).map(|rate| (rate.burst(), rate.to_string()));
+        assert_eq!(rate, Some((burst, shown.to_owned())));
+    }
+    for text in [
+        "",
+        "14",
+        "/s",
+        "0/s",
+        "0/d",
+        "-1/s",
+        "+1/s",
+        "1.5/s",
+        "14/",
+        "14/m",
+        "14 /s",
+        "14/ s",
+        "14/s ",
+        "14/S",
+        "s/14",
+        "１/s",
+        "½/s",
+        "1/s/s",
+        "1e3/s",
+        "0x1/s",
+        "1/s\0",
+        "100001/s",
+        "8640000001/d",
+        "99999999999999999999/d",
+        "18446744073709551615/s",
+        "off",
+    ] {
+        assert_eq!(Rate::parse(text), None, "{text}");
+    }
+}
+
 fn at_rate(text: &str) -> Result<DeliverySettings> {
     Ok(DeliverySettings { rate: Some(Rate::parse(text).context("it is a rate")?), ..SETTINGS })
 }

@@ -124,7 +124,7 @@ async fn a_collector_with_another_rate_is_warned_of_by_those_that_notice() -> Re
     register(&client, 1..=300).await?;
     let mut collectors = [start(&database, "20/s")?, start(&database, "600/min")?];
     let both = |collectors: &[(Collector, Lines); 2]| {
-        collectors.iter().all(|(collector, _)| collector.log().contains("have different rates"))
+        collectors.iter().all(|(collector, _)| collector.log().contains("claimed from at another rate"))
     };
     wait_until(|| both(&collectors))?;
     for (collector, _) in &mut collectors {
@@ -133,7 +133,11 @@ async fn a_collector_with_another_rate_is_warned_of_by_those_that_notice() -> Re
     let logs = collectors.map(|(collector, _)| collector.stop());
     for (log, others) in logs.into_iter().zip(["864000/d", "1728000/d"]) {
         let log = log?;
-        assert_eq!((log.matches("have different rates").count(), log.contains(others)), (1, true), "{log}");
+        assert_eq!(
+            (log.matches("claimed from at another rate").count(), log.contains(others)),
+            (1, true),
+            "{log}"
+        );
     }
     Ok(())
 }

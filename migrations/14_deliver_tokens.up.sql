@@ -487,7 +487,7 @@ BEGIN
         SELECT nullif(last_value, per_day) INTO other_rate FROM mailroom.rate_in_use;
         moment := floor(extract(epoch FROM mailroom.clock()) * second)::bigint;
 
-        -- At most one token ahead: it is further only if the clock was set back, or by a lower rate.
+        -- At most one token ahead: it is further only if the clock was set back, or by a lower rate. So the highest counts.
         next_at := least(greatest(spent_until, moment - second), moment + (day + per_day - 1) / per_day);
         granted := CASE WHEN next_at > moment THEN 0 ELSE least(wanted, (moment - next_at) * per_day / day + 1) END;
         next_at := next_at + (granted * day + per_day - 1) / per_day;

@@ -296,8 +296,8 @@ impl DeliveriesQueue {
         if let (Some(rate), Some(other)) = (self.settings.rate, claimed.other_rate)
             && self.other_rate.replace(other) != Some(other)
         {
-            let message = "the queue was last claimed from at another rate; where several collectors have different ones, up to their \
-                           sum goes out: give them all the same";
+            let message = "the queue was last claimed from at another rate; of different ones the highest counts: give all \
+                           collectors the same";
             tracing::warn!(event = "rates_differ", %rate, other_rate = format!("{other}/d"), "{message}");
         }
         self.since = claimed.since;

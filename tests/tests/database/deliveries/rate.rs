@@ -82,20 +82,16 @@ struct Simulated {
 /// Runs three collectors for so many seconds. Returns when how many tokens were claimed, and how many were lost with killed collectors.
 async fn simulate(
     database: &Database,
-    rate: &str,
+    rates: [&str; 3],
     limit: usize,
     seconds: i64,
 ) -> Result<(Vec<(i64, usize)>, usize)> {
     let client = database.connect().await?;
-    let settings = at_rate(rate)?;
     let want = ClaimRequest { batches: 4, limit, partial: true, rescan: false };
     let mut collectors = Vec::new();
-    for next in [0, 150, 4_000] {
-        collectors.push(Simulated {
-            queue: queue_with(database, settings).await?,
-            next,
-            unsettled: Vec::new(),
-        });
+    for (next, rate) in [0, 150, 4_000].into_iter().zip(rates) {
+        let queue = queue_with(database, at_rate(rate)?).await?;
+        collectors.push(Simulated { queue, next, unsettled: Vec::new() });
     }
     let (mut now, mut claims, mut lost) = (0, Vec::new(), 0);
     let (mut replaced, mut round) = (0, 0_i64);
@@ -131,7 +127,7 @@ async fn simulate(
             } else {
                 one.queue.settle_and_claim(std::mem::take(&mut one.unsettled), None).await?;
             }
-            let queue = queue_with(database, settings).await?;
+            let queue = queue_with(database, at_rate(rates[index])?).await?;
             *one = Simulated { queue, next: now + 900, unsettled: Vec::new() };
         }
     }
@@ -158,7 +154,7 @@ async fn an_hour_of_backlog_has_no_more_than_the_rate_and_at_least_99_percent_of
         let client = database.connect().await?;
         clock::stop(&client).await?;
         backlog(&client, 900 + all / 2).await?;
-        let (claims, lost) = simulate(&database, rate, limit, seconds).await?;
+        let (claims, lost) = simulate(&database, [rate; 3], limit, seconds).await?;
         assert_never_exceeded(&claims, per_day);
         let handed_over = claims.iter().map(|(_, count)| count).sum::<usize>() - lost;
         assert!(
@@ -166,6 +162,19 @@ async fn an_hour_of_backlog_has_no_more_than_the_rate_and_at_least_99_percent_of
             "{handed_over} of {all}, {lost} lost"
         );
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_different_rates_the_highest_is_not_exceeded() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    clock::stop(&client).await?;
+    backlog(&client, 400).await?;
+    let (claims, _) = simulate(&database, ["20/s", "7/s", "1/min"], 10, 30).await?;
+    assert_never_exceeded(&claims, 1_728_000);
+    let count: usize = claims.iter().map(|(_, count)| count).sum();
+    assert!(count > 300, "{count} tokens");
     Ok(())
 }
 

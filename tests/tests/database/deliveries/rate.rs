@@ -116,8 +116,8 @@ async fn simulate(
         }
         one.unsettled = claim.batches.iter().map(|batch| Settlement::sent(batch.id)).collect();
         // Machines are late by some milliseconds.
-        let wait = claim.wait.map_or(20, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
-        one.next = now + wait + round * 7_919 % 41;
+        let pause = claim.wait.map_or(20, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+        one.next = now + pause + round * 7_919 % 41;
         // Each fortieth of the time another one goes, every fourth by a kill with a claim that nobody got.
         if now / (seconds * 25) > replaced && count > 0 {
             replaced += 1;
@@ -140,7 +140,10 @@ fn assert_never_exceeded(claims: &[(i64, usize)], per_day: i64) {
         for (end, claimed) in &claims[first..] {
             count += claimed;
             let most = (end - begin + 1_000) * per_day / 86_400_000 + 1;
-            assert!(count as i64 <= most, "{count} tokens from {begin} to {end} ms, not {most}");
+            assert!(
+                i64::try_from(count).is_ok_and(|count| count <= most),
+                "{count} tokens from {begin} to {end} ms, not {most}"
+            );
         }
     }
 }

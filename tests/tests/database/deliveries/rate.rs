@@ -302,6 +302,30 @@ async fn nobody_waits_for_the_claim_of_another_and_one_that_fails_gives_no_place
 }
 
 #[tokio::test]
+async fn of_claims_at_the_same_time_none_gets_the_place_of_another() -> Result<()> {
+    let database = Database::migrated()?;
+    clock::stop(&database.connect().await?).await?;
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let client = database.connect().await?;
+        tasks.spawn(async move {
+            let mut granted = 0;
+            for _ in 0..250 {
+                let reserve = "SELECT granted FROM mailroom.reserve(86400000, 1, 1)";
+                granted += client.query_one(reserve, &[]).await?.get::<_, i32>(0);
+            }
+            anyhow::Ok(granted)
+        });
+    }
+    let mut granted = 0;
+    while let Some(task) = tasks.join_next().await {
+        granted += task??;
+    }
+    assert_eq!(granted, 1_001);
+    Ok(())
+}
+
+#[tokio::test]
 async fn nothing_grows_under_an_old_snapshot() -> Result<()> {
     let database = Database::migrated()?;
     let (client, backup) = (database.connect().await?, database.connect().await?);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use mailroom::config::{DeliverySettings, Rate};
 use mailroom::queue::{Claim, ClaimRequest, DeliveriesQueue, Queue, Settlement};
-use mailroom_tests::postgres::Database;
+use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_verifier_core::Action;
 use tokio_postgres::Client;
 
@@ -322,6 +322,20 @@ async fn of_claims_at_the_same_time_none_gets_the_place_of_another() -> Result<(
         granted += task??;
     }
     assert_eq!(granted, 1_001);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_claimed_before_a_crash_of_the_server_is_spent_after_it() -> Result<()> {
+    let mut cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    backlog(&database.connect().await?, 10).await?;
+    let mut queue = queue_with(&database, at_rate("1/h")?).await?;
+    assert_eq!(exhaust(&mut queue).await?.0, 1);
+    cluster.stop(Shutdown::Immediate)?;
+    cluster.start_again()?;
+    let mut queue = queue_with(&database, at_rate("1/h")?).await?;
+    assert_eq!(exhaust(&mut queue).await?.0, 0);
     Ok(())
 }
 

@@ -4,8 +4,10 @@ BEGIN;
 
 DROP FUNCTION mailroom.list_actions();
 DROP FUNCTION mailroom.claim(
-    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean
+    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint
 );
+DROP FUNCTION mailroom.reserve(bigint, integer, integer);
+DROP SEQUENCE mailroom.rate_in_use, mailroom.rate_spent_until;
 DROP FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[]);
 DROP FUNCTION mailroom.judge(mailroom.queue[], bigint, smallint[], boolean, boolean);
 DROP FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz);

@@ -455,6 +455,72 @@ REVOKE ALL ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[],
 COMMENT ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[]) IS
     'Defers tokens that may not be sent yet, and takes those out of the queue that may not be sent at all.';
 
+-- A rate is shared by what these sequences say, which are never counted up. Sequences have no versions: what is set is seen at once and not
+-- taken back with the transaction, and nothing grows under an old snapshot.
+CREATE SEQUENCE mailroom.rate_spent_until MINVALUE 0 START 0;
+CREATE SEQUENCE mailroom.rate_in_use MINVALUE 0 START 0;
+
+COMMENT ON SEQUENCE mailroom.rate_spent_until IS
+    'Not counted up: the time from which the next token may be claimed at a rate, in microseconds since the Unix epoch.';
+COMMENT ON SEQUENCE mailroom.rate_in_use IS 'Not counted up: the rate by which that was reckoned, in tokens a day.';
+
+-- Tokens are spaced evenly; those whose time has come are granted together, up to a second late. So no stretch of time has more than the
+-- rate allows for it and a second, and one more. A claim that fails after this, or a collector that dies with it, loses its places.
+--
+-- Locks: a transaction's advisory lock, which an exception releases with its block. So nobody waits for the claims and commits of others.
+-- The log record of the sequence lies before that of the claim's commit, so that what was claimed is spent also after a crash.
+CREATE FUNCTION mailroom.reserve(
+    per_day bigint, capacity integer, wanted integer, OUT granted integer, OUT wait bigint, OUT other_rate bigint
+)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    second constant bigint := 1000000;
+    day constant bigint := 86400 * second;
+    moment bigint;
+    spent_until bigint;
+    next_at bigint;
+BEGIN
+    BEGIN
+        PERFORM pg_advisory_xact_lock(1918989413, 'mailroom.rate_spent_until'::regclass::oid::integer);
+        SELECT last_value INTO spent_until FROM mailroom.rate_spent_until;
+        SELECT nullif(last_value, per_day) INTO other_rate FROM mailroom.rate_in_use;
+        moment := floor(extract(epoch FROM mailroom.clock()) * second)::bigint;
+
+        -- At most one token ahead: it is further only if the clock was set back, or by a lower rate. So the highest counts.
+        next_at := least(greatest(spent_until, moment - second), moment + (day + per_day - 1) / per_day);
+        granted := CASE WHEN next_at > moment THEN 0 ELSE least(wanted, (moment - next_at) * per_day / day + 1) END;
+        next_at := next_at + (granted * day + per_day - 1) / per_day;
+
+        IF granted > 0 OR next_at < spent_until THEN
+            PERFORM setval('mailroom.rate_spent_until', next_at);
+        END IF;
+        IF other_rate IS NOT NULL THEN
+            PERFORM setval('mailroom.rate_in_use', per_day);
+        END IF;
+
+        RAISE EXCEPTION USING ERRCODE = 'MRATE';
+    EXCEPTION WHEN SQLSTATE 'MRATE' THEN
+        other_rate := nullif(other_rate, 0);
+    END;
+
+    -- Until what is claimed at once has its time, but no longer than a fifth of a second, or until the next one. Who waits for very
+    -- long looks again now and then: the clock may be set.
+    IF next_at > moment AND granted < greatest(wanted, 1) THEN
+        wait := ceil(least(
+            greatest(next_at - moment, least(second / 5, next_at - moment + (capacity - 1) * day / per_day)),
+            60 * second
+        ) / 1000.0);
+    END IF;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.reserve(bigint, integer, integer) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.reserve(bigint, integer, integer) IS
+    'Reserves places of a rate: how many of those wanted may be claimed now; if there are fewer, or none where none is wanted yet, in how'
+    ' many milliseconds to come again, with capacity for so many; and the rate at which others claim, if it is another.';
+
 CREATE FUNCTION mailroom.claim(
     collector bigint,
     wanted uuid[],
@@ -467,12 +533,13 @@ CREATE FUNCTION mailroom.claim(
     lease bigint,
     min_lifetime bigint,
     signable smallint[],
-    binds boolean
+    binds boolean,
+    rate_per_day bigint DEFAULT NULL
 ) RETURNS TABLE (
     batch uuid, token bigint, attempt integer, action smallint, email bytea, login bytea, secret bytea, code bytea,
     expires_at bigint, language text, payload bytea,
     looked integer, waiting integer, expired integer, cancelled integer, deferred integer, unsignable integer, reason text,
-    first_through timestamptz, second_through timestamptz, binding bytea
+    first_through timestamptz, second_through timestamptz, binding bytea, wait bigint, other_rate bigint
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -482,10 +549,9 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_memoize = off SE
 DECLARE
     epoch timestamptz := mailroom.clock();
     too_late bigint := mailroom.too_late(epoch, min_lifetime);
-    -- A statement of its own: the snapshots of those that follow have all rows that are locked by it.
-    rows mailroom.queue[] := mailroom.pick(
-        looks, turn, coalesce(first_since, '-infinity'), coalesce(second_since, '-infinity'), epoch
-    );
+    rows mailroom.queue[] := '{}';
+    capacity integer := cardinality(wanted) * batch_limit;
+    most integer;
     is_utf8 boolean := getdatabaseencoding() IN ('UTF8', 'SQL_ASCII');
     due_at timestamptz;
     failure_count smallint;
@@ -514,6 +580,14 @@ DECLARE
     first_left timestamptz;
     second_left timestamptz;
 BEGIN
+    IF rate_per_day IS NOT NULL THEN
+        SELECT place.wait, place.other_rate INTO wait, other_rate FROM mailroom.reserve(rate_per_day, capacity, 0) AS place;
+    END IF;
+    IF wait IS NULL THEN
+        -- A statement of its own: the snapshots of those that follow have all rows that are locked by it.
+        rows := mailroom.pick(looks, turn, coalesce(first_since, '-infinity'), coalesce(second_since, '-infinity'), epoch);
+    END IF;
+
     FOR
         token, due_at, attempt, failure_count, priority, secret, code_text, action, email, login, code, expires_at, language, payload,
         binding, verdict, fault, eligible
@@ -522,6 +596,13 @@ BEGIN
             first_since := due_at;
         ELSE
             second_since := due_at;
+        END IF;
+
+        IF most IS NULL AND verdict = 'eligible' THEN
+            most := least(capacity, CASE WHEN partial THEN eligible ELSE eligible - eligible % batch_limit END);
+            IF rate_per_day IS NOT NULL THEN
+                SELECT place.granted, place.wait INTO most, wait FROM mailroom.reserve(rate_per_day, capacity, most) AS place;
+            END IF;
         END IF;
 
         IF verdict = 'cancelled' THEN
@@ -533,7 +614,7 @@ BEGIN
         ELSIF verdict = 'ineligible' THEN
             ineligible := ineligible || token;
             first_fault := coalesce(first_fault, fault);
-        ELSIF size >= cardinality(wanted) * batch_limit OR (NOT partial AND size >= eligible - eligible % batch_limit) THEN
+        ELSIF size >= most THEN
             left_over := left_over + 1;
             IF priority = 0 THEN
                 first_left := coalesce(first_left, due_at);
@@ -592,10 +673,10 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.claim(
-    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean
+    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint
 ) IS
     'For collectors: claims batches of what is due, of actions that can be signed; bound links only if it can bind. The last row has no token, and says what was found.'
-    ' The span of the lease is milliseconds, min_lifetime seconds.';
+    ' The span of the lease is milliseconds, min_lifetime seconds; the rate, if there is one, tokens a day for all collectors.';
 
 CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (number smallint, name text, path text, code_digits smallint)
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -613,7 +694,7 @@ BEGIN
     FOREACH signature IN ARRAY ARRAY[
         'settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint)',
         'release(bigint, uuid[])',
-        'claim(bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean)',
+        'claim(bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint)',
         'list_actions()'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);

@@ -67,6 +67,8 @@ pub(crate) struct Collector<Q, S> {
     rescanned: Instant,
     /// No claim before this time.
     paused_until: Option<Instant>,
+    /// No claim before this time, because the rate is spent until then.
+    paced_until: Option<Instant>,
     /// Whether the reader took nothing at all in the last iteration.
     was_down: bool,
 }
@@ -86,6 +88,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             wakeups_seen: 0,
             rescanned: now,
             paused_until: None,
+            paced_until: None,
             was_down: true,
         }
     }

@@ -62,7 +62,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let poll =
             if self.more { now } else { self.batcher.next_poll().map_or(rescan, |poll| poll.min(rescan)) };
         // Nothing is due before any pause: `None` is the least.
-        Some(poll).max(self.paused_until)
+        Some(poll).max(self.paused_until).max(self.paced_until)
     }
 
     /// Whether only a notification, or time, gives a reason to poll.
@@ -160,7 +160,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     async fn poll(&mut self, settles: bool) -> Result<(), CollectError> {
         let now = Instant::now();
         let Some(mut request) = self.in_flight.capacity() else { return Ok(()) };
-        request.partial |= self.batcher.is_due(now);
+        // What has waited for the rate does not wait for a batch.
+        request.partial |= self.batcher.is_due(now) || self.paced_until.is_some();
         request.rescan = now >= self.rescanned + self.settings.poll_interval;
         // What this poll leaves gives writers no reason to notify.
         self.inputs.idle_lock.set_idle(false);
@@ -170,7 +171,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let claim = self.queue.settle_and_claim(settlements, Some(request));
         let claim = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, claim).await?;
         self.connection.worked(Instant::now());
-        self.more = claim.batches.len() == request.batches;
+        self.paced_until = claim.wait.map(|wait| Instant::now() + wait);
+        self.more = claim.batches.len() == request.batches || claim.wait.is_some();
         self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, Instant::now());
         if request.rescan {
             self.rescanned = now;

@@ -7,6 +7,7 @@ use clap::parser::ValueSource;
 use mailroom_verifier_core::Version;
 use tracing::level_filters::LevelFilter;
 
+use super::rate::{RateLimit, rate_or_off};
 use super::setting::{
     Setting, Shown, duration, log_level, name, one_of, prefetch, refused, retention_or_off, sender,
     token_format, whole_number,
@@ -139,6 +140,11 @@ pub struct DeliverySettings {
     #[arg(long, value_name = "MS", value_parser = Setting(duration(0..=DAY)))]
     #[arg(env = "MAILROOM_MIN_LIFETIME", default_value = "30s", allow_negative_numbers = true)]
     pub min_lifetime: Duration,
+
+    /// Most tokens that all collectors of the queue claim in a time, such as 14/s, 23/min, 500/h or 10000/d, or `off`
+    #[arg(long, value_name = "RATE", value_parser = Setting(rate_or_off))]
+    #[arg(env = "MAILROOM_RATE", default_value = "off", allow_negative_numbers = true)]
+    pub rate: RateLimit,
 }
 
 /// The timeouts that also decide which ages `mailroom status` reports as an alarm.
@@ -188,6 +194,8 @@ impl CollectSettings {
                 let named = "but names a row of the table jobs, which the queue `deliveries` does not read";
                 return refuse("queue_name", format!("is {}, {named}{advice}", Shown(&self.queue_name)));
             }
+        } else if let Some(rate) = self.deliveries.rate {
+            return refuse("rate", format!("is {rate}, but the queue `cursor` has no rate; unset it"));
         } else if self.sender.is_some() {
             let fault = "is `cursor`, but with a sender it must be `deliveries`: the cursor is one number and cannot record \
                          which tokens are to be tried again";
@@ -196,6 +204,10 @@ impl CollectSettings {
         self.deliveries.bounds_refusals =
             matches.value_source("max_attempts") != Some(ValueSource::DefaultValue);
         self.poll_interval = self.poll_interval.min(self.healthcheck_interval);
+        // No token waits for a batch that no claim can fill.
+        if let Some(rate) = self.deliveries.rate {
+            self.batch_limit = self.batch_limit.min(rate.burst());
+        }
         if self.sender.is_some() {
             self.line_format = LineFormat::Ndjson;
         }

@@ -5,6 +5,7 @@
 
 mod choice;
 mod collect;
+mod rate;
 mod setting;
 
 use std::env;
@@ -13,6 +14,7 @@ use std::ffi::OsString;
 pub(crate) use choice::{LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, Wake};
 pub use collect::DeliverySettings;
 pub(crate) use collect::{CollectSettings, TimeoutSettings};
+pub use rate::Rate;
 pub(crate) use setting::{Setting, digits, must_be, name_of, retention, setting_of_variable, token_format};
 
 const PREFIX: &str = "MAILROOM_";

@@ -172,7 +172,7 @@ pub(super) fn sender(text: &str) -> Result<SenderCommand, String> {
     SenderCommand::parse(text).ok_or_else(|| fault.to_owned())
 }
 
-fn with_unit(text: &str, units: &[(&str, u64)], range: &RangeInclusive<u64>) -> Option<u64> {
+pub(super) fn with_unit(text: &str, units: &[(&str, u64)], range: &RangeInclusive<u64>) -> Option<u64> {
     let start = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(start);
     let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;

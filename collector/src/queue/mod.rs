@@ -166,6 +166,8 @@ pub struct Claim {
     pub waiting: usize,
     /// How many tokens were put off because their subject is not eligible, or their action cannot be signed.
     pub deferred: usize,
+    /// When to claim again, if the rate keeps tokens back until then.
+    pub wait: Option<Duration>,
 }
 
 /// What a queue has for a collector that is about to go idle.

@@ -125,6 +125,11 @@ fn every_invalid_value_is_one_sentence_that_names_its_flag() -> Result<()> {
             &["", "d", "30", "-1d", "+1d", "1.5d", "1D", "23h", "36501d", "１d"],
             "`off` or a whole number with the unit h or d, from 24h to 36500d",
         ),
+        (
+            "rate",
+            &["", "14", "/s", "0/s", "-1/s", "1.5/s", "14/m", "14 /s", "１/s", "1/s/s", "100001/s"],
+            "`off` or a whole number with the unit /s, /min, /h or /d, from 1/d to 100000/s",
+        ),
         ("channel-name", &["", &"ü".repeat(32)], "a name of 1 to 63 bytes"),
         ("wake", &["hint", "Listen"], "`listen` or `poll`"),
         ("token-format", &["2"], "`v1` or `v2` or `v3`"),
@@ -187,6 +192,10 @@ fn a_wrong_number_or_time_is_named_with_what_is_allowed() -> Result<()> {
     assert_refused(
         collect()?.env("MAILROOM_QUEUE_KIND", "leases"),
         "MAILROOM_QUEUE_KIND is `leases`, but must be `deliveries` or `cursor`",
+    )?;
+    assert_refused(
+        collect()?.env("MAILROOM_RATE", "0060/min").env("MAILROOM_QUEUE_KIND", "cursor"),
+        "MAILROOM_RATE is 1/s, but the queue `cursor` has no rate; unset it",
     )?;
     assert_refused(
         collect()?.env("MAILROOM_LEASE", OsStr::from_bytes(b"\xff")),

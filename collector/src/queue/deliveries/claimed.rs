@@ -1,6 +1,6 @@
 //! What the database's functions return: claimed tokens, counts, and the tokens that became dead letters.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio_postgres::Row;
 
@@ -26,6 +26,10 @@ pub(super) struct Claimed {
     /// Why a predicate of eligibility failed.
     pub(super) fault: Option<String>,
     pub(super) since: [Option<SystemTime>; 2],
+    /// When the rate allows another claim, if it allowed less than there was.
+    pub(super) wait: Option<Duration>,
+    /// At which rate others claim, in tokens a day, if it is another.
+    pub(super) other_rate: Option<i64>,
 }
 
 /// A token that became a dead letter when its batch was settled.
@@ -50,6 +54,9 @@ impl Claimed {
                 (claimed.cancelled, claimed.deferred) = (number(14)?, number(15)?);
                 (claimed.unsignable, claimed.fault) = (number(16)?, column(row, 17)?);
                 claimed.since = [column(row, 18)?, column(row, 19)?];
+                let wait: Option<i64> = column(row, 21)?;
+                claimed.wait = wait.map(|wait| Duration::from_millis(u64::try_from(wait).unwrap_or(0)));
+                claimed.other_rate = column(row, 22)?;
                 continue;
             };
             let batch = BatchId(column(row, 0)?);

@@ -82,6 +82,8 @@ pub struct DeliveriesQueue {
     activity: Activity,
     dead_letter_limiter: RateLimiter,
     deferral_limiter: RateLimiter,
+    /// The last rate at which others claimed, in tokens a day.
+    other_rate: Option<i64>,
 }
 
 impl DeliveriesQueue {
@@ -119,6 +121,7 @@ impl DeliveriesQueue {
             activity: Activity::since(Instant::now()),
             dead_letter_limiter: RateLimiter::default(),
             deferral_limiter: RateLimiter::default(),
+            other_rate: None,
         })
     }
 
@@ -180,7 +183,8 @@ impl DeliveriesQueue {
         self.batches.begin_statements(&ids, Instant::now());
         let settling: Vec<_> = self.batches.settling().collect();
         let settled: Vec<Uuid> = settling.iter().map(|(batch, _)| batch.0).collect();
-        let DeliverySettings { max_attempts, bounds_refusals, backoff, min_lifetime } = self.settings;
+        let DeliverySettings { max_attempts, bounds_refusals, backoff, min_lifetime, rate } = self.settings;
+        let rate = rate.map(|rate| rate.0.cast_signed());
         let (nacked, tokens, kinds, waits, reasons) =
             nacks::columns(&settling, bounds_refusals, self.link.is_unicode());
         let min_lifetime = i64::try_from(min_lifetime.as_secs()).unwrap_or(i64::MAX);
@@ -200,7 +204,7 @@ impl DeliveriesQueue {
             [(&self.collector_id, Type::INT8), (&released, Type::UUID_ARRAY)];
         let wanted: Vec<Uuid> = ids.iter().map(|batch| batch.0).collect();
         let signable = self.actions.numbers();
-        let claim: [SqlParameter<'_>; 12] = [
+        let claim: [SqlParameter<'_>; 13] = [
             (&self.collector_id, Type::INT8),
             (&wanted, Type::UUID_ARRAY),
             (&integer(want.map_or(1, |want| want.limit)), Type::INT4),
@@ -213,6 +217,7 @@ impl DeliveriesQueue {
             (&min_lifetime, Type::INT8),
             (&signable, Type::INT2_ARRAY),
             (&self.actions.binds(), Type::BOOL),
+            (&rate, Type::INT8),
         ];
         let (batches, activity, actions) = (&mut self.batches, &mut self.activity, &self.actions);
         let (limiter, since, pipelines) = (&mut self.dead_letter_limiter, self.since, self.pipelines);
@@ -254,8 +259,10 @@ impl DeliveriesQueue {
             }
             self.since = [self.watermark.since; 2];
         }
+        // No more than the rate can ever allow at once: what is looked at is locked.
+        let most = self.settings.rate.map_or(want.batches, |rate| rate.burst().div_ceil(want.limit));
         loop {
-            let left = want.batches - claim.batches.len();
+            let left = (want.batches - claim.batches.len()).min(most);
             let tokens_wanted = left * want.limit;
             let scan_limit = self.scan_limit.clamp(tokens_wanted, MAX_SCAN.max(tokens_wanted));
             self.scan_limit = scan_limit;
@@ -265,7 +272,7 @@ impl DeliveriesQueue {
             if unsignable > 0 && self.actions.is_stale() {
                 self.read_actions().await?;
             }
-            let is_over = scanned < scan_limit || claim.batches.len() >= want.batches;
+            let is_over = scanned < scan_limit || claim.batches.len() >= want.batches || claim.wait.is_some();
             // Where many rows cannot be sent, the next statement reads more.
             self.scan_limit = if is_over || tokens > 0 { 0 } else { scan_limit * WIDENING };
             if is_over || began.elapsed() >= SCAN_TIME {
@@ -285,6 +292,14 @@ impl DeliveriesQueue {
         claim.batches.extend(claimed.batches);
         claim.waiting = claimed.waiting;
         claim.deferred += claimed.deferred + claimed.unsignable;
+        claim.wait = claimed.wait;
+        if let (Some(rate), Some(other)) = (self.settings.rate, claimed.other_rate)
+            && self.other_rate.replace(other) != Some(other)
+        {
+            let message = "the queue was last claimed from at another rate; of different ones the highest counts: give all \
+                           collectors the same";
+            tracing::warn!(event = "rates_differ", %rate, other_rate = format!("{other}/d"), "{message}");
+        }
         self.since = claimed.since;
         self.turn = (self.turn + tokens) % PLACES;
         self.activity.expired += claimed.expired;

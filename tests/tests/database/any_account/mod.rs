@@ -82,6 +82,7 @@ async fn queue(database: &Database, format: Version) -> Result<DeliveriesQueue> 
         bounds_refusals: true,
         backoff: Duration::from_secs(1),
         min_lifetime: Duration::from_secs(30),
+        rate: None,
     };
     let mut queue = DeliveriesQueue::new(connection, settings, Duration::from_secs(90), format)?;
     queue.open().await?;

@@ -7,6 +7,8 @@ mod collectors;
 mod deferring;
 mod low_watermark;
 mod model;
+mod rate;
+mod rate_of_processes;
 mod refusals;
 mod set_back;
 mod settling;
@@ -35,6 +37,7 @@ const SETTINGS: DeliverySettings = DeliverySettings {
     bounds_refusals: true,
     backoff: Duration::from_secs(1),
     min_lifetime: Duration::from_secs(30),
+    rate: None,
 };
 
 /// Whatever there is, in batches of `limit`.

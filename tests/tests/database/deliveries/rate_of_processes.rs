@@ -1,0 +1,143 @@
+//! A rate, kept by running collectors.
+
+use std::collections::VecDeque;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use mailroom_tests::collector::{self, Collector, Lines, wait_until};
+use mailroom_tests::machine::is_full;
+use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::register;
+use tokio::time::sleep;
+use tokio_postgres::Client;
+
+fn command(database: &Database, rate: &str) -> Result<Command> {
+    let mut command = collector::command(database.url())?;
+    command.args(["--rate", rate, "--batch-timeout", "0", "--poll-interval", "100ms"]);
+    // Of any action.
+    command.args(["--token-format", "v2", "--line-format", "ndjson"]);
+    Ok(command)
+}
+
+fn start(database: &Database, rate: &str) -> Result<(Collector, Lines)> {
+    let mut collector = Collector::start(&mut command(database, rate)?)?;
+    let lines = collector.lines()?;
+    collector.wait_until_it_collects()?;
+    Ok((collector, lines))
+}
+
+/// Writes down when each claim began, and when it had its places, by the database's clock.
+async fn record_claims(client: &Client) -> Result<()> {
+    let record = "CREATE TABLE claims (began_at timestamptz, at timestamptz, tokens integer);
+        CREATE FUNCTION record_claim() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            INSERT INTO public.claims VALUES (NEW.claimed_at, clock_timestamp(), cardinality(NEW.tokens));
+            RETURN NULL;
+        END;
+        $$;
+        CREATE TRIGGER record_claim AFTER INSERT ON mailroom.leases FOR EACH ROW EXECUTE FUNCTION record_claim()";
+    Ok(client.batch_execute(record).await?)
+}
+
+/// The claims: two times in milliseconds since the first one, and how many tokens.
+async fn claims(client: &Client) -> Result<Vec<(i64, i64, i64)>> {
+    let query = "SELECT floor(extract(epoch FROM began_at - min(at) OVER ()) * 1000)::bigint,
+            ceil(extract(epoch FROM at - min(at) OVER ()) * 1000)::bigint, tokens::bigint
+        FROM claims ORDER BY at";
+    Ok(client.query(query, &[]).await?.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
+}
+
+/// An hour where long tests are asked for.
+#[tokio::test]
+async fn collectors_that_come_and_go_and_are_killed_share_it_and_use_all_of_it() -> Result<()> {
+    let (rate, per_day, seconds, pause) =
+        if is_full() { ("23/min", 33_120, 3_600, 45_000) } else { ("20/s", 1_728_000, 12, 1_500) };
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    record_claims(&client).await?;
+    let backlog = "SELECT mailroom.enqueue('invite', 'a@x.test') FROM generate_series(1, 2000)";
+    client.execute(backlog, &[]).await?;
+    let mut collectors = VecDeque::new();
+    for _ in 0..3 {
+        collectors.push_back(start(&database, rate)?);
+    }
+    let begin = Instant::now();
+    for round in 0.. {
+        if begin.elapsed() > Duration::from_secs(seconds + 1) {
+            break;
+        }
+        sleep(Duration::from_millis(pause)).await;
+        collectors.push_back(start(&database, rate)?);
+        let (leaving, _lines) = collectors.pop_front().context("there are three")?;
+        let _log = if round % 2 == 0 { leaving.kill()? } else { leaving.stop()? };
+    }
+    drop(collectors);
+    let claims = claims(&client).await?;
+    for (first, (begin, ..)) in claims.iter().enumerate() {
+        let mut count = 0;
+        for (_, end, tokens) in &claims[first..] {
+            count += tokens;
+            let most = (end - begin + 1_000) * per_day / 86_400_000 + 1;
+            assert!(count <= most, "{count} tokens from {begin} to {end} ms, not {most}");
+        }
+    }
+    let seconds = i64::try_from(seconds)?;
+    let count: i64 =
+        claims.iter().filter(|(_, at, _)| *at < seconds * 1_000).map(|(.., tokens)| tokens).sum();
+    assert!(count * 86_400 * 100 >= per_day * seconds * 99, "{count} tokens in {seconds} s at {rate}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_collector_sleeps_until_the_rate_allows_the_next_token_and_ends_at_once() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=3).await?;
+    let (collector, lines) = start(&database, "1/h")?;
+    lines.next_line()?;
+    // It neither claims again nor holds the lock by which writers know that a collector is idle.
+    let last_claim = "SELECT query_start::text FROM pg_stat_activity
+        WHERE datname = current_database() AND query LIKE '%mailroom.claim%' AND pid <> pg_backend_pid()";
+    let idle_locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1835100524
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    sleep(Duration::from_secs(1)).await;
+    let mut seen = Vec::new();
+    for _ in 0..15 {
+        sleep(Duration::from_millis(100)).await;
+        seen.extend(client.query(last_claim, &[]).await?.iter().map(|row| row.get::<_, String>(0)));
+        assert_eq!(client.query_one(idle_locks, &[]).await?.get::<_, i64>(0), 0);
+    }
+    seen.dedup();
+    assert!(seen.len() <= 1, "{seen:?}");
+    let begin = Instant::now();
+    let log = collector.stop()?;
+    assert!(begin.elapsed() < Duration::from_secs(5), "{log}");
+    assert!(lines.next_line().is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_collector_with_another_rate_is_warned_of_by_those_that_notice() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=300).await?;
+    let mut collectors = [start(&database, "20/s")?, start(&database, "600/min")?];
+    let both = |collectors: &[(Collector, Lines); 2]| {
+        collectors.iter().all(|(collector, _)| collector.log().contains("claimed from at another rate"))
+    };
+    wait_until(|| both(&collectors))?;
+    for (collector, _) in &mut collectors {
+        assert!(collector.is_running()?);
+    }
+    let logs = collectors.map(|(collector, _)| collector.stop());
+    for (log, others) in logs.into_iter().zip(["864000/d", "1728000/d"]) {
+        let log = log?;
+        assert_eq!(
+            (log.matches("claimed from at another rate").count(), log.contains(others)),
+            (1, true),
+            "{log}"
+        );
+    }
+    Ok(())
+}

@@ -6,8 +6,9 @@ DROP FUNCTION mailroom.list_actions();
 DROP FUNCTION mailroom.claim(
     bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean
 );
-DROP FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[]);
+DROP FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[], bigint[], text[]);
 DROP FUNCTION mailroom.judge(mailroom.queue[], bigint, smallint[], boolean, boolean);
+DROP FUNCTION mailroom.normal_address(text);
 DROP FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz);
 DROP FUNCTION mailroom.release(bigint, uuid[]);
 DROP FUNCTION mailroom.settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint);

@@ -11,6 +11,7 @@ mod refusals;
 mod set_back;
 mod settling;
 mod state;
+mod suppressing;
 mod sweeping;
 mod takeover;
 

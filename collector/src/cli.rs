@@ -53,6 +53,11 @@ pub(crate) enum Command {
     /// Mails for them are given up when a collector comes to them.
     #[command(subcommand)]
     Suppress(suppress::SuppressArguments),
+    /// Suppress addresses that bounce or complain, as providers and mail servers report
+    ///
+    /// It needs the right to execute `mailroom.suppress` in the database of `MAILROOM_DATABASE_URL`, and no other.
+    #[cfg(feature = "bounces")]
+    Bounces(mailroom_bounces::Arguments),
     /// Send the mails of tokens: a sender for `mailroom collect --sender`
     ///
     /// Reads batches from standard input, sends a mail for each token as its configuration says, and answers on standard output.

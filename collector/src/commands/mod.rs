@@ -67,6 +67,8 @@ async fn execute(command: Command) -> Outcome {
         Command::Retry(arguments) => retry::run(&arguments).await,
         Command::Prune(arguments) => prune::run(arguments).await,
         Command::Suppress(arguments) => suppress::run(&arguments).await,
+        #[cfg(feature = "bounces")]
+        Command::Bounces(arguments) => Ok(mailroom_bounces::run(&arguments, connection_settings()?).await),
         #[cfg(feature = "send")]
         Command::Send(arguments) => send::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),

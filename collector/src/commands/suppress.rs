@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use tokio_postgres::types::Type;
 
-use super::{Outcome, connect_to_queue, print, report};
+use super::{Outcome, connect_to_queue, print};
 
 #[derive(clap::Subcommand)]
 pub(crate) enum SuppressArguments {
@@ -15,46 +15,30 @@ pub(crate) enum SuppressArguments {
         json: bool,
     },
     /// Let an address get no mails
-    Add {
-        /// The address; letters of either case are the same
-        address: String,
-    },
+    Add { address: String },
     /// Let an address get mails again; `mailroom retry` sends those that were given up meanwhile
-    Remove {
-        /// The address; letters of either case are the same
-        address: String,
-    },
+    Remove { address: String },
 }
 
-/// Ends with 0 if the address is as it was wanted, also if it was before; with 1 if one is removed that is not suppressed.
+/// Ends with 0 if the address is as it was wanted, also if it was before.
 pub(crate) async fn run(arguments: &SuppressArguments) -> Outcome {
-    let (function, statement, address) = match arguments {
-        SuppressArguments::List { json } => return list(*json).await,
+    let functions = ["mailroom.suppress", "mailroom.lift_suppression"];
+    let (client, _) = connect_to_queue("mailroom suppress", &functions).await?;
+    let (statement, address, [now, before]) = match arguments {
+        SuppressArguments::List { json } => {
+            for row in client.query_typed(include_str!("suppressed.sql"), &[]).await? {
+                print(row.try_get::<_, String>(usize::from(*json))?)?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
         SuppressArguments::Add { address } => {
-            ("mailroom.suppress", "SELECT mailroom.suppress($1, 'manual')", address)
+            ("SELECT mailroom.suppress($1, 'manual')", address, ["is now", "was already"])
         }
         SuppressArguments::Remove { address } => {
-            ("mailroom.lift_suppression", "SELECT mailroom.lift_suppression($1)", address)
+            ("SELECT mailroom.lift_suppression($1)", address, ["is no longer", "was not"])
         }
     };
-    let (client, _) = connect_to_queue("mailroom suppress", &[function]).await?;
     let rows = client.query_typed(statement, &[(address as _, Type::TEXT)]).await?;
     let has_changed = rows.first().is_some_and(|row| row.get(0));
-    match (arguments, has_changed) {
-        (SuppressArguments::Remove { .. }, false) => {
-            report("mailroom: the address is not suppressed");
-            Ok(ExitCode::FAILURE)
-        }
-        (SuppressArguments::Remove { .. }, true) => print("the address gets mails again"),
-        (_, true) => print("the address gets no mails"),
-        (_, false) => print("the address got no mails before"),
-    }
-}
-
-async fn list(json: bool) -> Outcome {
-    let (client, _) = connect_to_queue("mailroom suppress", &["mailroom.suppress"]).await?;
-    for row in client.query_typed(include_str!("suppressed.sql"), &[]).await? {
-        print(row.try_get::<_, String>(usize::from(json))?)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    print(format_args!("the address {} suppressed", if has_changed { now } else { before }))
 }

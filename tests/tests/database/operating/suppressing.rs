@@ -11,11 +11,11 @@ async fn an_operator_suppresses_an_address_sees_it_and_lifts_it() -> Result<()> 
     assert_eq!(run(&database, &["suppress", "list"])?.success()?, "");
     assert_eq!(
         run(&database, &["suppress", "add", "User1@x.test"])?.success()?,
-        "the address gets no mails\n"
+        "the address is now suppressed\n"
     );
     assert_eq!(
         run(&database, &["suppress", "add", "user1@X.test"])?.success()?,
-        "the address got no mails before\n"
+        "the address was already suppressed\n"
     );
     client
         .batch_execute("SELECT mailroom.suppress('b@x.test', 'bounce', 'ses', '5.1.1 b@x.test unknown')")
@@ -44,7 +44,7 @@ async fn an_operator_suppresses_an_address_sees_it_and_lifts_it() -> Result<()> 
     assert_eq!(count(&client, "mailroom.dead_letters WHERE reason LIKE '%(manual)'").await?, 1);
     assert_eq!(
         run(&database, &["suppress", "remove", "USER1@x.test"])?.success()?,
-        "the address gets mails again\n"
+        "the address is no longer suppressed\n"
     );
     run(&database, &["retry", "--all-dead"])?.success()?;
     assert_eq!(lines.next_items(1)?[0].login, "one");
@@ -63,7 +63,6 @@ async fn nonsense_is_refused_and_an_address_is_not_repeated() -> Result<()> {
         (&["suppress", "lift", "a@x.test"], 2, "there is no command"),
         (&["suppress", "add", "ada"], 1, "is no address"),
         (&["suppress", "add", "ada@x.test\nb@x.test"], 1, "is no address"),
-        (&["suppress", "remove", "ada@x.test"], 1, "mailroom: the address is not suppressed\n"),
     ] {
         let said = run(&database, arguments)?;
         assert_eq!(said.code, Some(code), "{arguments:?}: {}", said.errors);
@@ -73,6 +72,10 @@ async fn nonsense_is_refused_and_an_address_is_not_repeated() -> Result<()> {
             said.errors
         );
     }
+    assert_eq!(
+        run(&database, &["suppress", "remove", "ada@x.test"])?.success()?,
+        "the address was not suppressed\n"
+    );
     assert_eq!(count(&client, "mailroom.suppressions").await?, 0);
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::Error;
 use crate::provider::Provider;
 use crate::provider::postmark::Postmark;
 use crate::provider::resend::Resend;
+use crate::provider::ses::Ses;
 
 /// The longest secret, in bytes.
 const LONGEST_SECRET: usize = 4_096;
@@ -21,6 +22,7 @@ pub(crate) struct Config {
     folder: PathBuf,
     resend: Option<ResendConfig>,
     postmark: Option<PostmarkConfig>,
+    ses: Option<SesConfig>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -37,6 +39,13 @@ struct PostmarkConfig {
     username: String,
     /// The file of its password.
     password_file: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SesConfig {
+    /// The topics of Amazon SNS whose messages are taken.
+    topics: Vec<String>,
 }
 
 impl Config {
@@ -76,6 +85,9 @@ impl Config {
         if let Some(PostmarkConfig { username, password_file }) = &self.postmark {
             let password = self.secret("[postmark] password_file", password_file)?;
             providers.push(Box::new(Postmark::new(username, &password)?));
+        }
+        if let Some(SesConfig { topics }) = &self.ses {
+            providers.push(Box::new(Ses::new(topics)?));
         }
         if providers.is_empty() {
             return Err(Error(
@@ -140,6 +152,7 @@ mod tests {
             (resend.to_owned(), b"hunter2\nhunter2\n", "one line"),
             (resend.to_owned(), b"\xff", "cannot be read"),
             (resend.replace("\"secret\"", "\"nothing\""), b"x", "cannot be read"),
+            ("[ses]\ntopics = [\"hunter2\"]\n".to_owned(), b"x", "[ses] topics"),
             (postmark(""), b"hunter2hunter2hunter2", "username"),
             (postmark("a:b"), b"hunter2hunter2hunter2", "username"),
             (postmark("a"), b"hunter2", "at least 16"),

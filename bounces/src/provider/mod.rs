@@ -2,6 +2,7 @@
 
 pub(crate) mod postmark;
 pub(crate) mod resend;
+pub(crate) mod ses;
 
 use hyper::HeaderMap;
 

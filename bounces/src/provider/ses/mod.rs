@@ -41,30 +41,30 @@ impl Ses {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Event {
-    /// Of notifications of an identity.
-    notification_type: Option<String>,
-    /// Of a configuration set.
-    event_type: Option<String>,
+    /// The first name is of notifications of an identity, the second of a configuration set.
+    #[serde(rename = "notificationType", alias = "eventType")]
+    kind: Option<String>,
     bounce: Option<Bounce>,
     complaint: Option<Complaint>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Bounce {
-    bounce_type: String,
-    #[serde(default)]
-    bounce_sub_type: String,
-    bounced_recipients: Vec<Recipient>,
+    #[serde(rename = "bounceType")]
+    kind: String,
+    #[serde(default, rename = "bounceSubType")]
+    sub_kind: String,
+    #[serde(rename = "bouncedRecipients")]
+    recipients: Vec<Recipient>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Complaint {
-    complained_recipients: Vec<Recipient>,
-    complaint_feedback_type: Option<String>,
+    #[serde(rename = "complainedRecipients")]
+    recipients: Vec<Recipient>,
+    #[serde(rename = "complaintFeedbackType")]
+    feedback: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -80,29 +80,29 @@ struct Recipient {
 impl Event {
     fn notices(&self) -> Result<Vec<Notice>, Refusal> {
         const INCOMPLETE: Refusal = Refusal::Unreadable("it lacks what its type has");
-        match self.notification_type.as_deref().or(self.event_type.as_deref()) {
+        match self.kind.as_deref() {
             Some("Bounce") => {
                 let bounce = self.bounce.as_ref().ok_or(INCOMPLETE)?;
                 // `Transient` and `Undetermined` are not for good.
-                if bounce.bounce_type != "Permanent" {
+                if bounce.kind != "Permanent" {
                     return Ok(Vec::new());
                 }
                 let detail = |recipient: &Recipient| {
-                    let said = [&bounce.bounce_sub_type, &recipient.status, &recipient.diagnostic_code];
+                    let said = [&bounce.sub_kind, &recipient.status, &recipient.diagnostic_code];
                     Notice::all([&*recipient.email_address], Reason::Bounce, &said.map(String::as_str))
                 };
-                let notices: Result<Vec<_>, _> = bounce.bounced_recipients.iter().map(detail).collect();
+                let notices: Result<Vec<_>, _> = bounce.recipients.iter().map(detail).collect();
                 let notices: Vec<_> = notices?.into_iter().flatten().collect();
                 if notices.is_empty() { Err(INCOMPLETE) } else { Ok(notices) }
             }
             Some("Complaint") => {
                 let complaint = self.complaint.as_ref().ok_or(INCOMPLETE)?;
-                let feedback = complaint.complaint_feedback_type.as_deref().unwrap_or_default();
+                let feedback = complaint.feedback.as_deref().unwrap_or_default();
                 // The person says that it was none.
                 if feedback == "not-spam" {
                     return Ok(Vec::new());
                 }
-                let recipients = complaint.complained_recipients.iter();
+                let recipients = complaint.recipients.iter();
                 let recipients = recipients.map(|recipient| recipient.email_address.as_str());
                 Notice::all(recipients, Reason::Complaint, &[feedback])
             }
@@ -131,10 +131,10 @@ impl Provider for Ses {
         match message.kind {
             Kind::Notification => {
                 // What SES sends when the topic is chosen for a configuration set.
-                if message.message.starts_with("Successfully validated SNS topic") {
+                if message.text.starts_with("Successfully validated SNS topic") {
                     return Ok(Vec::new());
                 }
-                parse::<Event>(message.message.as_bytes())?.notices()
+                parse::<Event>(message.text.as_bytes())?.notices()
             }
             Kind::SubscriptionConfirmation => self.signatures.subscribe(&message, topic).map(|()| Vec::new()),
             Kind::UnsubscribeConfirmation => {

@@ -71,8 +71,10 @@ pub(super) enum Kind {
 pub(super) struct Message {
     #[serde(rename = "Type")]
     pub(super) kind: Kind,
-    pub(super) message: String,
-    message_id: String,
+    #[serde(rename = "Message")]
+    pub(super) text: String,
+    #[serde(rename = "MessageId")]
+    id: String,
     subject: Option<String>,
     #[serde(rename = "SubscribeURL")]
     subscribe_url: Option<String>,
@@ -95,8 +97,8 @@ impl Message {
             Kind::UnsubscribeConfirmation => "UnsubscribeConfirmation",
         };
         let lines = [
-            ("Message", Some(self.message.as_str())),
-            ("MessageId", Some(&self.message_id)),
+            ("Message", Some(self.text.as_str())),
+            ("MessageId", Some(&self.id)),
             ("Subject", self.subject.as_deref().filter(|_| of_notification)),
             ("SubscribeURL", self.subscribe_url.as_deref().filter(|_| !of_notification)),
             ("Timestamp", Some(&self.timestamp)),

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mailroom_sender::ReturnPath;
 use serde::Deserialize;
 
 use crate::Error;
@@ -23,6 +24,7 @@ pub(crate) struct Config {
     resend: Option<ResendConfig>,
     postmark: Option<PostmarkConfig>,
     ses: Option<SesConfig>,
+    mail: Option<MailConfig>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -46,6 +48,14 @@ struct PostmarkConfig {
 struct SesConfig {
     /// The topics of Amazon SNS whose messages are taken.
     topics: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MailConfig {
+    /// As in the table `[smtp]` of the sender.
+    return_path: String,
+    return_path_secret_file: PathBuf,
 }
 
 impl Config {
@@ -95,6 +105,18 @@ impl Config {
             ));
         }
         Ok(providers)
+    }
+
+    /// The return addresses that mails come to.
+    ///
+    /// # Errors
+    /// None, or a secret that cannot be used.
+    pub(crate) fn return_path(&self) -> Result<ReturnPath, Error> {
+        let Some(MailConfig { return_path, return_path_secret_file }) = &self.mail else {
+            return Err(Error("--mail needs the table [mail] in the configuration".to_owned()));
+        };
+        let secret = self.secret("[mail] return_path_secret_file", return_path_secret_file)?;
+        ReturnPath::new(return_path, &secret).map_err(|error| Error(format!("[mail] {error}")))
     }
 
     /// The one line of a file.

@@ -18,7 +18,7 @@ const DESTINATIONS: [&str; 4] = ["To", "Delivered-To", "X-Original-To", "Envelop
 
 /// What a notification says of a recipient.
 #[derive(Default)]
-struct Status<'a> {
+struct Report<'a> {
     action: &'a str,
     status: &'a str,
     diagnostic: String,
@@ -26,7 +26,7 @@ struct Status<'a> {
     recipients: Vec<&'a str>,
 }
 
-impl Status<'_> {
+impl Report<'_> {
     /// Whether no mail can reach the address. Of permanent errors the others are about the mail, its sender or a network.
     fn is_for_good(&self) -> bool {
         let code: Vec<_> = self.status.split('.').collect();
@@ -82,13 +82,13 @@ pub(crate) fn read(mail: &[u8], return_path: &ReturnPath) -> Result<Vec<Notice>,
 }
 
 /// The recipients' groups of fields; the first group is about the mail.
-fn statuses(text: &str) -> Option<Vec<Status<'_>>> {
+fn statuses(text: &str) -> Option<Vec<Report<'_>>> {
     let mut statuses = Vec::new();
     let mut groups =
         text.split("\n\n").flat_map(|text| text.split("\r\n\r\n")).filter(|group| !group.trim().is_empty());
     groups.next()?;
     for group in groups {
-        let mut status = Status::default();
+        let mut status = Report::default();
         let mut is_diagnostic = false;
         for line in group.lines() {
             if line.starts_with([' ', '\t']) {

@@ -45,7 +45,8 @@ async fn the_return_address_of_a_sent_mail_proves_its_bounce_and_no_other() -> R
     let secret = folder.path().join("secret");
     fs::write(&secret, format!("{SECRET}\n"))?;
     let smtp = format!("return_path = \"bounces@x.test\"\nreturn_path_secret_file = {secret:?}");
-    let mut sending = Sending::start(&Configuration::smtp(server.port, &smtp)?, &[])?;
+    let configuration = Configuration::smtp(server.port, &smtp)?;
+    let mut sending = Sending::start(&configuration, &[])?;
     sending.write(&batch("one", &[(1, "Ada@x.test"), (2, "bob@x.test")]))?;
     sending.answer()?;
     sending.finish()?;

@@ -389,6 +389,28 @@ COMMENT ON INDEX mailroom.delivery_attempts_happened_at_idx IS 'Serves pruning: 
 COMMENT ON INDEX mailroom.delivery_attempts_expired_idx IS
     'Serves status(): how many tokens expired before they were sent, without reading the log.';
 
+CREATE TABLE mailroom.suppressions (
+    address text NOT NULL,
+    reason text NOT NULL,
+    provider text,
+    detail text,
+    suppressed_at timestamptz NOT NULL,
+
+    CONSTRAINT suppressions_pkey PRIMARY KEY (address),
+    CONSTRAINT suppressions_reason CHECK (reason IN ('bounce', 'complaint', 'manual')),
+    CONSTRAINT suppressions_provider CHECK (provider ~ '^[a-z][a-z0-9_]{0,31}$'),
+    CONSTRAINT suppressions_detail CHECK (octet_length(detail) <= 1000)
+);
+
+COMMENT ON TABLE mailroom.suppressions IS 'Addresses that get no mails, until somebody lifts it. A token for one is given up when it is claimed.';
+COMMENT ON COLUMN mailroom.suppressions.address IS 'As normal_address() has it.';
+COMMENT ON COLUMN mailroom.suppressions.reason IS
+    'bounce: a provider or mail server says that it cannot be reached for good; complaint: a mail was reported as unwanted; manual.';
+COMMENT ON COLUMN mailroom.suppressions.provider IS 'Who said so; null for manual.';
+COMMENT ON COLUMN mailroom.suppressions.detail IS 'What was said, without addresses and secrets; at most 200 characters.';
+COMMENT ON COLUMN mailroom.suppressions.suppressed_at IS 'Since when; later notifications change nothing.';
+COMMENT ON CONSTRAINT suppressions_pkey ON mailroom.suppressions IS 'Serves claiming: a look-up for each token.';
+
 CREATE TABLE mailroom.collectors (
     holder bigint NOT NULL,
     name text NOT NULL,

@@ -335,6 +335,14 @@ REVOKE ALL ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz,
 COMMENT ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz) IS
     'The next rows of the queue, locked, in the order in which they go out.';
 
+-- Letters of ASCII alone, so that it does not depend on a locale. Mail servers tell local parts apart by case in theory only, and
+-- providers report addresses in lower case.
+CREATE FUNCTION mailroom.normal_address(email text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN lower(email COLLATE "C");
+
+COMMENT ON FUNCTION mailroom.normal_address(text) IS 'An address by which suppressions are kept and looked up: its ASCII letters in lower case.';
+
 -- Predicates of eligibility are asked once an action, and only for what could go out. Without a search path of its own and not volatile,
 -- so that it becomes a part of the claim's statement.
 CREATE FUNCTION mailroom.judge(
@@ -380,20 +388,27 @@ BEGIN ATOMIC
             picked.*,
             coalesce(picked.recipient_email, answer.email) AS email,
             coalesce(picked.recipient_name, answer.name) AS name,
+            suppression.reason AS suppression,
             CASE
                 WHEN picked.id IS NULL OR picked.is_void THEN 'cancelled'
                 WHEN picked.expires_at <= too_late THEN 'expired'
                 WHEN picked.action <> ALL (signable) OR NOT binds AND picked.binding IS NOT NULL THEN 'unsignable'
-                WHEN picked.eligibility IS NULL THEN 'eligible'
-                WHEN answer.email IS NULL THEN 'ineligible'
+                WHEN picked.eligibility IS NOT NULL AND answer.email IS NULL THEN 'ineligible'
                 -- Its address changed, and the change did not see it.
-                WHEN picked.proves_address AND picked.recipient_email <> answer.email COLLATE "C" THEN 'cancelled'
+                WHEN picked.eligibility IS NOT NULL AND picked.proves_address AND picked.recipient_email <> answer.email COLLATE "C"
+                THEN 'cancelled'
+                WHEN suppression.reason IS NOT NULL THEN 'suppressed'
                 ELSE 'eligible'
             END AS verdict
         FROM picked
         -- One answer a subject, however many there are.
         LEFT JOIN (SELECT DISTINCT ON (action, subject_id) action, subject_id, email, name FROM answers) AS answer
             ON answer.action = picked.action AND answer.subject_id = picked.subject_id
+        LEFT JOIN LATERAL (
+            SELECT reason FROM mailroom.suppressions
+            WHERE address = mailroom.normal_address(coalesce(picked.recipient_email, answer.email))
+            OFFSET 0
+        ) AS suppression ON true
     )
     SELECT
         token, due_at, attempts + 1, failures, priority, secret, code, action,
@@ -404,7 +419,10 @@ BEGIN ATOMIC
         (SELECT mailroom.to_utf8(payloads.payload::text) FROM mailroom.payloads WHERE payloads.token = judged.token),
         binding,
         verdict,
-        CASE verdict WHEN 'ineligible' THEN (SELECT min(fault) FROM answers WHERE answers.action = judged.action) END,
+        CASE verdict
+            WHEN 'ineligible' THEN (SELECT min(fault) FROM answers WHERE answers.action = judged.action)
+            WHEN 'suppressed' THEN 'its address is suppressed (' || suppression || ')'
+        END,
         count(*) FILTER (WHERE verdict = 'eligible') OVER ()
     FROM judged
     ORDER BY slot;
@@ -417,7 +435,8 @@ COMMENT ON FUNCTION mailroom.judge(mailroom.queue[], bigint, smallint[], boolean
 
 -- Deferred tokens are looked at again after a pause that doubles from a quarter of a second up to a minute, or to a part of their life.
 CREATE FUNCTION mailroom.pass_over(
-    collector bigint, epoch timestamptz, too_late bigint, deferred bigint[], cancelled bigint[], expired bigint[]
+    collector bigint, epoch timestamptz, too_late bigint, deferred bigint[], cancelled bigint[], expired bigint[],
+    suppressed bigint[], suppression_reasons text[]
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -447,13 +466,29 @@ BEGIN
         SELECT token FROM mailroom.payloads WHERE token = ANY (cancelled || expired)
         FOR UPDATE SKIP LOCKED
     ));
+
+    IF cardinality(suppressed) > 0 THEN
+        WITH given_up AS (
+            DELETE FROM mailroom.queue WHERE token = ANY (suppressed)
+            RETURNING queue.*, suppression_reasons[pg_catalog.array_position(suppressed, token)] AS reason
+        ),
+        logged AS (
+            INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, attempt, outcome, reason)
+            SELECT token, epoch, collector, attempts, 'dead', reason FROM given_up
+        )
+        INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason)
+        SELECT token, epoch, tokens.expires_at, attempts, failures, priority, secret, code, reason
+        FROM given_up
+        JOIN mailroom.issued_tokens AS tokens ON tokens.id = token
+        ON CONFLICT DO NOTHING;
+    END IF;
 END;
 $$;
 
-REVOKE ALL ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[], bigint[], text[]) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[]) IS
-    'Defers tokens that may not be sent yet, and takes those out of the queue that may not be sent at all.';
+COMMENT ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[], bigint[], text[]) IS
+    'Defers tokens that may not be sent yet, and takes those out of the queue that may not be sent at all: suppressed ones become dead letters.';
 
 -- A rate is shared by what these sequences say, which are never counted up. Sequences have no versions: what is set is seen at once and not
 -- taken back with the transaction, and nothing grows under an old snapshot.
@@ -539,7 +574,7 @@ CREATE FUNCTION mailroom.claim(
     batch uuid, token bigint, attempt integer, action smallint, email bytea, login bytea, secret bytea, code bytea,
     expires_at bigint, language text, payload bytea,
     looked integer, waiting integer, expired integer, cancelled integer, deferred integer, unsignable integer, reason text,
-    first_through timestamptz, second_through timestamptz, binding bytea, wait bigint, other_rate bigint
+    first_through timestamptz, second_through timestamptz, binding bytea, wait bigint, other_rate bigint, suppressed integer
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -576,6 +611,8 @@ DECLARE
     unknown bigint[] := '{}';
     void bigint[] := '{}';
     too_old bigint[] := '{}';
+    unwanted bigint[] := '{}';
+    unwanted_reasons text[] := '{}';
     -- Where to begin next time: at what is left, or after what was looked at.
     first_left timestamptz;
     second_left timestamptz;
@@ -609,6 +646,9 @@ BEGIN
             void := void || token;
         ELSIF verdict = 'expired' THEN
             too_old := too_old || token;
+        ELSIF verdict = 'suppressed' THEN
+            unwanted := unwanted || token;
+            unwanted_reasons := unwanted_reasons || fault;
         ELSIF verdict = 'unsignable' THEN
             unknown := unknown || token;
         ELSIF verdict = 'ineligible' THEN
@@ -653,7 +693,7 @@ BEGIN
     END IF;
 
     IF size + left_over < cardinality(rows) THEN
-        PERFORM mailroom.pass_over(collector, epoch, too_late, ineligible || unknown, void, too_old);
+        PERFORM mailroom.pass_over(collector, epoch, too_late, ineligible || unknown, void, too_old, unwanted, unwanted_reasons);
     END IF;
 
     -- The last row says what was found.
@@ -665,6 +705,7 @@ BEGIN
     cancelled := cardinality(void);
     deferred := cardinality(ineligible);
     unsignable := cardinality(unknown);
+    suppressed := cardinality(unwanted);
     reason := first_fault;
     first_through := coalesce(first_left, first_since);
     second_through := coalesce(second_left, second_since);

@@ -96,6 +96,60 @@ END;
 
 COMMENT ON FUNCTION mailroom.retry_all() IS 'Puts all dead letters back, with all their attempts left; answers which.';
 
+-- For programs that read bounces, whose role needs this alone. What is known stays as it is, so that a notification that comes again
+-- changes nothing. Of what was said, addresses and what looks like a token are left out.
+CREATE FUNCTION mailroom.suppress(address text, reason text, provider text DEFAULT NULL, detail text DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    fault text := CASE
+        WHEN mailroom.is_address(suppress.address) IS NOT TRUE THEN 'what is to be suppressed is no address'
+        WHEN (suppress.reason IN ('bounce', 'complaint', 'manual')) IS NOT TRUE THEN 'reason is not bounce, complaint or manual'
+    END;
+BEGIN
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION 'mailroom.suppress(): %', fault USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    INSERT INTO mailroom.suppressions (address, reason, provider, detail, suppressed_at)
+    VALUES (
+        mailroom.normal_address(suppress.address), suppress.reason, suppress.provider,
+        left(regexp_replace(regexp_replace(regexp_replace(
+            left(suppress.detail, 1000),
+            '[[:space:][:cntrl:]]+', ' ', 'g'),
+            '[^ ]*(@|%40)[^ ]*', '[address]', 'g'),
+            '[^ ]*[A-Za-z0-9_-]{32}[^ ]*', '[secret]', 'g'
+        ), 200),
+        mailroom.clock()
+    )
+    ON CONFLICT ON CONSTRAINT suppressions_pkey DO NOTHING;
+
+    RETURN FOUND;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.suppress(text, text, text, text) IS
+    'Has mails for an address given up when they are claimed; answers whether they were not before. reason is bounce, complaint or manual.';
+
+CREATE FUNCTION mailroom.lift_suppression(address text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    DELETE FROM mailroom.suppressions WHERE address = mailroom.normal_address(lift_suppression.address);
+    RETURN FOUND;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.lift_suppression(text) IS
+    'Lets mails for an address go out again, except for those that were given up: retry() puts them back. Answers whether it was suppressed.';
+
+CREATE VIEW mailroom.suppressed_addresses AS
+SELECT address, reason, provider, detail, suppressed_at FROM mailroom.suppressions;
+
+COMMENT ON VIEW mailroom.suppressed_addresses IS 'Addresses that get no mails, and why; for applications and operators.';
+
 -- Joined, not looked up for each token: a search of all leases for every token takes seconds where there are many of both.
 CREATE VIEW mailroom.deliveries AS
 SELECT
@@ -357,7 +411,7 @@ DECLARE
     signature text;
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
-        'retry(bigint[])', 'retry_all()', 'status()', 'prune_attempts(timestamptz, bigint, integer)',
+        'retry(bigint[])', 'retry_all()', 'suppress(text, text, text, text)', 'lift_suppression(text)', 'status()', 'prune_attempts(timestamptz, bigint, integer)',
         'prune_dead_letters(timestamptz, integer)', 'prune_tokens(timestamptz, bigint, integer)'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);

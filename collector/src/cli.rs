@@ -13,7 +13,7 @@ use clap::{Arg, CommandFactory, Error, FromArgMatches, Parser};
 
 #[cfg(feature = "send")]
 use crate::commands::send;
-use crate::commands::{collect, keygen, migrate, prune, retry, sign, status, verify};
+use crate::commands::{collect, keygen, migrate, prune, retry, sign, status, suppress, verify};
 
 /// The longest text that can be a misspelt flag or command. Tokens, secrets and keys are longer.
 const LONGEST_NAME: usize = 24;
@@ -48,6 +48,16 @@ pub(crate) enum Command {
     ///
     /// In steps of a few milliseconds, beside collectors and everybody else.
     Prune(prune::PruneArguments),
+    /// Show and change which addresses get no mails
+    ///
+    /// Mails for them are given up when a collector comes to them.
+    #[command(subcommand)]
+    Suppress(suppress::SuppressArguments),
+    /// Suppress addresses that bounce or complain, as providers and mail servers report
+    ///
+    /// It needs the right to execute `mailroom.suppress` in the database of `MAILROOM_DATABASE_URL`, and no other.
+    #[cfg(feature = "bounces")]
+    Bounces(mailroom_bounces::Arguments),
     /// Send the mails of tokens: a sender for `mailroom collect --sender`
     ///
     /// Reads batches from standard input, sends a mail for each token as its configuration says, and answers on standard output.

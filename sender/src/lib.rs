@@ -38,6 +38,8 @@ pub mod protocol;
 mod provider;
 mod queue;
 mod rate;
+#[cfg(feature = "smtp")]
+mod return_path;
 mod secret;
 mod serve;
 mod templates;
@@ -50,6 +52,8 @@ use std::time::SystemTime;
 pub use check::check;
 pub use error::Error;
 pub use preview::preview;
+#[cfg(feature = "smtp")]
+pub use return_path::ReturnPath;
 pub use templates::write_shipped;
 
 use config::Config;

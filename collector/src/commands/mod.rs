@@ -11,6 +11,7 @@ pub(crate) mod retry;
 pub(crate) mod send;
 pub(crate) mod sign;
 pub(crate) mod status;
+pub(crate) mod suppress;
 pub(crate) mod verify;
 
 use std::fmt::Display;
@@ -65,6 +66,9 @@ async fn execute(command: Command) -> Outcome {
         Command::Status(arguments) => status::run(arguments).await,
         Command::Retry(arguments) => retry::run(&arguments).await,
         Command::Prune(arguments) => prune::run(arguments).await,
+        Command::Suppress(arguments) => suppress::run(&arguments).await,
+        #[cfg(feature = "bounces")]
+        Command::Bounces(arguments) => Ok(mailroom_bounces::run(&arguments, connection_settings()?).await),
         #[cfg(feature = "send")]
         Command::Send(arguments) => send::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),

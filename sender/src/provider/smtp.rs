@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::mail::Mail;
 use crate::message;
 use crate::rate::Rate;
+use crate::return_path::ReturnPath;
 use crate::secret::Secret;
 
 /// How long a connection may be unused. Common servers wait for five minutes; some proxies wait for one.
@@ -46,6 +47,9 @@ pub(crate) struct SmtpConfig {
     username: Option<String>,
     password_file: Option<PathBuf>,
     password_variable: Option<String>,
+    /// Where bounces go, by an address for each recipient; to `from` unless given.
+    return_path: Option<String>,
+    return_path_secret_file: Option<PathBuf>,
     /// The name that the server is greeted with; the address of this machine unless given.
     hello: Option<String>,
     /// How many mails it gets in a time; no limit unless given.
@@ -84,7 +88,10 @@ enum TlsMode {
 
 impl SmtpConfig {
     pub(crate) fn make_paths_relative_to(&mut self, folder: &Path) {
-        for path in [&mut self.ca_file, &mut self.password_file].into_iter().flatten() {
+        for path in [&mut self.ca_file, &mut self.password_file, &mut self.return_path_secret_file]
+            .into_iter()
+            .flatten()
+        {
             *path = folder.join(&*path);
         }
     }
@@ -106,6 +113,19 @@ impl SmtpConfig {
             ));
         }
         Ok(Some(Credentials::new(username.clone(), password.expose().to_owned())))
+    }
+
+    fn return_path(&self) -> Result<Option<ReturnPath>, Error> {
+        match (&self.return_path, &self.return_path_secret_file) {
+            (None, None) => Ok(None),
+            (Some(address), Some(file)) => {
+                let secret = Secret::read("[smtp] return_path_secret", Some(file), None)?;
+                ReturnPath::new(address, secret.expose()).map(Some)
+            }
+            _ => Err(Error::configuration(
+                "[smtp] needs both return_path and return_path_secret_file, or neither",
+            )),
+        }
     }
 
     fn encryption(&self) -> Result<Option<TlsParameters>, Error> {
@@ -143,6 +163,7 @@ pub(crate) struct Smtp {
     mode: TlsMode,
     tls: Option<TlsParameters>,
     credentials: Option<Credentials>,
+    return_path: Option<ReturnPath>,
     hello: ClientId,
     connections: usize,
     mails_per_connection: u32,
@@ -174,6 +195,7 @@ impl Smtp {
             mode: config.tls,
             tls: config.encryption()?,
             credentials: config.credentials()?,
+            return_path: config.return_path()?,
             hello: config.hello.clone().map_or_else(ClientId::default, ClientId::Domain),
             connections: config.connections,
             mails_per_connection: config.mails_per_connection,
@@ -270,7 +292,9 @@ impl Connection for Session<'_> {
                     Err(reason) => return Verdict::Unavailable { after: None, reason },
                 },
             };
-            let outcome = open.send(sealed, payload, deadline);
+            let return_path = self.smtp.return_path.as_ref();
+            let from = return_path.map_or_else(|| sealed.from.clone(), |path| path.of(&sealed.to));
+            let outcome = open.send(&from, &sealed.to, payload, deadline);
             open.mails += 1;
             open.last_used = Instant::now();
             let (verdict, is_usable) = match outcome {
@@ -300,13 +324,13 @@ impl Open {
         self.last_used.elapsed() < LONGEST_IDLE && !self.connection.has_broken()
     }
 
-    fn send(&mut self, sealed: &Sealed, payload: &str, deadline: Instant) -> Result<(), Failure> {
+    fn send(&mut self, from: &str, to: &str, payload: &str, deadline: Instant) -> Result<(), Failure> {
         let dead = |reason: &str| Failure::Verdict(Verdict::Dead(reason.to_owned()), true);
         let address =
             |text: &str| text.parse::<Address>().map_err(|_| dead("its address cannot be written in SMTP"));
-        let (from, to) = (address(&sealed.from)?, address(&sealed.to)?);
+        let (from, recipient) = (address(from)?, address(to)?);
         let mut parameters = Vec::new();
-        if !sealed.to.is_ascii() {
+        if !to.is_ascii() {
             if !self.connection.server_info().supports_feature(Extension::SmtpUtfEight) {
                 return Err(dead("its address is not ASCII, which the server does not take"));
             }
@@ -316,7 +340,7 @@ impl Open {
         let answer = self.connection.command(MailFrom::new(Some(from), parameters));
         answer.map_err(|error| of_server("MAIL FROM", &error))?;
         set_timeout(&mut self.connection, deadline);
-        let answer = self.connection.command(Rcpt::new(to, Vec::new()));
+        let answer = self.connection.command(Rcpt::new(recipient, Vec::new()));
         answer.map_err(|error| self.of_mail("RCPT TO", &error))?;
         set_timeout(&mut self.connection, deadline);
         let answer = self.connection.command(Data).map_err(|error| self.of_mail("DATA", &error))?;

@@ -4,6 +4,7 @@ mod accounts;
 mod addresses;
 mod any_account;
 mod bad_input;
+mod bounces;
 mod collecting;
 mod collecting_signals;
 mod connecting;

@@ -23,6 +23,8 @@ pub(super) struct Claimed {
     pub(super) deferred: usize,
     /// Put off because they cannot be signed: their action is not among those that were asked for, or their key binds to no browser.
     pub(super) unsignable: usize,
+    /// Given up because their address is suppressed.
+    pub(super) suppressed: usize,
     /// Why a predicate of eligibility failed.
     pub(super) fault: Option<String>,
     pub(super) since: [Option<SystemTime>; 2],
@@ -53,6 +55,7 @@ impl Claimed {
                 (claimed.scanned, claimed.waiting, claimed.expired) = (number(11)?, number(12)?, number(13)?);
                 (claimed.cancelled, claimed.deferred) = (number(14)?, number(15)?);
                 (claimed.unsignable, claimed.fault) = (number(16)?, column(row, 17)?);
+                claimed.suppressed = number(21)?;
                 claimed.since = [column(row, 18)?, column(row, 19)?];
                 let wait: Option<i64> = column(row, 21)?;
                 claimed.wait = wait.map(|wait| Duration::from_millis(u64::try_from(wait).unwrap_or(0)));

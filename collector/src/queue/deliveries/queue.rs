@@ -307,11 +307,17 @@ impl DeliveriesQueue {
             let count = claimed.expired;
             tracing::warn!(event = "tokens_expired", count, "tokens expired before they could be sent");
         }
+        self.activity.dead(claimed.suppressed, 0);
         let cancelled = "tokens were used or deleted before they could be sent";
         let deferred = "tokens wait until their subject is eligible";
         for (count, event, message) in [
             (claimed.cancelled, "tokens_cancelled", cancelled),
             (claimed.deferred, "tokens_deferred", deferred),
+            (
+                claimed.suppressed,
+                "tokens_suppressed",
+                "tokens are given up because their address is suppressed",
+            ),
         ] {
             if count > 0 {
                 tracing::info!(event, count, "{message}");

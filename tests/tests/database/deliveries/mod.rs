@@ -13,6 +13,7 @@ mod refusals;
 mod set_back;
 mod settling;
 mod state;
+mod suppressing;
 mod sweeping;
 mod takeover;
 

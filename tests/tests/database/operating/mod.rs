@@ -3,6 +3,7 @@
 mod pruning;
 mod retrying;
 mod showing;
+mod suppressing;
 mod token_pruning;
 mod usage;
 

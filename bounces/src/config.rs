@@ -1,0 +1,189 @@
+//! The configuration: one file in TOML. Relative paths in it start from its folder. It holds no secret.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mailroom_sender::ReturnPath;
+use serde::Deserialize;
+
+use crate::Error;
+use crate::provider::Provider;
+use crate::provider::postmark::Postmark;
+use crate::provider::resend::Resend;
+use crate::provider::ses::Ses;
+
+/// The longest secret, in bytes.
+const LONGEST_SECRET: usize = 4_096;
+
+/// Everything that can be configured: a table for each provider whose notifications are taken.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    #[serde(skip)]
+    folder: PathBuf,
+    resend: Option<ResendConfig>,
+    postmark: Option<PostmarkConfig>,
+    ses: Option<SesConfig>,
+    mail: Option<MailConfig>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResendConfig {
+    /// The file of the webhook's signing secret, `whsec_…`.
+    secret_file: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PostmarkConfig {
+    /// What the webhook authenticates with.
+    username: String,
+    /// The file of its password.
+    password_file: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SesConfig {
+    /// The topics of Amazon SNS whose messages are taken.
+    topics: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MailConfig {
+    /// As in the table `[smtp]` of the sender.
+    return_path: String,
+    return_path_secret_file: PathBuf,
+}
+
+impl Config {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no TOML; an unknown, missing or repeated setting.
+    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
+        let shown = path.display();
+        let text =
+            fs::read_to_string(path).map_err(|error| Error(format!("{shown} cannot be read: {error}")))?;
+        // The words of the parser can quote a value, which could be a secret in the wrong place: only the place is kept.
+        let mut config: Self = basic_toml::from_str(&text).map_err(|error| {
+            let (text, words) = (error.to_string(), ["unknown field `", "missing field `"]);
+            let known = words.iter().find_map(|words| {
+                let name = text.split_once(words)?.1.split_once('`')?.0;
+                Some(format!("{words}{name}`")).filter(|_| name.len() <= 24)
+            });
+            Error(format!(
+                "{shown} cannot be used: {}",
+                known.unwrap_or_else(|| "it has another form".to_owned())
+            ))
+        })?;
+        path.parent().unwrap_or(Path::new("")).clone_into(&mut config.folder);
+        Ok(config)
+    }
+
+    /// Those that are configured.
+    ///
+    /// # Errors
+    /// None, or a secret that cannot be used.
+    pub(crate) fn providers(&self) -> Result<Vec<Box<dyn Provider>>, Error> {
+        let mut providers: Vec<Box<dyn Provider>> = Vec::new();
+        if let Some(ResendConfig { secret_file }) = &self.resend {
+            providers.push(Box::new(Resend::new(&self.secret("[resend] secret_file", secret_file)?)?));
+        }
+        if let Some(PostmarkConfig { username, password_file }) = &self.postmark {
+            let password = self.secret("[postmark] password_file", password_file)?;
+            providers.push(Box::new(Postmark::new(username, &password)?));
+        }
+        if let Some(SesConfig { topics }) = &self.ses {
+            providers.push(Box::new(Ses::new(topics)?));
+        }
+        if providers.is_empty() {
+            return Err(Error(
+                "the configuration names no provider: add [postmark], [resend] or [ses]".to_owned(),
+            ));
+        }
+        Ok(providers)
+    }
+
+    /// The return addresses that mails come to.
+    ///
+    /// # Errors
+    /// None, or a secret that cannot be used.
+    pub(crate) fn return_path(&self) -> Result<ReturnPath, Error> {
+        let Some(MailConfig { return_path, return_path_secret_file }) = &self.mail else {
+            return Err(Error("--mail needs the table [mail] in the configuration".to_owned()));
+        };
+        let secret = self.secret("[mail] return_path_secret_file", return_path_secret_file)?;
+        ReturnPath::new(return_path, &secret).map_err(|error| Error(format!("[mail] {error}")))
+    }
+
+    /// The one line of a file.
+    fn secret(&self, setting: &str, file: &Path) -> Result<String, Error> {
+        let text = fs::read_to_string(self.folder.join(file))
+            .map_err(|error| Error(format!("{setting}: {} cannot be read: {error}", file.display())))?;
+        let secret = text.trim_end_matches(['\r', '\n']);
+        if secret.is_empty() || secret.len() > LONGEST_SECRET || secret.chars().any(char::is_control) {
+            return Err(Error(format!(
+                "{setting}: {} must hold one line of 1 to {LONGEST_SECRET} bytes without control characters",
+                file.display()
+            )));
+        }
+        Ok(secret.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn providers(text: &str, secret: &[u8]) -> Result<Vec<&'static str>, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("secret"), secret).unwrap();
+        let path = folder.path().join("bounces.toml");
+        fs::write(&path, text).unwrap();
+        Ok(Config::read(&path)?.providers()?.iter().map(|provider| provider.name()).collect())
+    }
+
+    const BOTH: &str =
+        "[resend]\nsecret_file = \"secret\"\n[postmark]\nusername = \"u\"\npassword_file = \"secret\"\n";
+
+    #[test]
+    fn each_table_is_a_provider_with_its_secret_beside_the_configuration() {
+        assert_eq!(
+            providers(BOTH, b"whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz\n").unwrap(),
+            ["resend", "postmark"]
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_one_sentence_that_repeats_no_value() {
+        let resend = "[resend]\nsecret_file = \"secret\"\n";
+        let postmark = |name: &str| format!("[postmark]\nusername = {name:?}\npassword_file = \"secret\"\n");
+        for (text, secret, expected) in [
+            (String::new(), &b"x"[..], "names no provider"),
+            ("[resend]\nsecret = \"hunter2\"\n".to_owned(), b"x", "unknown field `secret`"),
+            ("[resend]\n".to_owned(), b"x", "missing field `secret_file`"),
+            ("[resend]\nsecret_file = [\"hunter2\"]\n".to_owned(), b"x", "another form"),
+            ("hunter2 hunter2".to_owned(), b"x", "another form"),
+            (resend.to_owned(), b"hunter2", "whsec_"),
+            (resend.to_owned(), b"whsec_hunter2!", "whsec_"),
+            (resend.to_owned(), b"whsec_", "whsec_"),
+            (resend.to_owned(), b"", "one line"),
+            (resend.to_owned(), b"hunter2\nhunter2\n", "one line"),
+            (resend.to_owned(), b"\xff", "cannot be read"),
+            (resend.replace("\"secret\"", "\"nothing\""), b"x", "cannot be read"),
+            ("[ses]\ntopics = [\"hunter2\"]\n".to_owned(), b"x", "[ses] topics"),
+            (postmark(""), b"hunter2hunter2hunter2", "username"),
+            (postmark("a:b"), b"hunter2hunter2hunter2", "username"),
+            (postmark("a"), b"hunter2", "at least 16"),
+        ] {
+            let error = providers(&text, secret).unwrap_err().to_string();
+            assert!(
+                error.contains(expected) && !error.contains("hunter2") && !error.contains('\n'),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The program `mailroom bounces`: suppresses addresses of which providers and mail servers report bounces and complaints.
+//!
+//! It listens for webhooks, or reads one mail. What is not proven to come from where it says changes nothing; what is proven is
+//! written to the database or refused for now, so that it comes again.
+//!
+//! `server` → `provider`, or `mail` (prove and read a notification) → `notice` → `database`.
+
+mod config;
+mod database;
+mod mail;
+mod notice;
+mod provider;
+mod server;
+
+use std::io::{self, Read as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use mailroom_connect::ConnectionSettings;
+use mailroom_sender::ReturnPath;
+
+use config::Config;
+use database::Database;
+use notice::Refusal;
+
+/// What can be said on the command line.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The configuration, a file in TOML
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+
+    /// Take webhooks by HTTP at this address until SIGTERM or SIGINT; for a reverse proxy, which adds TLS
+    #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "mail")]
+    listen: Option<SocketAddr>,
+
+    /// Read one delivery status notification from standard input, a mail of a mail server
+    ///
+    /// Ends with 0 if it is done with, 65 if it is refused, and 75 if it is to come again, as mail servers know it.
+    #[arg(long, conflicts_with = "listen")]
+    mail: bool,
+}
+
+/// Why the program cannot work, in a sentence without secrets and addresses of people.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Error(pub(crate) String);
+
+/// Statuses that mail servers know (sysexits.h): the mail is refused, or to be tried again.
+const REFUSED: u8 = 65;
+const AGAIN: u8 = 75;
+
+/// Does what the arguments ask for, and reports on standard error what is wrong; returns the status to end with.
+pub async fn run(arguments: &Arguments, database: ConnectionSettings) -> ExitCode {
+    let Arguments { config, listen, .. } = arguments;
+    let database = Database::new(database);
+    let outcome = match listen {
+        Some(address) => match Config::read(config).and_then(|config| config.providers()) {
+            Ok(providers) => server::serve(*address, providers, database).await.map(|()| 0),
+            Err(error) => Err(error),
+        },
+        None => match Config::read(config).and_then(|config| config.return_path()) {
+            Ok(return_path) => Ok(take_mail(&return_path, &database).await),
+            Err(error) => Err(error),
+        },
+    };
+    ExitCode::from(outcome.unwrap_or_else(|error| {
+        tracing::error!(event = "bounces_failed", "{error}");
+        // Any other status would have the mail server give the mail up.
+        if arguments.mail { AGAIN } else { 2 }
+    }))
+}
+
+async fn take_mail(return_path: &ReturnPath, database: &Database) -> u8 {
+    let mut bytes = Vec::new();
+    let read = match io::stdin().take(mail::LARGEST as u64 + 1).read_to_end(&mut bytes) {
+        Err(_) => Err(Refusal::Unavailable("standard input cannot be read")),
+        Ok(_) if bytes.len() > mail::LARGEST => {
+            Err(Refusal::Unreadable("it is larger than notifications are"))
+        }
+        Ok(_) => mail::read(&bytes, return_path),
+    };
+    let outcome = match read {
+        Ok(notices) if notices.is_empty() => Ok(0),
+        Ok(notices) => database.suppress("mail", &notices).await,
+        Err(refusal) => Err(refusal),
+    };
+    let (reason, status) = match outcome {
+        Ok(_) => return 0,
+        Err(Refusal::Unproven(reason) | Refusal::Unreadable(reason)) => (reason, REFUSED),
+        Err(Refusal::Unavailable(reason)) => (reason, AGAIN),
+    };
+    tracing::warn!(
+        event = "notification_refused",
+        provider = "mail",
+        status,
+        reason,
+        "a notification was refused"
+    );
+    status
+}

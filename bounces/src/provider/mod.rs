@@ -1,0 +1,49 @@
+//! Who reports bounces and complaints. One provider is one file; each proves a notification before it reads it.
+
+pub(crate) mod postmark;
+pub(crate) mod resend;
+pub(crate) mod ses;
+
+use hyper::HeaderMap;
+
+use crate::notice::{Notice, Refusal};
+
+/// A notification as it came.
+pub(crate) struct Request<'a> {
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: &'a [u8],
+    /// The time, in seconds since the Unix epoch.
+    pub(crate) now: u64,
+}
+
+impl<'a> Request<'a> {
+    /// The value of a header that stands there once.
+    pub(crate) fn header(&self, name: &str) -> Option<&'a str> {
+        let mut values = self.headers.get_all(name).iter();
+        let value = values.next()?.to_str().ok();
+        value.filter(|_| values.next().is_none())
+    }
+}
+
+/// Who sends notifications.
+pub(crate) trait Provider: Send + Sync {
+    /// Its name; also the path of its webhooks, and what the database knows it by.
+    fn name(&self) -> &'static str;
+
+    /// The media types of its notifications.
+    fn media_types(&self) -> &'static [&'static str] {
+        &["application/json"]
+    }
+
+    /// Proves and reads a notification; of one that is for nobody to suppress, such as a soft bounce, nothing. It may block.
+    ///
+    /// # Errors
+    /// It is not proven, cannot be read, or cannot be proven just now.
+    fn read(&self, request: &Request<'_>) -> Result<Vec<Notice>, Refusal>;
+}
+
+/// Reads JSON of which only some members are known. Its depth is bounded by the parser.
+pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body)
+        .map_err(|_| Refusal::Unreadable("it is not the JSON that this provider documents"))
+}

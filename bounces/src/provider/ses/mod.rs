@@ -1,0 +1,153 @@
+//! Amazon SES: notifications by Amazon SNS.
+//!
+//! <https://docs.aws.amazon.com/ses/latest/dg/notification-contents.html>,
+//! <https://docs.aws.amazon.com/ses/latest/dg/event-publishing-retrieving-sns-contents.html>
+
+mod date;
+mod https;
+mod sns;
+
+use serde::Deserialize;
+
+use super::{Provider, Request, parse};
+use crate::Error;
+use crate::notice::{Notice, Reason, Refusal};
+use https::{Fetch, Https};
+use sns::{Kind, Message, Signatures, Topic};
+
+/// Amazon SES.
+pub(crate) struct Ses {
+    topics: Vec<Topic>,
+    signatures: Signatures,
+}
+
+impl Ses {
+    /// # Errors
+    /// No topic, or what is no ARN of one; no certificates of authorities on this machine.
+    pub(crate) fn new(topics: &[String]) -> Result<Self, Error> {
+        Self::fetching_by(topics, Box::new(Https::new()?))
+    }
+
+    fn fetching_by(topics: &[String], fetch: Box<dyn Fetch>) -> Result<Self, Error> {
+        let known: Option<Vec<_>> = topics.iter().map(|topic| Topic::parse(topic)).collect();
+        let topics = known.filter(|topics| !topics.is_empty()).ok_or_else(|| {
+            Error(
+                "[ses] topics must list topics such as \"arn:aws:sns:eu-west-1:123456789012:bounces\""
+                    .to_owned(),
+            )
+        })?;
+        Ok(Self { topics, signatures: Signatures::new(fetch) })
+    }
+}
+
+#[derive(Deserialize)]
+struct Event {
+    /// The first name is of notifications of an identity, the second of a configuration set.
+    #[serde(rename = "notificationType", alias = "eventType")]
+    kind: Option<String>,
+    bounce: Option<Bounce>,
+    complaint: Option<Complaint>,
+}
+
+#[derive(Deserialize)]
+struct Bounce {
+    #[serde(rename = "bounceType")]
+    kind: String,
+    #[serde(default, rename = "bounceSubType")]
+    sub_kind: String,
+    #[serde(rename = "bouncedRecipients")]
+    recipients: Vec<Recipient>,
+}
+
+#[derive(Deserialize)]
+struct Complaint {
+    #[serde(rename = "complainedRecipients")]
+    recipients: Vec<Recipient>,
+    #[serde(rename = "complaintFeedbackType")]
+    feedback: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Recipient {
+    email_address: String,
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    diagnostic_code: String,
+}
+
+impl Event {
+    fn notices(&self) -> Result<Vec<Notice>, Refusal> {
+        const INCOMPLETE: Refusal = Refusal::Unreadable("it lacks what its type has");
+        match self.kind.as_deref() {
+            Some("Bounce") => {
+                let bounce = self.bounce.as_ref().ok_or(INCOMPLETE)?;
+                // `Transient` and `Undetermined` are not for good.
+                if bounce.kind != "Permanent" {
+                    return Ok(Vec::new());
+                }
+                let detail = |recipient: &Recipient| {
+                    let said = [&bounce.sub_kind, &recipient.status, &recipient.diagnostic_code];
+                    Notice::all([&*recipient.email_address], Reason::Bounce, &said.map(String::as_str))
+                };
+                let notices: Result<Vec<_>, _> = bounce.recipients.iter().map(detail).collect();
+                let notices: Vec<_> = notices?.into_iter().flatten().collect();
+                if notices.is_empty() { Err(INCOMPLETE) } else { Ok(notices) }
+            }
+            Some("Complaint") => {
+                let complaint = self.complaint.as_ref().ok_or(INCOMPLETE)?;
+                let feedback = complaint.feedback.as_deref().unwrap_or_default();
+                // The person says that it was none.
+                if feedback == "not-spam" {
+                    return Ok(Vec::new());
+                }
+                let recipients = complaint.recipients.iter();
+                let recipients = recipients.map(|recipient| recipient.email_address.as_str());
+                Notice::all(recipients, Reason::Complaint, &[feedback])
+            }
+            Some(_) => Ok(Vec::new()),
+            None => Err(Refusal::Unreadable("it has no type")),
+        }
+    }
+}
+
+impl Provider for Ses {
+    fn name(&self) -> &'static str {
+        "ses"
+    }
+
+    fn media_types(&self) -> &'static [&'static str] {
+        // SNS says that its JSON is plain text, unless it is told otherwise.
+        &["text/plain", "application/json"]
+    }
+
+    fn read(&self, request: &Request<'_>) -> Result<Vec<Notice>, Refusal> {
+        let message: Message = parse(request.body)?;
+        // Anybody can have SNS sign something, for a topic of their own.
+        let topic = self.topics.iter().find(|topic| topic.is_of(&message));
+        let topic = topic.ok_or(Refusal::Unproven("its topic is none of [ses] topics"))?;
+        self.signatures.prove(&message, topic, request.now)?;
+        match message.kind {
+            Kind::Notification => {
+                // What SES sends when the topic is chosen for a configuration set.
+                if message.text.starts_with("Successfully validated SNS topic") {
+                    return Ok(Vec::new());
+                }
+                parse::<Event>(message.text.as_bytes())?.notices()
+            }
+            Kind::SubscriptionConfirmation => self.signatures.subscribe(&message, topic).map(|()| Vec::new()),
+            Kind::UnsubscribeConfirmation => {
+                tracing::warn!(
+                    event = "unsubscribed",
+                    provider = "ses",
+                    "a topic sends no notifications any more"
+                );
+                Ok(Vec::new())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! `mailroom suppress`: shows and changes which addresses get no mails.
+
+use std::process::ExitCode;
+
+use tokio_postgres::types::Type;
+
+use super::{Outcome, connect_to_queue, print};
+
+#[derive(clap::Subcommand)]
+pub(crate) enum SuppressArguments {
+    /// Show the suppressed addresses: since when, why, who said so, and what was said
+    List {
+        /// Print a line of JSON for each
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let an address get no mails
+    Add { address: String },
+    /// Let an address get mails again; `mailroom retry` sends those that were given up meanwhile
+    Remove { address: String },
+}
+
+/// Ends with 0 if the address is as it was wanted, also if it was before.
+pub(crate) async fn run(arguments: &SuppressArguments) -> Outcome {
+    let functions = ["mailroom.suppress", "mailroom.lift_suppression"];
+    let (client, _) = connect_to_queue("mailroom suppress", &functions).await?;
+    let (statement, address, [now, before]) = match arguments {
+        SuppressArguments::List { json } => {
+            for row in client.query_typed(include_str!("suppressed.sql"), &[]).await? {
+                print(row.try_get::<_, String>(usize::from(*json))?)?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        SuppressArguments::Add { address } => {
+            ("SELECT mailroom.suppress($1, 'manual')", address, ["is now", "was already"])
+        }
+        SuppressArguments::Remove { address } => {
+            ("SELECT mailroom.lift_suppression($1)", address, ["is no longer", "was not"])
+        }
+    };
+    let rows = client.query_typed(statement, &[(address as _, Type::TEXT)]).await?;
+    let has_changed = rows.first().is_some_and(|row| row.get(0));
+    print(format_args!("the address {} suppressed", if has_changed { now } else { before }))
+}

@@ -23,7 +23,7 @@ impl Header {
     pub(crate) const LENGTH: usize = 14;
 
     /// Version, action, key id and expiry, big-endian; without the binding.
-    pub(crate) fn to_bytes(self, version: Version) -> [u8; Self::LENGTH] {
+    fn to_bytes(self, version: Version) -> [u8; Self::LENGTH] {
         let [k0, k1, k2, k3] = self.key_id;
         let [e0, e1, e2, e3, e4, e5, e6, e7] = self.expires_at.seconds().to_be_bytes();
         let action = if self.binding.is_some() { self.action | BOUND } else { self.action };

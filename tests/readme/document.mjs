@@ -37,7 +37,11 @@ export function commands(document) {
   });
 }
 
-/** The rows of the table of errors: `{ reason, name }`. */
-export function errorTable(document) {
-  return [...document.matchAll(/^\| `(ERR_\w+)` \| `(\w+)` \| .+ \|$/gm)].map(([, reason, name]) => ({ reason, name }));
+/** The sections of errors.md: `{ reason, name, kind, under }`, `under` being the heading above. */
+export function errorSections(document) {
+  return document.split(/^## /m).flatMap((part) => {
+    const [under] = part.split("\n", 1);
+    const sections = part.matchAll(/^### (\w+)\n\n`(\w+)`, (\w+): .+\. [A-Z].+\.$/gm);
+    return [...sections].map(([, reason, name, kind]) => ({ reason, name, kind, under }));
+  });
 }

@@ -1,5 +1,5 @@
 // Follows the package's README as a new user does: `node main.mjs TARBALL FOLDER`. FOLDER is made anew and empty; the
-// tarball is installed into it, and every block of the README, and of the REFERENCE beside it, pasted as it stands.
+// tarball is installed into it, and every block of the README, and of the documents beside it, pasted as it stands.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
@@ -12,7 +12,8 @@ import * as vite from "../bundlers/vite.mjs";
 import { PACKAGE, write } from "../runtimes/consumer.mjs";
 import * as programs from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
-import { commands, errorTable, files } from "./document.mjs";
+import { commands, errorSections, files } from "./document.mjs";
+import { fromBetterAuth, fromJose, prepare } from "./migrating.mjs";
 import { onPage } from "./page.mjs";
 import { onWorker } from "./worker.mjs";
 
@@ -26,7 +27,8 @@ execFileSync("npm", ["install", "--prefix=.", "--no-audit", "--no-fund", tarball
   stdio: ["ignore", "ignore", "inherit"],
 });
 
-const document = ["README.md", "REFERENCE.md"].map((name) => readFileSync(join(installed, name), "utf8")).join("\n");
+const documents = ["README.md", "REFERENCE.md", "MIGRATING.md"];
+const document = documents.map((name) => readFileSync(join(installed, name), "utf8")).join("\n");
 const shown = files(document);
 for (const [name, text] of Object.entries(shown)) {
   write(folder, name, text);
@@ -39,7 +41,10 @@ const tokens = tests.filter(({ result }) => result === "valid").map(({ token }) 
 const report = new Report();
 await report.run("README, what it shows", shownFiles);
 await report.run("README, its commands", () => printed());
-await report.run("README, its table of errors", () => errors());
+await report.run("ERRORS, its sections", () => errors());
+prepare(folder);
+await report.run("MIGRATING, from jose", () => fromJose(folder));
+await report.run("MIGRATING, from better-auth", () => fromBetterAuth(folder));
 const chromium = programs.chromium();
 const workerd = programs.workerd();
 if (chromium === undefined || workerd === undefined) {
@@ -63,7 +68,7 @@ report.end();
 function shownFiles() {
   const names = Object.keys(shown).toSorted().join(" ");
   const expected =
-    "ask.js browser.mjs conformance.mjs index.html invite.ts links.js main.js public.mjs recover.cjs redeem.mjs slim.mjs verify.mjs worker.js";
+    "ask.js better_auth_after.mjs better_auth_before.mjs browser.mjs conformance.mjs hmac_after.mjs hmac_before.mjs index.html invite.ts jose_after.mjs jose_before.mjs links.js main.js public.mjs recover.cjs redeem.mjs slim.mjs verify.mjs worker.js";
   // A block whose fence is spelt otherwise would be left out in silence.
   const lines = readFileSync(join(installed, "README.md"), "utf8").split("\n").length - 1;
   return [
@@ -87,27 +92,28 @@ function printed() {
     name: text.trim().split("\n").at(-1),
     error: parts[index] === expected ? undefined : `printed:\n${parts[index]}`,
   }));
-  const count = { name: "the number of blocks", error: all.length === 9 ? undefined : String(all.length) };
+  const count = { name: "the number of blocks", error: all.length === 10 ? undefined : String(all.length) };
   return [...results, count];
 }
 
 async function errors() {
   const module = await import(join(installed, "dist/errors.js"));
+  const { homepage } = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
+  const page = homepage.replace("/tree/", "/blob/").replace("#readme", "/errors.md");
   const classes = Object.values(module).filter((type) => typeof type === "function" && type.reason !== undefined);
-  const exist = classes.map(({ reason, name }) => `${reason} ${name}`).toSorted();
-  const table = errorTable(document);
-  const listed = table.map(({ reason, name }) => `${reason} ${name}`).toSorted();
-  // "The first ten are `VerificationError`s."
-  const verification = table.map(({ name }) => module[name]?.prototype instanceof module.VerificationError);
+  const exist = classes.map((Type) => {
+    const base = [module.VerificationError, module.RedemptionError].find((Base) => Type.prototype instanceof Base);
+    return [Type.reason, Type.name, Type.kind, base?.name ?? "Always thrown", new Type("message").help].join(" ");
+  });
+  // The anchor of a heading is its text in lower case.
+  const listed = errorSections(readFileSync(join(installed, "errors.md"), "utf8")).map(
+    ({ reason, name, kind, under }) => [reason, name, kind, under, `${page}#${reason.toLowerCase()}`].join(" "),
+  );
+  const [found, expected] = [listed, exist].map((lines) => lines.toSorted().join("\n"));
   return [
     {
-      name: "the table names every class with its reason",
-      error: listed.join() === exist.join() ? undefined : `${listed.join()} instead of ${exist.join()}`,
-    },
-    {
-      name: "the first ten are the visitor's fault, the others are not",
-      error:
-        verification.lastIndexOf(true) === 9 && verification.indexOf(false) === 10 ? undefined : verification.join(),
+      name: "every class has its section, of its kind and under its base, which its help names",
+      error: found === expected ? undefined : `${found}\ninstead of\n${expected}`,
     },
   ];
 }

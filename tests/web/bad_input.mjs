@@ -120,6 +120,7 @@ export async function badLinks({ demo }) {
     ["a method that links have not", "PUT", "/activate", 405, "This is no way to use a link"],
     ["DELETE", "DELETE", `/recover?${token}`, 405, "This is no way to use a link"],
     ["a form without a token", "POST", "/activate", 400, "There is no link here", FORM, ""],
+    ["a form to be shown without a token", "POST", "/activate", 400, "There is no link here", FORM, "show=yes"],
     ["a form with two", "POST", "/activate", 400, "These are two links", FORM, `${token}&${token}`],
     ["JSON", "POST", "/activate", 415, "This is no form of ours", "application/json", "{}"],
     ["no content type", "POST", "/recover", 415, "This is no form of ours", undefined, token],

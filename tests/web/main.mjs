@@ -12,6 +12,7 @@ import { Demo } from "./demo.mjs";
 import { edgeAlone } from "./edge.mjs";
 import { end, leaks } from "./ending.mjs";
 import { openShortLived, pressTooLate } from "./expiry.mjs";
+import { fragments } from "./fragments.mjs";
 import { inspecting } from "./inspector.mjs";
 import { invitations } from "./invitations.mjs";
 import { linksOf } from "./links.mjs";
@@ -69,6 +70,7 @@ if (browser === undefined) {
     await run("a suspended account", () => suspended(scene));
     await run("the page of the other action", () => otherPage(scene));
     await run("the token in the address", () => addressFirst(scene));
+    await run("the token behind #", () => fragments(scene));
     await run("a link that expires", () => pressTooLate(late, scene));
     await run("the inspector", () => inspecting(scene));
     await run("by keyboard", () => byKeyboard(scene));

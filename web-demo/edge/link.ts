@@ -43,7 +43,10 @@ export async function link(
     countRefusal("too long");
     return errorPage(413, "That is no link", "It is far longer than any link. Copy it from the mail again.");
   }
-  return use(env, keepAlive, action, new URLSearchParams(body));
+  const fields = new URLSearchParams(body);
+  // Of a link whose token is behind `#`, which `pages/src/address.ts` sends.
+  if (fields.has("show")) return show(env, action, fields);
+  return use(env, keepAlive, action, fields);
 }
 
 /** Opening a link changes nothing: mail scanners open every one. */
@@ -158,7 +161,7 @@ function onlyToken(parameters: URLSearchParams): string | Response {
     return errorPage(
       400,
       "There is no link here",
-      "The address has no token. Open the link as it stands in the mail.",
+      "The address has no token. Open the link as it stands in the mail; one with a # needs script.",
     );
   }
   if (another !== undefined) {

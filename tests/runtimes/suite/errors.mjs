@@ -3,6 +3,7 @@
 import { holds, refusal, same } from "./expect.mjs";
 import { altered, pair } from "./tokens.mjs";
 
+const HELP = "https://github.com/mailroom/mailroom/blob/main/verifier-wasm/npm/errors.md#";
 const REASONS = [
   "ERR_TOKEN_MALFORMED",
   "ERR_TOKEN_SIGNATURE",
@@ -59,14 +60,15 @@ export function* errors(subject) {
 
   const visitors = new Set(REASONS.slice(0, 10).concat("ERR_TOKEN_USED", "ERR_TOO_MANY_ATTEMPTS"));
   yield [
-    "every error says whose fault it is, as its class does",
+    "every error says whose fault it is, as its class does, and where to read what to do",
     () => {
       for (const [name, Type] of classes.filter(([, type]) => type.reason !== undefined)) {
         const kind = visitors.has(Type.reason) ? "visitor" : "operator";
         const error = new Type("message");
         same(error.kind, kind, name);
         same(Type.kind, kind, `the class ${name}`);
-        same(JSON.stringify(error), JSON.stringify({ reason: Type.reason, kind }), `${name} as JSON`);
+        const help = HELP + Type.reason.toLowerCase();
+        same(JSON.stringify(error), JSON.stringify({ reason: Type.reason, kind, help }), `${name} as JSON`);
       }
     },
   ];

@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
 
+import { buildForJsr } from "./build_jsr.mjs";
 import { buildModules } from "./build_modules.mjs";
 import { ROOT, run } from "./run.mjs";
 
@@ -52,6 +53,8 @@ for (const [workerd, edge] of [
 for (const declared of ["verifier.d.wasm.ts", "public.d.wasm.ts"]) {
   copyFileSync(join("src", declared), join("dist", declared));
 }
+// It has no place for a module that a program loads itself.
+buildForJsr(ENTRIES.filter((entry) => entry !== "slim"));
 run("node_modules/.bin/typedoc", []);
 copyFileSync(join(ROOT, "LICENSE"), "LICENSE");
 
@@ -69,10 +72,15 @@ async function bundle(entries, format, outdir) {
     bundle: true,
     target: "es2022",
     entryNames: "[name]",
-    loader: { ".lua": "text", ".sql": "text" },
+    plugins: [{ name: "text", setup: (build) => build.onLoad({ filter: /\.(?:lua|sql)$/ }, textOf) }],
     external: ["./errors.js", "./*.wasm", "node:*"],
     logLevel: "warning",
   });
+}
+
+/** A script for a store, without its lines of comments, which nobody's bundle or server needs. */
+function textOf({ path }) {
+  return { contents: readFileSync(path, "utf8").replace(/^ *--.*\n/gm, ""), loader: "text" };
 }
 
 /**

@@ -21,21 +21,29 @@ interface Reasoned {
 export abstract class VerifierError extends Error {
   static readonly kind: ErrorKind = "operator";
   /** Identifies the failure; never changes between versions. */
-  readonly reason: string;
+  declare readonly reason: string;
   /** Whose fault it is. */
-  readonly kind: ErrorKind;
+  declare readonly kind: ErrorKind;
+  /** The address of what to do about it. */
+  declare readonly help: string;
 
   constructor(message: string, options?: { readonly cause?: unknown }) {
     super(message, options);
     const { reason, kind } = new.target as unknown as Reasoned;
     this.reason = reason;
     this.kind = kind;
+    // GitHub's anchors are in lower case, as all of this address is.
+    this.help =
+      `https://github.com/mailroom/mailroom/blob/main/verifier-wasm/npm/errors.md#${reason}`.toLowerCase();
   }
 
   // On the prototype, so that stack traces begin with it, and made of the reason, which minified programs keep.
   override get name(): string {
     const { reason = "ERR_VERIFIER" } = this.constructor as unknown as Partial<Reasoned>;
-    return `${reason.slice(4).replace(/(.)([^_]*)_?/g, (_, first, rest) => first + rest.toLowerCase())}Error`;
+    return `${reason
+      .slice(3)
+      .toLowerCase()
+      .replace(/_(.)/g, (_, first) => first.toUpperCase())}Error`;
   }
 }
 

@@ -29,14 +29,14 @@ export const genuine = vectors.groups.flatMap(({ key, action, tests }) =>
 );
 
 /**
- * Runs a program in the consumer, with nothing in its environment but what is needed to find it, and `env`.
+ * Runs a program in the consumer, or where `cwd` says, with nothing in its environment but what is needed to find it, and `env`.
  *
  * @returns {Promise<{ status: number | null, stdout: string, stderr: string }>}
  */
-export function run(program, args, { input = "", env = {} } = {}) {
+export function run(program, args, { input = "", env = {}, cwd = consumer } = {}) {
   return new Promise((resolve) => {
     const environment = { PATH: process.env.PATH, HOME: consumer, ...env };
-    const options = { cwd: consumer, env: environment, maxBuffer: 1 << 28, timeout: 120_000 };
+    const options = { cwd, env: environment, maxBuffer: 1 << 28, timeout: 120_000 };
     const child = execFile(program, args, options, (error, stdout, stderr) =>
       resolve({ status: error ? (error.code ?? null) : 0, stdout, stderr }),
     );

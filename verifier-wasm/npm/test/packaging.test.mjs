@@ -1,11 +1,12 @@
 // The tarball as npm and its users' tools see it.
 
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { installed, load, repository, run, sources, tarball } from "./consumer.mjs";
+import { deno } from "../../../tests/runtimes/programs.mjs";
+import { consumer, installed, load, repository, run, sources, tarball } from "./consumer.mjs";
 
 const checker = (name) => join(repository, "tests/node_modules/.bin", name);
 
@@ -37,6 +38,7 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
   assert.deepEqual(required.toSorted(), expected.toSorted());
   assert.deepEqual(others.filter((name) => !required.includes(name)).toSorted(), [
     "LICENSE",
+    "MIGRATING.md",
     "README.md",
     "REFERENCE.md",
     "dist/conformance.d.ts",
@@ -74,6 +76,7 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
     "dist/verifier.d.wasm.ts",
     "dist/verifier.wasm",
     "dist/version.d.ts",
+    "errors.md",
     "package.json",
   ]);
 });
@@ -100,6 +103,56 @@ test("npm would publish it as it is, with provenance, and warns of nothing", asy
   assert.ok(source.url.startsWith("git+https://") && source.directory === "verifier-wasm/npm");
   assert.ok([homepage, bugs].every((address) => address.startsWith("https://")) && author !== "");
   assert.deepEqual(publishConfig, { access: "public", provenance: true });
+});
+
+test("Deno would publish it on JSR as it is, without a network", async () => {
+  const { name, version, license, exports } = JSON.parse(readFileSync(join(sources, "jsr.json"), "utf8"));
+  const own = load("mailroom-verifier/package.json");
+  assert.deepEqual([name, version, license], ["@mailroom/verifier", own.version, own.license]);
+  const entries = Object.entries(own.exports).filter(([, file]) => file["module-sync"]);
+  const expected = entries.map(([entry, file]) => [entry, file["module-sync"].replace("dist", "dist/jsr")]);
+  assert.deepEqual(exports, Object.fromEntries(expected.filter(([entry]) => entry !== "./slim")));
+  const nowhere = "http://127.0.0.1:9";
+  const env = { DENO_DIR: join(consumer, "deno"), HTTPS_PROXY: nowhere, HTTP_PROXY: nowhere, NO_COLOR: "1" };
+  const asked = ["publish", "--dry-run", "--allow-dirty"];
+  const { status, stderr } = await run(deno(), asked, { cwd: sources, env });
+  assert.equal(status, 0, stderr);
+  assert.match(stderr, /Success/);
+  assert.doesNotMatch(stderr, /warning/i);
+});
+
+test("what JSR gets verifies a link in Deno, and its types are those of the package", async () => {
+  const program = join(consumer, "jsr.ts");
+  writeFileSync(
+    program,
+    `import { createVerifier, type VerifiedToken } from "${join(sources, "dist/jsr/inline.js")}";
+const key: string = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+const result = createVerifier({ keys: key }).tryVerify(
+  "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8Yy3ZHbMkQ2XWGvJ8E_SkwT_9TE3jLsNfIndZoIyAPTQ",
+  { action: "activate" },
+);
+if (!result.ok) throw new Error(result.reason);
+const token: VerifiedToken = result.token;
+// @ts-expect-error It has none of that name.
+token.noSuchProperty;
+console.log(token.consumedId.length);
+`,
+  );
+  const env = { DENO_DIR: join(consumer, "deno") };
+  const { status, stdout, stderr } = await run(deno(), ["run", "--check", "--no-config", program], { env });
+  assert.equal(`${status} ${stdout}`, "0 16\n", stderr);
+});
+
+test("the workflow that publishes pins what it runs, and has no right but to its identity", () => {
+  const workflow = readFileSync(join(repository, ".github/workflows/publish.yml"), "utf8");
+  const uses = [...workflow.matchAll(/uses: (.+)/g)].map(([, action]) => action);
+  assert.ok(uses.length > 0);
+  for (const action of uses) assert.match(action, /^[\w-]+\/[\w-]+@[\da-f]{40} # v\d+\.\d+\.\d+$/);
+  const rights = [...workflow.matchAll(/^ +([\w-]+: (?:read|write))$/gm)].map(([right]) => right.trim());
+  assert.deepEqual(rights, ["contents: read", "id-token: write"]);
+  assert.doesNotMatch(workflow, /secrets\./);
+  const { devDependencies } = JSON.parse(readFileSync(join(repository, "tests/package.json"), "utf8"));
+  assert.equal(/deno-version: (.+)/.exec(workflow)[1], devDependencies.deno);
 });
 
 test("the reference has a page for each entry, and TypeDoc warns of nothing", async () => {

@@ -55,7 +55,7 @@ impl Claimed {
                 (claimed.scanned, claimed.waiting, claimed.expired) = (number(11)?, number(12)?, number(13)?);
                 (claimed.cancelled, claimed.deferred) = (number(14)?, number(15)?);
                 (claimed.unsignable, claimed.fault) = (number(16)?, column(row, 17)?);
-                claimed.suppressed = number(21)?;
+                claimed.suppressed = number(23)?;
                 claimed.since = [column(row, 18)?, column(row, 19)?];
                 let wait: Option<i64> = column(row, 21)?;
                 claimed.wait = wait.map(|wait| Duration::from_millis(u64::try_from(wait).unwrap_or(0)));

@@ -74,7 +74,7 @@ impl Bounces {
             request.push_str("content-type: application/json; charset=utf-8\r\n");
         }
         for (name, value) in headers {
-            request.push_str(&format!("{name}: {value}\r\n"));
+            request.extend([name, ": ", value, "\r\n"]);
         }
         self.exchange(format!("{request}\r\n{body}").as_bytes())
     }

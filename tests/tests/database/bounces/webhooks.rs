@@ -111,7 +111,7 @@ async fn what_is_not_proven_or_understood_is_refused_and_changes_nothing() -> Re
         &bounced("Permanent", "1"),
     ] {
         let answer = bounces.resend(body)?;
-        assert_eq!(answer.0, 400, "{answer:?} {:.80}", body);
+        assert_eq!(answer.0, 400, "{answer:?} {body:.80}");
     }
     for body in [
         r#"{"Type":"HardBounce"}"#,

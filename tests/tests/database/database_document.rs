@@ -118,7 +118,7 @@ async fn the_tables_of_the_document_name_all_that_is_there() -> Result<()> {
             WHERE relnamespace = 'mailroom'::regnamespace AND relkind IN ('r', 'v') AND relname NOT IN ('adopted_accounts', 'adopted_tokens')
         )
         SELECT relname FROM own
-        UNION SELECT attname::text FROM own JOIN pg_attribute ON attrelid = own.oid AND attnum > 0
+        UNION SELECT attname::text FROM own JOIN pg_attribute ON attrelid = own.oid AND attnum > 0 AND NOT attisdropped
             WHERE relname <> 'deliveries'
         UNION SELECT enumlabel::text FROM pg_enum JOIN pg_type ON pg_type.oid = enumtypid
             WHERE typnamespace = 'mailroom'::regnamespace

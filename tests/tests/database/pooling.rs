@@ -147,6 +147,9 @@ async fn what_needs_a_session_refuses_a_pool_of_transactions_and_says_what_helps
             Collector::start(collector::command(&pool.url(migrated.name()))?.args(["--batch-timeout", "0"]))?;
         register(&migrated.connect().await?, if mode == "statement" { 11..=13 } else { 1..=3 }).await?;
         assert_eq!(hearing.lines()?.next_items(3)?.len(), 3, "it polls");
+        // Only when two statements have met two sessions of the pool.
+        cursor.wait_for_log("not collecting", 1)?;
+        hearing.wait_for_log("not listening", 1)?;
         sleep(Duration::from_secs(8));
         for (collector, activity) in [(cursor, "not collecting"), (hearing, "not listening")] {
             let log = collector.stop()?;

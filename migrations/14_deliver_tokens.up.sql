@@ -477,9 +477,13 @@ BEGIN
             SELECT token, epoch, collector, attempts, 'dead', reason FROM given_up
         )
         INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason)
-        SELECT token, epoch, tokens.expires_at, attempts, failures, priority, secret, code, reason
+        SELECT
+            token, epoch, tokens.expires_at, attempts, failures, priority, CASE WHEN is_unused THEN secret END, CASE WHEN is_unused THEN code END,
+            reason
         FROM given_up
         JOIN mailroom.issued_tokens AS tokens ON tokens.id = token
+        -- Used or cancelled while it was claimed, it keeps no secret.
+        CROSS JOIN LATERAL (SELECT consumed_at IS NULL AND cancelled_at IS NULL AS is_unused) AS use
         ON CONFLICT DO NOTHING;
     END IF;
 END;

@@ -52,10 +52,23 @@ const REFUSED: u8 = 65;
 const AGAIN: u8 = 75;
 
 /// Does what the arguments ask for, and reports on standard error what is wrong; returns the status to end with.
-pub async fn run(arguments: &Arguments, database: ConnectionSettings) -> ExitCode {
+///
+/// The settings of the database may be the sentence that says what is wrong with them.
+pub async fn run(arguments: &Arguments, database: Result<ConnectionSettings, String>) -> ExitCode {
+    let outcome = match database {
+        Ok(settings) => take(arguments, Database::new(settings)).await,
+        Err(sentence) => Err(Error(sentence)),
+    };
+    ExitCode::from(outcome.unwrap_or_else(|error| {
+        tracing::error!(event = "bounces_failed", "{error}");
+        // Any other status would have the mail server give the mail up.
+        if arguments.mail { AGAIN } else { 2 }
+    }))
+}
+
+async fn take(arguments: &Arguments, database: Database) -> Result<u8, Error> {
     let Arguments { config, listen, .. } = arguments;
-    let database = Database::new(database);
-    let outcome = match listen {
+    match listen {
         Some(address) => match Config::read(config).and_then(|config| config.providers()) {
             Ok(providers) => server::serve(*address, providers, database).await.map(|()| 0),
             Err(error) => Err(error),
@@ -64,12 +77,7 @@ pub async fn run(arguments: &Arguments, database: ConnectionSettings) -> ExitCod
             Ok(return_path) => Ok(take_mail(&return_path, &database).await),
             Err(error) => Err(error),
         },
-    };
-    ExitCode::from(outcome.unwrap_or_else(|error| {
-        tracing::error!(event = "bounces_failed", "{error}");
-        // Any other status would have the mail server give the mail up.
-        if arguments.mail { AGAIN } else { 2 }
-    }))
+    }
 }
 
 async fn take_mail(return_path: &ReturnPath, database: &Database) -> u8 {

@@ -22,17 +22,20 @@ struct Report<'a> {
     action: &'a str,
     status: &'a str,
     diagnostic: String,
-    /// The final one and, where the mail was passed on, the original one.
-    recipients: Vec<&'a str>,
+    /// Whom this is about.
+    final_recipient: &'a str,
+    /// Whom the mail was for, where it was passed on: who may have other mailboxes.
+    original_recipient: Option<&'a str>,
 }
 
 impl Report<'_> {
-    /// Whether no mail can reach the address. Of permanent errors the others are about the mail, its sender or a network.
+    /// Whether no mail can reach the address. Other permanent errors are about the mail, its sender or a network.
     fn is_for_good(&self) -> bool {
         let code: Vec<_> = self.status.split('.').collect();
         let is_of_address = match code[..] {
-            ["5", "1", detail] => !matches!(detail, "7" | "8" | "9"),
-            ["5", "2", "1"] => true,
+            // No such mailbox, system or form of address; moved; no mail is taken there (RFC 3463, 7505). 5.1.0 is used for refused
+            // senders, too, and 5.2.1 for mailboxes that get too much.
+            ["5", "1", detail] => matches!(detail, "1" | "2" | "3" | "6" | "10"),
             _ => false,
         };
         self.action.eq_ignore_ascii_case("failed") && is_of_address
@@ -69,13 +72,17 @@ pub(crate) fn read(mail: &[u8], return_path: &ReturnPath) -> Result<Vec<Notice>,
     let mut notices = Vec::new();
     for status in &statuses {
         let is_proven =
-            |recipient: &&&str| destinations.iter().any(|address| return_path.proves(address, recipient));
-        let recipient = status.recipients.iter().find(is_proven);
-        let recipient = recipient.ok_or(Refusal::Unproven(
-            "it did not come to the return address of the recipient that it names",
-        ))?;
-        if status.is_for_good() {
-            notices.extend(Notice::all([*recipient], Reason::Bounce, &[status.status, &status.diagnostic])?);
+            |recipient: &str| destinations.iter().any(|address| return_path.proves(address, recipient));
+        let recipient = status.final_recipient;
+        if is_proven(recipient) {
+            if status.is_for_good() {
+                let said = [status.status, &status.diagnostic];
+                notices.extend(Notice::all([recipient], Reason::Bounce, &said)?);
+            }
+        } else if !status.original_recipient.is_some_and(is_proven) {
+            return Err(Refusal::Unproven(
+                "it did not come to the return address of the recipient that it names",
+            ));
         }
     }
     Ok(notices)
@@ -104,15 +111,20 @@ fn statuses(text: &str) -> Option<Vec<Report<'_>>> {
                 "action" => status.action = value,
                 "status" => status.status = value.split([' ', '\t', '(']).next().unwrap_or_default(),
                 "diagnostic-code" => value.clone_into(&mut status.diagnostic),
-                "final-recipient" | "original-recipient" => {
+                name @ ("final-recipient" | "original-recipient") => {
                     let address =
                         value.split_once(';')?.1.trim().trim_start_matches('<').trim_end_matches('>');
-                    status.recipients.push(address);
+                    if name == "final-recipient" {
+                        status.final_recipient = address;
+                    } else {
+                        status.original_recipient = Some(address);
+                    }
                 }
                 _ => {}
             }
         }
-        if status.action.is_empty() || status.recipients.is_empty() || statuses.len() >= MOST_RECIPIENTS {
+        if status.action.is_empty() || status.final_recipient.is_empty() || statuses.len() >= MOST_RECIPIENTS
+        {
             return None;
         }
         statuses.push(status);
@@ -160,18 +172,14 @@ mod tests {
             notice.detail
         );
         assert!(notice.detail.ends_with("User unknown in    table"), "{}", notice.detail);
-        // Line ends as a pipe may have them, other forms of the address, a mail that was passed on.
+        // Line ends as a pipe may have them, other forms of the address.
         let original = mail(&to, "ada@x.test", "failed", "5.1.1");
         for mail in [
             original.replace("\r\n", "\n"),
             original.replace(&to, &format!("Sender <{}>", to.to_uppercase())),
             original.replace("To: bounces", "X-Original-To: bounces"),
-            original.replace(
-                "Final-Recipient: rfc822; ada@x.test",
-                "Final-Recipient: rfc822; a.l@elsewhere.test",
-            ),
             original.replace("message/delivery-status", "Message/Global-Delivery-Status"),
-            original.replace("5.1.1\r\n", "5.2.1 (disabled)\r\n").replace("failed", "Failed"),
+            original.replace("5.1.1\r\n", "5.1.6 (moved)\r\n").replace("failed", "Failed"),
         ] {
             assert_eq!(suppressed(&mail).unwrap(), [["ada@x.test"]], "{mail}");
         }
@@ -187,6 +195,9 @@ mod tests {
             ("failed", "5.2.2"),
             ("failed", "5.7.1"),
             ("failed", "5.1.8"),
+            ("failed", "5.1.0"),
+            ("failed", "5.1.5"),
+            ("failed", "5.2.1"),
             ("failed", "5.0.0"),
             ("failed", ""),
             ("failed", "5"),
@@ -201,6 +212,10 @@ mod tests {
                 "{action} {status}"
             );
         }
+        // Passed on to a mailbox that is gone: the person may have others.
+        let passed_on = mail(&to, "ada@x.test", "failed", "5.1.1")
+            .replace("Final-Recipient: rfc822; ada@x.test", "Final-Recipient: rfc822; a.l@elsewhere.test");
+        assert_eq!(suppressed(&passed_on), Ok(Vec::new()));
     }
 
     #[test]

@@ -60,9 +60,9 @@ pub(crate) async fn serve(
     let state = Arc::new(State { providers, database, logged: Mutex::new(None) });
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        let place = Arc::clone(&places).acquire_owned().await;
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let next = async { (Arc::clone(&places).acquire_owned().await, listener.accept().await) };
+        let (place, accepted) = tokio::select! {
+            next = next => next,
             _ = terminated.recv() => break,
             _ = interrupted.recv() => break,
         };
@@ -128,10 +128,12 @@ async fn take(state: &Arc<State>, request: Request<Incoming>) -> Result<(), (Sta
         return Err(too_large);
     }
     let (head, body) = request.into_parts();
-    let body = Limited::new(body, LARGEST).collect().await.map_err(|error| {
-        let is_large = error.is::<LengthLimitError>();
-        if is_large { too_large } else { (StatusCode::BAD_REQUEST, "it ended too early") }
-    })?;
+    let body = timeout(HEAD, Limited::new(body, LARGEST).collect()).await;
+    let body =
+        body.map_err(|_| (StatusCode::REQUEST_TIMEOUT, "its body comes too slowly"))?.map_err(|error| {
+            let is_large = error.is::<LengthLimitError>();
+            if is_large { too_large } else { (StatusCode::BAD_REQUEST, "it ended too early") }
+        })?;
     let (shared, now) = (Arc::clone(state), SystemTime::now().duration_since(SystemTime::UNIX_EPOCH));
     let read = tokio::task::spawn_blocking(move || {
         let now = now.map_or(0, |now| now.as_secs());

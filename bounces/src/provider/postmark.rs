@@ -53,10 +53,8 @@ struct Event {
     r#type: String,
     #[serde(default)]
     email: String,
-    #[serde(default)]
-    description: String,
-    #[serde(default)]
-    details: String,
+    description: Option<String>,
+    details: Option<String>,
 }
 
 impl Provider for Postmark {
@@ -73,7 +71,8 @@ impl Provider for Postmark {
             // All other kinds are for now, or about the mail: blocked, virus, automatic answers.
             _ => return Ok(Vec::new()),
         };
-        Notice::all([email.as_str()], reason, &[&kind, &description, &details])
+        let said = [Some(kind), description, details].map(Option::unwrap_or_default);
+        Notice::all([email.as_str()], reason, &said.each_ref().map(String::as_str))
     }
 }
 

@@ -76,8 +76,8 @@ struct Email {
 struct Bounce {
     #[serde(rename = "type")]
     kind: String,
-    sub_type: String,
-    message: String,
+    sub_type: Option<String>,
+    message: Option<String>,
 }
 
 impl Provider for Resend {
@@ -100,7 +100,12 @@ impl Provider for Resend {
         if reason == Reason::Bounce && bounce.kind != "Permanent" {
             return Ok(Vec::new());
         }
-        Notice::all(to.iter().map(String::as_str), reason, &[&bounce.kind, &bounce.sub_type, &bounce.message])
+        // Mails of Mailroom have one recipient; of several it is not said whom this is about.
+        if to.len() > 1 {
+            return Ok(Vec::new());
+        }
+        let said = [Some(bounce.kind), bounce.sub_type, bounce.message].map(Option::unwrap_or_default);
+        Notice::all(to.iter().map(String::as_str), reason, &said.each_ref().map(String::as_str))
     }
 }
 

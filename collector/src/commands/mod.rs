@@ -68,7 +68,10 @@ async fn execute(command: Command) -> Outcome {
         Command::Prune(arguments) => prune::run(arguments).await,
         Command::Suppress(arguments) => suppress::run(&arguments).await,
         #[cfg(feature = "bounces")]
-        Command::Bounces(arguments) => Ok(mailroom_bounces::run(&arguments, connection_settings()?).await),
+        Command::Bounces(arguments) => {
+            let database = connection_settings().map_err(|error| error.to_string());
+            Ok(mailroom_bounces::run(&arguments, database).await)
+        }
         #[cfg(feature = "send")]
         Command::Send(arguments) => send::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),

@@ -53,8 +53,8 @@ struct Event {
 struct Bounce {
     #[serde(rename = "bounceType")]
     kind: String,
-    #[serde(default, rename = "bounceSubType")]
-    sub_kind: String,
+    #[serde(rename = "bounceSubType")]
+    sub_kind: Option<String>,
     #[serde(rename = "bouncedRecipients")]
     recipients: Vec<Recipient>,
 }
@@ -71,10 +71,8 @@ struct Complaint {
 #[serde(rename_all = "camelCase")]
 struct Recipient {
     email_address: String,
-    #[serde(default)]
-    status: String,
-    #[serde(default)]
-    diagnostic_code: String,
+    status: Option<String>,
+    diagnostic_code: Option<String>,
 }
 
 impl Event {
@@ -89,7 +87,11 @@ impl Event {
                 }
                 let detail = |recipient: &Recipient| {
                     let said = [&bounce.sub_kind, &recipient.status, &recipient.diagnostic_code];
-                    Notice::all([&*recipient.email_address], Reason::Bounce, &said.map(String::as_str))
+                    Notice::all(
+                        [&*recipient.email_address],
+                        Reason::Bounce,
+                        &said.map(|text| text.as_deref().unwrap_or_default()),
+                    )
                 };
                 let notices: Result<Vec<_>, _> = bounce.recipients.iter().map(detail).collect();
                 let notices: Vec<_> = notices?.into_iter().flatten().collect();
@@ -98,8 +100,10 @@ impl Event {
             Some("Complaint") => {
                 let complaint = self.complaint.as_ref().ok_or(INCOMPLETE)?;
                 let feedback = complaint.feedback.as_deref().unwrap_or_default();
-                // The person says that it was none.
-                if feedback == "not-spam" {
+                // The person says that it was none, or a machine reports something else. Of several recipients SES does not know who
+                // complained; mails of Mailroom have one.
+                if matches!(feedback, "not-spam" | "auth-failure" | "virus") || complaint.recipients.len() > 1
+                {
                     return Ok(Vec::new());
                 }
                 let recipients = complaint.recipients.iter();

@@ -116,11 +116,12 @@ pub(super) struct Signatures {
     fetch: Box<dyn Fetch>,
     /// By their places, the latest last.
     certificates: Mutex<Vec<(String, Arc<[u8]>)>>,
+    fetching: Mutex<()>,
 }
 
 impl Signatures {
     pub(super) fn new(fetch: Box<dyn Fetch>) -> Self {
-        Self { fetch, certificates: Mutex::default() }
+        Self { fetch, certificates: Mutex::default(), fetching: Mutex::default() }
     }
 
     /// # Errors
@@ -180,19 +181,21 @@ impl Signatures {
         {
             return Err(Refusal::Unproven("its SigningCertURL is not one of SNS in the topic's region"));
         }
-        // Held meanwhile: of messages at the same time one fetches it.
-        let mut known = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, certificate)) = known.iter().find(|(place, _)| place == url) {
+        let known = || self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, certificate)) = known().iter().find(|(place, _)| place == url) {
             return Ok(Arc::clone(certificate));
         }
-        let pem = match self.fetch.get(url) {
-            Some((200, pem)) => pem,
-            Some((400..=499, _)) => return Err(Refusal::Unproven("SNS has no such certificate")),
-            _ => return Err(Refusal::Unavailable("the certificate cannot be had now")),
+        // One at a time, and nobody waits: whoever makes names up keeps no other message from being read.
+        let Ok(_fetching) = self.fetching.try_lock() else {
+            return Err(Refusal::Unavailable("another certificate is being fetched"));
+        };
+        let Some((200, pem)) = self.fetch.get(url) else {
+            return Err(Refusal::Unavailable("the certificate cannot be had now"));
         };
         let certificate = CertificateDer::from_pem_slice(&pem);
         let certificate = certificate.map_err(|_| Refusal::Unavailable("the certificate cannot be read"))?;
         let certificate: Arc<[u8]> = certificate.as_ref().into();
+        let mut known = known();
         if known.len() >= CERTIFICATES {
             known.remove(0);
         }

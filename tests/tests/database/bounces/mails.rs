@@ -94,6 +94,12 @@ async fn the_return_address_of_a_sent_mail_proves_its_bounce_and_no_other() -> R
     let detail = "5.1.1: smtp; 550 [address] unknown";
     assert_eq!(suppressed(&client).await?, [["ada@x.test", "bounce", "mail", detail]]);
     // A mail is not given up because of a configuration that can be mended.
+    for url in ["", "postgresql://u:hunter2@127.0.0.1:port/x"] {
+        let output = pipe(folder.path(), url, mail.as_bytes())?;
+        let errors = String::from_utf8(output.stderr)?;
+        assert!(output.status.code() == Some(75) && !errors.contains("hunter2"), "{errors}");
+        assert!(errors.contains("MAILROOM_DATABASE_URL"), "{errors}");
+    }
     fs::remove_file(&secret)?;
     assert_eq!(pipe(folder.path(), &url, mail.as_bytes())?.status.code(), Some(75));
     drop_role(&database, &client).await

@@ -1,3 +1,4 @@
+use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -23,6 +24,8 @@ async fn hard_bounces_and_complaints_suppress_once_and_soft_bounces_never() -> R
         r#"{"type":"email.delivered","data":{"to":["a@x.test"]}}"#,
         r#"{"type":"domain.created","data":[1]}"#,
         r#"{"type":"email.delivery_delayed"}"#,
+        // It does not say who of them.
+        r#"{"type":"email.complained","data":{"to":["a@x.test","b@x.test"]}}"#,
     ] {
         assert_eq!(status(&bounces.resend(body)?), OK, "{body}");
     }
@@ -36,7 +39,7 @@ async fn hard_bounces_and_complaints_suppress_once_and_soft_bounces_never() -> R
     }
     let complained = r#"{"type":"email.complained","data":{"to":["Bob <bob@x.test>"]}}"#;
     assert_eq!(status(&bounces.resend(complained)?), OK);
-    let hard = r#"{"RecordType":"Bounce","Type":"HardBounce","Email":"hard@x.test","Description":"no <hard@x.test> here","Details":"550 5.1.1"}"#;
+    let hard = r#"{"RecordType":"Bounce","Type":"HardBounce","Email":"hard@x.test","Description":"no <hard@x.test> here","Details":null}"#;
     assert_eq!(status(&bounces.postmark(hard)?), OK);
     let said = "Permanent: Suppressed: The recipient's email address is on the suppression list of [address]";
     let expected = [
@@ -44,7 +47,7 @@ async fn hard_bounces_and_complaints_suppress_once_and_soft_bounces_never() -> R
         ["bob@x.test", "complaint", "resend", ""],
         ["eve@bücher.test", "bounce", "resend", said],
         ["eve@xn--bcher-kva.test", "bounce", "resend", said],
-        ["hard@x.test", "bounce", "postmark", "HardBounce: no [address] here: 550 5.1.1"],
+        ["hard@x.test", "bounce", "postmark", "HardBounce: no [address] here"],
     ];
     assert_eq!(suppressed(&client).await?, expected);
     let log = bounces.program.stop()?;
@@ -105,7 +108,7 @@ async fn what_is_not_proven_or_understood_is_refused_and_changes_nothing() -> Re
         r#"{"type":"email.complained","data":{"to":"ada@x.test"}}"#,
         r#"{"type":"email.complained","data":{"to":[]}}"#,
         r#"{"type":"email.complained","data":{"to":["ada@x.test\nbob@x.test"]}}"#,
-        r#"{"type":"email.complained","data":{"to":["ada@x.test","nobody"]}}"#,
+        r#"{"type":"email.complained","data":{"to":["nobody"]}}"#,
         r#"{"type":"email.complained","data":{"to":["ada@x.test\u0000"]}}"#,
         &bounced("Permanent", "\"ada@x.test, bob@x.test\""),
         &bounced("Permanent", "1"),
@@ -184,8 +187,13 @@ async fn clients_that_say_nothing_keep_no_others_out() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let bounces = Bounces::listen(database.url())?;
-    let silent: Vec<_> =
+    let mut silent: Vec<_> =
         (0..100).map(|_| std::net::TcpStream::connect(&bounces.address)).collect::<Result<_, _>>()?;
+    // Half of them begin a notification.
+    let head = "POST /resend HTTP/1.1\r\nHost: x.test\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{";
+    for stream in silent.iter_mut().step_by(2) {
+        stream.write_all(head.as_bytes())?;
+    }
     let answer = bounces.resend(&bounced("Permanent", "\"ada@x.test\""))?;
     assert_eq!(status(&answer), OK);
     assert_eq!(suppressed(&client).await?.len(), 1);

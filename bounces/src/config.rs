@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mailroom_sender::ReturnPath;
+use mailroom_sender::{ReturnPath, Secret};
 use serde::Deserialize;
 
 use crate::Error;
@@ -11,9 +11,6 @@ use crate::provider::Provider;
 use crate::provider::postmark::Postmark;
 use crate::provider::resend::Resend;
 use crate::provider::ses::Ses;
-
-/// The longest secret, in bytes.
-const LONGEST_SECRET: usize = 4_096;
 
 /// Everything that can be configured: a table for each provider whose notifications are taken.
 #[derive(Debug, Deserialize)]
@@ -90,11 +87,11 @@ impl Config {
     pub(crate) fn providers(&self) -> Result<Vec<Box<dyn Provider>>, Error> {
         let mut providers: Vec<Box<dyn Provider>> = Vec::new();
         if let Some(ResendConfig { secret_file }) = &self.resend {
-            providers.push(Box::new(Resend::new(&self.secret("[resend] secret_file", secret_file)?)?));
+            providers.push(Box::new(Resend::new(self.secret("[resend] secret", secret_file)?.expose())?));
         }
         if let Some(PostmarkConfig { username, password_file }) = &self.postmark {
-            let password = self.secret("[postmark] password_file", password_file)?;
-            providers.push(Box::new(Postmark::new(username, &password)?));
+            let password = self.secret("[postmark] password", password_file)?;
+            providers.push(Box::new(Postmark::new(username, password.expose())?));
         }
         if let Some(SesConfig { topics }) = &self.ses {
             providers.push(Box::new(Ses::new(topics)?));
@@ -115,22 +112,13 @@ impl Config {
         let Some(MailConfig { return_path, return_path_secret_file }) = &self.mail else {
             return Err(Error("--mail needs the table [mail] in the configuration".to_owned()));
         };
-        let secret = self.secret("[mail] return_path_secret_file", return_path_secret_file)?;
-        ReturnPath::new(return_path, &secret).map_err(|error| Error(format!("[mail] {error}")))
+        let secret = self.secret("[mail] return_path_secret", return_path_secret_file)?;
+        ReturnPath::new(return_path, secret.expose()).map_err(|error| Error(format!("[mail] {error}")))
     }
 
-    /// The one line of a file.
-    fn secret(&self, setting: &str, file: &Path) -> Result<String, Error> {
-        let text = fs::read_to_string(self.folder.join(file))
-            .map_err(|error| Error(format!("{setting}: {} cannot be read: {error}", file.display())))?;
-        let secret = text.trim_end_matches(['\r', '\n']);
-        if secret.is_empty() || secret.len() > LONGEST_SECRET || secret.chars().any(char::is_control) {
-            return Err(Error(format!(
-                "{setting}: {} must hold one line of 1 to {LONGEST_SECRET} bytes without control characters",
-                file.display()
-            )));
-        }
-        Ok(secret.to_owned())
+    /// The secret of a setting that ends with `_file`.
+    fn secret(&self, setting: &str, file: &Path) -> Result<Secret, Error> {
+        Secret::read(setting, Some(&self.folder.join(file)), None).map_err(|error| Error(error.to_string()))
     }
 }
 

@@ -54,6 +54,7 @@ pub use error::Error;
 pub use preview::preview;
 #[cfg(feature = "smtp")]
 pub use return_path::ReturnPath;
+pub use secret::Secret;
 pub use templates::write_shipped;
 
 use config::Config;

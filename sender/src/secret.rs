@@ -1,4 +1,4 @@
-//! Secrets of providers: read from a file or from a variable that the configuration names, never from the configuration itself.
+//! Secrets of a configuration: read from a file or from a variable that it names, never from the configuration itself.
 
 use std::env;
 use std::fmt;
@@ -10,13 +10,13 @@ use crate::error::Error;
 /// The longest secret, in bytes.
 const LONGEST: usize = 4_096;
 
-/// A password or a key of a provider. It is shown nowhere.
+/// A password or a key. It is shown nowhere.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(String);
+pub struct Secret(String);
 
 impl Secret {
-    /// Its text, for the provider alone.
-    pub(crate) fn expose(&self) -> &str {
+    /// Its text, for what it is a secret of alone.
+    pub fn expose(&self) -> &str {
         &self.0
     }
 
@@ -24,7 +24,7 @@ impl Secret {
     ///
     /// # Errors
     /// No source or two of them, a file that cannot be read, an empty or overlong secret, control characters in it.
-    pub(crate) fn read(name: &str, file: Option<&Path>, variable: Option<&str>) -> Result<Self, Error> {
+    pub fn read(name: &str, file: Option<&Path>, variable: Option<&str>) -> Result<Self, Error> {
         let (text, source) = match (file, variable) {
             (Some(file), None) => {
                 let text = fs::read_to_string(file).map_err(|error| {

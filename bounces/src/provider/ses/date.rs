@@ -1,5 +1,7 @@
 //! Times as SNS writes them.
 
+use mail_parser::DateTime;
+
 /// Seconds since the Unix epoch of a time such as `2012-05-02T00:54:06.655Z`.
 pub(super) fn seconds(text: &str) -> Option<u64> {
     let (head, fraction) = text.strip_suffix('Z')?.split_at_checked(19)?;
@@ -9,20 +11,10 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
     if !form.eq(*b"0000-00-00T00:00:00") || !(fraction.is_empty() || is_fraction) {
         return None;
     }
-    let number = |from: usize, to: usize| head[from..to].parse::<u64>().ok();
-    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    if hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    // Years that begin in March end with the leap day.
-    let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
-    // 1970-01-01 is day 719,469 of this count.
-    Some((days - 719_469) * 86_400 + hour * 3_600 + minute * 60 + second)
+    let time = DateTime::parse_rfc3339(&format!("{head}Z"))?;
+    let is_day =
+        (1970..=9999).contains(&time.year) && (1..=12).contains(&time.month) && (1..=31).contains(&time.day);
+    u64::try_from(time.to_timestamp()).ok().filter(|_| is_day && time.hour <= 23 && time.second <= 60)
 }
 
 #[cfg(test)]

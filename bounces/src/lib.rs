@@ -67,16 +67,10 @@ pub async fn run(arguments: &Arguments, database: Result<ConnectionSettings, Str
 }
 
 async fn take(arguments: &Arguments, database: Database) -> Result<u8, Error> {
-    let Arguments { config, listen, .. } = arguments;
-    match listen {
-        Some(address) => match Config::read(config).and_then(|config| config.providers()) {
-            Ok(providers) => server::serve(*address, providers, database).await.map(|()| 0),
-            Err(error) => Err(error),
-        },
-        None => match Config::read(config).and_then(|config| config.return_path()) {
-            Ok(return_path) => Ok(take_mail(&return_path, &database).await),
-            Err(error) => Err(error),
-        },
+    let config = Config::read(&arguments.config)?;
+    match arguments.listen {
+        Some(address) => server::serve(address, config.providers()?, database).await.map(|()| 0),
+        None => Ok(take_mail(&config.return_path()?, &database).await),
     }
 }
 
@@ -90,7 +84,6 @@ async fn take_mail(return_path: &ReturnPath, database: &Database) -> u8 {
         Ok(_) => mail::read(&bytes, return_path),
     };
     let outcome = match read {
-        Ok(notices) if notices.is_empty() => Ok(0),
         Ok(notices) => database.suppress("mail", &notices).await,
         Err(refusal) => Err(refusal),
     };

@@ -147,7 +147,6 @@ async fn take(state: &Arc<State>, request: Request<Incoming>) -> Result<(), (Sta
     let (provider, outcome) = (
         provider.name(),
         match read {
-            Ok(notices) if notices.is_empty() => Ok(0),
             Ok(notices) => state.database.suppress(provider.name(), &notices).await,
             Err(refusal) => Err(refusal),
         },

@@ -1,6 +1,7 @@
 //! Return addresses that nobody can guess: the sender of the envelope says to whom a mail went, with a proof.
 //!
-//! Nobody signs a delivery status notification (RFC 3464). What proves one is that it comes to the address that only this mail carried:
+//! Nobody signs a delivery status notification (RFC 3464). What proves one is that it comes to the address that only mails to its
+//! recipient carry:
 //! `bounces+TAG@example.org`, where the tag is the first 16 bytes of HMAC-SHA256(secret, "mailroom/return-path", a zero byte, the
 //! recipient with ASCII letters in lower case), in hexadecimal. It is the same for all mails to a recipient, whose mail server knows it.
 

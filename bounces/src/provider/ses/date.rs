@@ -14,7 +14,9 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
     let time = DateTime::parse_rfc3339(&format!("{head}Z"))?;
     let is_day =
         (1970..=9999).contains(&time.year) && (1..=12).contains(&time.month) && (1..=31).contains(&time.day);
-    u64::try_from(time.to_timestamp()).ok().filter(|_| is_day && time.hour <= 23 && time.second <= 60)
+    u64::try_from(time.to_timestamp())
+        .ok()
+        .filter(|_| is_day && time.hour <= 23 && time.minute <= 59 && time.second <= 60)
 }
 
 #[cfg(test)]
@@ -39,6 +41,7 @@ mod tests {
             "2012-13-02T00:54:06Z",
             "2012-05-00T00:54:06Z",
             "2012-05-02T24:54:06Z",
+            "2012-05-02T00:60:06Z",
             "1969-05-02T00:54:06Z",
             "+012-05-02T00:54:06Z",
             "2012-05-02T00:54:06.x5Z",

@@ -9,7 +9,7 @@ DROP FUNCTION mailroom.claim(
 DROP FUNCTION mailroom.reserve(bigint, integer, integer);
 DROP SEQUENCE mailroom.rate_in_use, mailroom.rate_spent_until;
 DROP FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[], bigint[], text[]);
-DROP FUNCTION mailroom.judge(mailroom.queue[], bigint, smallint[], boolean, boolean);
+DROP FUNCTION mailroom.judge(mailroom.queue[], tid[], integer, integer, bigint, smallint[], boolean, boolean);
 DROP FUNCTION mailroom.normal_address(text);
 DROP FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz);
 DROP FUNCTION mailroom.release(bigint, uuid[]);

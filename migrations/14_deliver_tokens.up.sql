@@ -268,22 +268,21 @@ $$;
 
 COMMENT ON FUNCTION mailroom.release(bigint, uuid[]) IS 'For collectors: gives batches back of which nothing was sent.';
 
--- Every seventh place is one of the second priority, if one waits: of a hundred rows at least ten are, also where several collectors
--- count for themselves.
+-- Every seventh place is kept for one of the second priority, if one waits: of a hundred rows at least ten are, also where several
+-- collectors count for themselves.
 --
 -- Locks: rows of the queue; those that another collector is just claiming are passed over.
-CREATE FUNCTION mailroom.pick(looks integer, turn integer, first_since timestamptz, second_since timestamptz, until timestamptz)
-RETURNS mailroom.queue[]
+CREATE FUNCTION mailroom.pick(
+    looks integer, turn integer, first_since timestamptz, second_since timestamptz, until timestamptz,
+    OUT rows mailroom.queue[], OUT places tid[], OUT firsts integer
+)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    picked mailroom.queue[];
     reserved integer;
-    first mailroom.queue[];
     second mailroom.queue[];
-    nth_first integer := 1;
-    nth_second integer := 1;
+    second_places tid[];
 BEGIN
     SELECT count(*)::integer INTO reserved
     FROM (
@@ -292,48 +291,35 @@ BEGIN
         LIMIT (turn + looks) / 7
     ) AS second;
 
-    first := ARRAY(
-        SELECT queue FROM mailroom.queue
+    SELECT coalesce(array_agg(queued), '{}'), coalesce(array_agg(place), '{}') INTO rows, places
+    FROM (
+        SELECT queue AS queued, ctid AS place FROM mailroom.queue
         WHERE priority = 0::smallint AND due_at >= first_since AND due_at <= until
         ORDER BY due_at
         LIMIT looks - reserved
         FOR UPDATE SKIP LOCKED
-    );
+    ) AS locked;
 
-    IF cardinality(first) = looks THEN
-        RETURN first;
+    firsts := cardinality(rows);
+    IF firsts < looks THEN
+        SELECT coalesce(array_agg(queued), '{}'), coalesce(array_agg(place), '{}') INTO second, second_places
+        FROM (
+            SELECT queue AS queued, ctid AS place FROM mailroom.queue
+            WHERE priority = 1::smallint AND due_at >= second_since AND due_at <= until
+            ORDER BY due_at
+            LIMIT looks - firsts
+            FOR UPDATE SKIP LOCKED
+        ) AS locked;
+        rows := rows || second;
+        places := places || second_places;
     END IF;
-
-    second := ARRAY(
-        SELECT queue FROM mailroom.queue
-        WHERE priority = 1::smallint AND due_at >= second_since AND due_at <= until
-        ORDER BY due_at
-        LIMIT looks - cardinality(first)
-        FOR UPDATE SKIP LOCKED
-    );
-
-    IF cardinality(first) = 0 THEN
-        RETURN second;
-    END IF;
-
-    FOR place IN turn .. turn + cardinality(first) + cardinality(second) - 1 LOOP
-        IF nth_second <= cardinality(second) AND (place % 7 = 6 OR nth_first > cardinality(first)) THEN
-            picked := picked || second[nth_second];
-            nth_second := nth_second + 1;
-        ELSE
-            picked := picked || first[nth_first];
-            nth_first := nth_first + 1;
-        END IF;
-    END LOOP;
-
-    RETURN picked;
 END;
 $$;
 
 REVOKE ALL ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz) IS
-    'The next rows of the queue, locked, in the order in which they go out.';
+    'The next rows of the queue, locked, and where they lie: so many of the first priority, and then of the second, the oldest first.';
 
 -- Letters of ASCII alone, so that it does not depend on a locale. Mail servers tell local parts apart by case in theory only, and
 -- providers report addresses in lower case.
@@ -346,19 +332,26 @@ COMMENT ON FUNCTION mailroom.normal_address(text) IS 'An address by which suppre
 -- Predicates of eligibility are asked once an action, and only for what could go out. Without a search path of its own and not volatile,
 -- so that it becomes a part of the claim's statement.
 CREATE FUNCTION mailroom.judge(
-    rows mailroom.queue[], too_late bigint, signable smallint[], binds boolean, is_utf8 boolean
+    rows mailroom.queue[], places tid[], firsts integer, turn integer, too_late bigint, signable smallint[], binds boolean, is_utf8 boolean
 ) RETURNS TABLE (
-    token bigint, due_at timestamptz, attempt integer, failures smallint, priority smallint, secret bytea, code text,
+    place tid, token bigint, due_at timestamptz, attempt integer, failures smallint, priority smallint, secret bytea, code text,
     action smallint, email bytea, name bytea, utf8_code bytea, expires_at bigint, language text, payload bytea, binding bytea,
-    verdict text, fault text, eligible_in_all bigint
+    verdict text, fault text, nth bigint
 )
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     WITH
     picked AS MATERIALIZED (
-        SELECT queued.*, known.*, actions.eligibility, actions.proves_address
-        FROM pg_catalog.unnest(rows) WITH ORDINALITY AS queued (
-            token, due_at, put_off_at, attempts, failures, deferrals, priority, secret, code, slot
+        SELECT
+            queued.place,
+            CASE
+                WHEN queued.priority = 0 THEN (turn + nth - 1) * 7 / 6
+                ELSE 7 * (nth - firsts) - 1
+            END AS slot,
+            queued.token, queued.due_at, queued.attempts, queued.failures, queued.priority, queued.secret, queued.code,
+            known.*, actions.eligibility, actions.proves_address
+        FROM ROWS FROM (pg_catalog.unnest(rows), pg_catalog.unnest(places)) WITH ORDINALITY AS queued (
+            token, due_at, put_off_at, attempts, failures, deferrals, priority, secret, code, place, nth
         )
         -- OFFSET 0 keeps this a look-up by primary key for each row.
         LEFT JOIN LATERAL (
@@ -388,6 +381,7 @@ BEGIN ATOMIC
             picked.*,
             coalesce(picked.recipient_email, answer.email) AS email,
             coalesce(picked.recipient_name, answer.name) AS name,
+            answer.fault,
             suppression.reason AS suppression,
             CASE
                 WHEN picked.id IS NULL OR picked.is_void THEN 'cancelled'
@@ -401,9 +395,7 @@ BEGIN ATOMIC
                 ELSE 'eligible'
             END AS verdict
         FROM picked
-        -- One answer a subject, however many there are.
-        LEFT JOIN (SELECT DISTINCT ON (action, subject_id) action, subject_id, email, name FROM answers) AS answer
-            ON answer.action = picked.action AND answer.subject_id = picked.subject_id
+        LEFT JOIN answers AS answer ON answer.action = picked.action AND answer.subject_id = picked.subject_id
         LEFT JOIN LATERAL (
             SELECT reason FROM mailroom.suppressions
             WHERE address = mailroom.normal_address(coalesce(picked.recipient_email, answer.email))
@@ -411,7 +403,7 @@ BEGIN ATOMIC
         ) AS suppression ON true
     )
     SELECT
-        token, due_at, attempts + 1, failures, priority, secret, code, action,
+        place, token, due_at, attempts + 1, failures, priority, secret, code, action,
         CASE WHEN is_utf8 THEN convert_to(email, getdatabaseencoding()) ELSE mailroom.to_utf8(email) END,
         CASE WHEN is_utf8 THEN convert_to(name, getdatabaseencoding()) ELSE mailroom.to_utf8(name) END,
         CASE WHEN is_utf8 THEN convert_to(code, getdatabaseencoding()) ELSE mailroom.to_utf8(code) END,
@@ -420,18 +412,17 @@ BEGIN ATOMIC
         binding,
         verdict,
         CASE verdict
-            WHEN 'ineligible' THEN (SELECT min(fault) FROM answers WHERE answers.action = judged.action)
+            WHEN 'ineligible' THEN fault
             WHEN 'suppressed' THEN 'its address is suppressed (' || suppression || ')'
         END,
-        count(*) FILTER (WHERE verdict = 'eligible') OVER ()
-    FROM judged
-    ORDER BY slot;
+        row_number() OVER (PARTITION BY verdict ORDER BY slot)
+    FROM judged;
 END;
 
-REVOKE ALL ON FUNCTION mailroom.judge(mailroom.queue[], bigint, smallint[], boolean, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mailroom.judge(mailroom.queue[], tid[], integer, integer, bigint, smallint[], boolean, boolean) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.judge(mailroom.queue[], bigint, smallint[], boolean, boolean) IS
-    'For each row of the queue, in the same order, what goes out with it, and whether it may.';
+COMMENT ON FUNCTION mailroom.judge(mailroom.queue[], tid[], integer, integer, bigint, smallint[], boolean, boolean) IS
+    'For each row of the queue what goes out with it, and whether it may; those with the same verdict have numbers, in the order in which they go out.';
 
 -- Deferred tokens are looked at again after a pause that doubles from a quarter of a second up to a minute, or to a part of their life.
 CREATE FUNCTION mailroom.pass_over(
@@ -439,7 +430,8 @@ CREATE FUNCTION mailroom.pass_over(
     suppressed bigint[], suppression_reasons text[]
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp
+SET enable_nestloop = on SET enable_hashjoin = off AS $$
 #variable_conflict use_column
 BEGIN
     UPDATE mailroom.queue
@@ -511,7 +503,7 @@ COMMENT ON SEQUENCE mailroom.rate_in_use IS 'Not counted up: the rate by which t
 CREATE FUNCTION mailroom.reserve(
     per_day bigint, capacity integer, wanted integer, OUT granted integer, OUT wait bigint, OUT other_rate bigint
 )
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE STRICT
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     second constant bigint := 1000000;
@@ -560,6 +552,8 @@ COMMENT ON FUNCTION mailroom.reserve(bigint, integer, integer) IS
     'Reserves places of a rate: how many of those wanted may be claimed now; if there are fewer, or none where none is wanted yet, in how'
     ' many milliseconds to come again, with capacity for so many; and the rate at which others claim, if it is another.';
 
+-- A batch a row, its tokens in arrays: a row a token, each with all columns, would cost more than all else. For the same reason each row
+-- is copied as seldom as can be: the rows of the queue are deleted where they lie, and joined with answers by their hashes.
 CREATE FUNCTION mailroom.claim(
     collector bigint,
     wanted uuid[],
@@ -575,152 +569,132 @@ CREATE FUNCTION mailroom.claim(
     binds boolean,
     rate_per_day bigint DEFAULT NULL
 ) RETURNS TABLE (
-    batch uuid, token bigint, attempt integer, action smallint, email bytea, login bytea, secret bytea, code bytea,
-    expires_at bigint, language text, payload bytea,
-    looked integer, waiting integer, expired integer, cancelled integer, deferred integer, unsignable integer, reason text,
-    first_through timestamptz, second_through timestamptz, binding bytea, wait bigint, other_rate bigint, suppressed integer
+    batch uuid, tokens bigint[], attempts integer[], actions smallint[], emails bytea[], names bytea[], secrets bytea[], codes bytea[],
+    expirations bigint[], languages text[], payloads bytea[], bindings bytea[],
+    looked integer, waiting integer, expired integer, cancelled integer, deferred integer, unsignable integer, suppressed integer,
+    reason text, first_through timestamptz, second_through timestamptz, wait bigint, other_rate bigint
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_memoize = off SET jit = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_memoize = off SET jit = off
+SET enable_nestloop = off SET enable_mergejoin = off
+SET work_mem = '32MB' AS $$
 #variable_conflict use_column
 DECLARE
     epoch timestamptz := mailroom.clock();
     too_late bigint := mailroom.too_late(epoch, min_lifetime);
-    rows mailroom.queue[] := '{}';
     capacity integer := cardinality(wanted) * batch_limit;
-    most integer;
     is_utf8 boolean := getdatabaseencoding() IN ('UTF8', 'SQL_ASCII');
-    due_at timestamptz;
-    failure_count smallint;
-    priority smallint;
-    code_text text;
-    verdict text;
-    fault text;
-    first_fault text;
-    eligible bigint;
-    size integer := 0;
-    -- What is taken, in the order of the lines.
-    tokens bigint[];
-    attempts integer[];
-    failures smallint[];
-    priorities smallint[];
-    secrets bytea[];
-    codes text[];
-    oldest timestamptz;
-    -- What is not.
-    left_over integer := 0;
-    ineligible bigint[] := '{}';
-    unknown bigint[] := '{}';
-    void bigint[] := '{}';
-    too_old bigint[] := '{}';
-    unwanted bigint[] := '{}';
-    unwanted_reasons text[] := '{}';
-    -- Where to begin next time: at what is left, or after what was looked at.
-    first_left timestamptz;
-    second_left timestamptz;
+    rows mailroom.queue[] := '{}';
+    places tid[] := '{}';
+    firsts integer := 0;
+    -- What may not be sent.
+    put_off bigint[];
+    void bigint[];
+    too_old bigint[];
+    unwanted bigint[];
+    unwanted_reasons text[];
 BEGIN
     IF rate_per_day IS NOT NULL THEN
-        SELECT place.wait, place.other_rate INTO wait, other_rate FROM mailroom.reserve(rate_per_day, capacity, 0) AS place;
+        SELECT spent.wait, spent.other_rate INTO wait, other_rate FROM mailroom.reserve(rate_per_day, capacity, 0) AS spent;
     END IF;
     IF wait IS NULL THEN
         -- A statement of its own: the snapshots of those that follow have all rows that are locked by it.
-        rows := mailroom.pick(looks, turn, coalesce(first_since, '-infinity'), coalesce(second_since, '-infinity'), epoch);
+        SELECT * INTO rows, places, firsts
+        FROM mailroom.pick(looks, turn, coalesce(first_since, '-infinity'), coalesce(second_since, '-infinity'), epoch);
     END IF;
 
+    -- The last row has no batch, and says what was found.
     FOR
-        token, due_at, attempt, failure_count, priority, secret, code_text, action, email, login, code, expires_at, language, payload,
-        binding, verdict, fault, eligible
-    IN SELECT * FROM mailroom.judge(rows, too_late, signable, binds, is_utf8) LOOP
-        IF priority = 0 THEN
-            first_since := due_at;
-        ELSE
-            second_since := due_at;
-        END IF;
-
-        IF most IS NULL AND verdict = 'eligible' THEN
-            most := least(capacity, CASE WHEN partial THEN eligible ELSE eligible - eligible % batch_limit END);
-            IF rate_per_day IS NOT NULL THEN
-                SELECT place.granted, place.wait INTO most, wait FROM mailroom.reserve(rate_per_day, capacity, most) AS place;
-            END IF;
-        END IF;
-
-        IF verdict = 'cancelled' THEN
-            void := void || token;
-        ELSIF verdict = 'expired' THEN
-            too_old := too_old || token;
-        ELSIF verdict = 'suppressed' THEN
-            unwanted := unwanted || token;
-            unwanted_reasons := unwanted_reasons || fault;
-        ELSIF verdict = 'unsignable' THEN
-            unknown := unknown || token;
-        ELSIF verdict = 'ineligible' THEN
-            ineligible := ineligible || token;
-            first_fault := coalesce(first_fault, fault);
-        ELSIF size >= most THEN
-            left_over := left_over + 1;
-            IF priority = 0 THEN
-                first_left := coalesce(first_left, due_at);
-            ELSE
-                second_left := coalesce(second_left, due_at);
-            END IF;
-        ELSE
-            batch := wanted[1 + size / batch_limit];
-            RETURN NEXT;
-
-            size := size + 1;
-            tokens := tokens || token;
-            attempts := attempts || attempt;
-            failures := failures || failure_count;
-            priorities := priorities || priority;
-            secrets := secrets || secret;
-            codes := codes || code_text;
-            oldest := least(oldest, due_at);
-        END IF;
+        batch, tokens, attempts, actions, emails, names, secrets, codes, expirations, languages, payloads, bindings,
+        looked, waiting, expired, cancelled, deferred, unsignable, suppressed, reason, first_through, second_through, wait,
+        put_off, void, too_old, unwanted, unwanted_reasons
+    IN
+        WITH
+        judged AS MATERIALIZED (
+            SELECT * FROM mailroom.judge(rows, places, firsts, turn, too_late, signable, binds, is_utf8)
+        ),
+        allowed AS MATERIALIZED (
+            SELECT coalesce(reserved.granted, eligible.most) AS most, reserved.wait
+            FROM (
+                SELECT least(capacity, CASE WHEN partial THEN count(*) ELSE count(*) - count(*) % batch_limit END)::integer AS most
+                FROM judged
+                WHERE verdict = 'eligible'
+            ) AS eligible
+            CROSS JOIN LATERAL mailroom.reserve(rate_per_day, capacity, nullif(eligible.most, 0)) AS reserved
+        ),
+        taken AS NOT MATERIALIZED (
+            SELECT judged.*, (nth - 1) / batch_limit + 1 AS ordinal
+            FROM judged
+            WHERE verdict = 'eligible' AND nth <= (SELECT most FROM allowed)
+        ),
+        removed AS (
+            DELETE FROM mailroom.queue WHERE ctid = ANY (ARRAY(SELECT place FROM taken))
+        ),
+        batches AS MATERIALIZED (
+            SELECT
+                ordinal, wanted[ordinal] AS batch, min(due_at) AS due_at, array_agg(token) AS tokens, array_agg(attempt) AS attempts,
+                array_agg(failures) AS failures, array_agg(priority) AS priorities, array_agg(secret) AS secrets,
+                array_agg(code) AS codes, array_agg(action) AS actions, array_agg(email) AS emails, array_agg(name) AS names,
+                array_agg(utf8_code) AS utf8_codes, array_agg(expires_at) AS expirations, array_agg(language) AS languages,
+                array_agg(payload) AS payloads, array_agg(binding) AS bindings
+            FROM taken
+            GROUP BY ordinal
+        ),
+        leased AS (
+            INSERT INTO mailroom.leases (
+                batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities, secrets, codes
+            )
+            SELECT
+                batch, collector, epoch, epoch, epoch + interval '1 millisecond' * lease::double precision, due_at,
+                tokens, attempts, failures, priorities, secrets, codes
+            FROM batches
+        )
+        (
+            SELECT
+                batch, tokens, attempts, actions, emails, names, secrets, utf8_codes, expirations, languages, payloads, bindings,
+                NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::text,
+                NULL::timestamptz, NULL::timestamptz, NULL::bigint,
+                NULL::bigint[], NULL::bigint[], NULL::bigint[], NULL::bigint[], NULL::text[]
+            FROM batches
+            ORDER BY ordinal
+        )
+        UNION ALL
+        SELECT
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            count(*)::integer,
+            count(*) FILTER (WHERE is_left)::integer,
+            count(*) FILTER (WHERE verdict = 'expired')::integer,
+            count(*) FILTER (WHERE verdict = 'cancelled')::integer,
+            count(*) FILTER (WHERE verdict = 'ineligible')::integer,
+            count(*) FILTER (WHERE verdict = 'unsignable')::integer,
+            count(*) FILTER (WHERE verdict = 'suppressed')::integer,
+            min(fault) FILTER (WHERE verdict = 'ineligible'),
+            -- The next claim begins at what is left, or after what was looked at.
+            coalesce(min(due_at) FILTER (WHERE priority = 0 AND is_left), max(due_at) FILTER (WHERE priority = 0), first_since),
+            coalesce(min(due_at) FILTER (WHERE priority <> 0 AND is_left), max(due_at) FILTER (WHERE priority <> 0), second_since),
+            coalesce((SELECT allowed.wait FROM allowed), wait),
+            array_agg(token) FILTER (WHERE verdict IN ('ineligible', 'unsignable')),
+            array_agg(token) FILTER (WHERE verdict = 'cancelled'),
+            array_agg(token) FILTER (WHERE verdict = 'expired'),
+            array_agg(token) FILTER (WHERE verdict = 'suppressed'),
+            array_agg(fault) FILTER (WHERE verdict = 'suppressed')
+        FROM (SELECT *, verdict = 'eligible' AND nth > (SELECT most FROM allowed) AS is_left FROM judged) AS found
+    LOOP
+        RETURN NEXT;
     END LOOP;
 
-    IF size > 0 THEN
-        DELETE FROM mailroom.queue WHERE token = ANY (tokens);
-
-        INSERT INTO mailroom.leases (
-            batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities, secrets, codes
-        )
-        SELECT
-            wanted[nth], collector, epoch, epoch, epoch + interval '1 millisecond' * lease::double precision, oldest,
-            tokens[first : last], attempts[first : last], failures[first : last], priorities[first : last],
-            secrets[first : last], codes[first : last]
-        FROM (
-            SELECT nth, (nth - 1) * batch_limit + 1 AS first, nth * batch_limit AS last
-            FROM generate_series(1, (size + batch_limit - 1) / batch_limit) AS nth
-        ) AS cut;
+    IF coalesce(put_off, void, too_old, unwanted) IS NOT NULL THEN
+        PERFORM mailroom.pass_over(collector, epoch, too_late, put_off, void, too_old, unwanted, unwanted_reasons);
     END IF;
-
-    IF size + left_over < cardinality(rows) THEN
-        PERFORM mailroom.pass_over(collector, epoch, too_late, ineligible || unknown, void, too_old, unwanted, unwanted_reasons);
-    END IF;
-
-    -- The last row says what was found.
-    batch := NULL; token := NULL; attempt := NULL; action := NULL; email := NULL; login := NULL; secret := NULL; code := NULL;
-    expires_at := NULL; language := NULL; payload := NULL; binding := NULL;
-    looked := cardinality(rows);
-    waiting := left_over;
-    expired := cardinality(too_old);
-    cancelled := cardinality(void);
-    deferred := cardinality(ineligible);
-    unsignable := cardinality(unknown);
-    suppressed := cardinality(unwanted);
-    reason := first_fault;
-    first_through := coalesce(first_left, first_since);
-    second_through := coalesce(second_left, second_since);
-    RETURN NEXT;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.claim(
     bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint
 ) IS
-    'For collectors: claims batches of what is due, of actions that can be signed; bound links only if it can bind. The last row has no token, and says what was found.'
+    'For collectors: claims batches of what is due, of actions that can be signed; bound links only if it can bind. The last row has no batch, and says what was found.'
     ' The span of the lease is milliseconds, min_lifetime seconds; the rate, if there is one, tokens a day for all collectors.';
 
 CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (number smallint, name text, path text, code_digits smallint)

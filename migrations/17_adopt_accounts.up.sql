@@ -479,7 +479,8 @@ BEGIN
 
     -- As it is now that it cannot change: the status by which the token is judged, and the address that it is for.
     SELECT answer.email, answer.name, answer.subject_id INTO present
-    FROM mailroom.ask_eligibility(action_row.eligibility, ARRAY[coalesce(candidate, 0::bigint)::text]) AS answer;
+    FROM mailroom.ask_eligibility(action_row.eligibility, ARRAY[coalesce(candidate, 0::bigint)::text]) AS answer
+    WHERE answer.fault IS NULL;
     is_eligible := present.subject_id IS NOT NULL;
 
     SELECT rests_until INTO resting FROM mailroom.code_failures

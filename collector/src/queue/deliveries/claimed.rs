@@ -8,7 +8,7 @@ use super::actions::SignableActions;
 use super::batches::Batches;
 use crate::log::display::{Counted, NAMED, ids, listed, withheld};
 use crate::log::rate_limit::RateLimiter;
-use crate::queue::session::{column, count};
+use crate::queue::session::{column, count, unexpected};
 use crate::queue::{Batch, BatchId, Nack, QueueError, Token};
 
 /// What one statement claimed, and what it read.
@@ -50,39 +50,57 @@ impl Claimed {
     ) -> Result<Self, QueueError> {
         let mut claimed = Self { since, ..Self::default() };
         for row in rows {
-            let Some(id) = column::<Option<i64>>(row, 1)? else {
-                let number = |index| count::<i32, usize>(row, index);
-                (claimed.scanned, claimed.waiting, claimed.expired) = (number(11)?, number(12)?, number(13)?);
-                (claimed.cancelled, claimed.deferred) = (number(14)?, number(15)?);
-                (claimed.unsignable, claimed.fault) = (number(16)?, column(row, 17)?);
-                claimed.suppressed = number(23)?;
-                claimed.since = [column(row, 18)?, column(row, 19)?];
-                let wait: Option<i64> = column(row, 21)?;
-                claimed.wait = wait.map(|wait| Duration::from_millis(u64::try_from(wait).unwrap_or(0)));
-                claimed.other_rate = column(row, 22)?;
+            if let Some(id) = column::<Option<_>>(row, 0)? {
+                claimed.batches.push(Batch { id: BatchId(id), tokens: tokens(row, actions)? });
                 continue;
-            };
-            let batch = BatchId(column(row, 0)?);
-            let token = Token {
-                id,
-                attempt: count::<i32, u32>(row, 2)?,
-                action: actions.numbered(column(row, 3)?)?,
-                email: column(row, 4)?,
-                login: column::<Option<_>>(row, 5)?.unwrap_or_default(),
-                secret: column(row, 6)?,
-                code: column(row, 7)?,
-                expires_at: column(row, 8)?,
-                language: column(row, 9)?,
-                payload: column(row, 10)?,
-                binding: column(row, 20)?,
-            };
-            match claimed.batches.last_mut() {
-                Some(last) if last.id == batch => last.tokens.push(token),
-                _ => claimed.batches.push(Batch { id: batch, tokens: vec![token] }),
             }
+            let number = |index| count::<i32, usize>(row, index);
+            (claimed.scanned, claimed.waiting, claimed.expired) = (number(12)?, number(13)?, number(14)?);
+            (claimed.cancelled, claimed.deferred) = (number(15)?, number(16)?);
+            (claimed.unsignable, claimed.suppressed) = (number(17)?, number(18)?);
+            claimed.fault = column(row, 19)?;
+            claimed.since = [column(row, 20)?, column(row, 21)?];
+            let wait: Option<i64> = column(row, 22)?;
+            claimed.wait = wait.map(|wait| Duration::from_millis(u64::try_from(wait).unwrap_or(0)));
+            claimed.other_rate = column(row, 23)?;
         }
         Ok(claimed)
     }
+}
+
+/// The tokens of a batch, which are in columns of arrays.
+fn tokens(row: &Row, actions: &SignableActions) -> Result<Vec<Token>, QueueError> {
+    let ids: Vec<i64> = column(row, 1)?;
+    let attempts: Vec<i32> = column(row, 2)?;
+    let numbers: Vec<i16> = column(row, 3)?;
+    let mut emails = column::<Vec<Vec<u8>>>(row, 4)?.into_iter();
+    let mut names = column::<Vec<Option<Vec<u8>>>>(row, 5)?.into_iter();
+    let mut secrets = column::<Vec<Vec<u8>>>(row, 6)?.into_iter();
+    let mut codes = column::<Vec<Option<Vec<u8>>>>(row, 7)?.into_iter();
+    let mut expirations = column::<Vec<i64>>(row, 8)?.into_iter();
+    let mut languages = column::<Vec<Option<String>>>(row, 9)?.into_iter();
+    let mut payloads = column::<Vec<Option<Vec<u8>>>>(row, 10)?.into_iter();
+    let mut bindings = column::<Vec<Option<Vec<u8>>>>(row, 11)?.into_iter();
+    let tokens = ids.into_iter().zip(attempts).zip(numbers).map(|((id, attempt), number)| {
+        Ok(Token {
+            id,
+            attempt: u32::try_from(attempt).map_err(|_| unexpected("an attempt below zero"))?,
+            action: actions.numbered(number)?,
+            email: next(&mut emails)?,
+            login: next(&mut names)?.unwrap_or_default(),
+            secret: next(&mut secrets)?,
+            code: next(&mut codes)?,
+            expires_at: next(&mut expirations)?,
+            language: next(&mut languages)?,
+            payload: next(&mut payloads)?,
+            binding: next(&mut bindings)?,
+        })
+    });
+    tokens.collect()
+}
+
+fn next<T>(values: &mut impl Iterator<Item = T>) -> Result<T, QueueError> {
+    values.next().ok_or_else(|| unexpected("arrays of different lengths"))
 }
 
 impl DeadLetter {

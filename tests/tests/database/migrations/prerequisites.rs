@@ -186,8 +186,8 @@ async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() ->
         // Whoever calls them, they run with the rights of their owners.
         let claimed = client
             .query(
-                "SELECT secret, reason FROM mailroom.claim(
-                    1, ARRAY[gen_random_uuid()], 2, true, 9, 0, NULL, NULL, 90000, 30, '{1,2}', true
+                "SELECT secrets[1], reason FROM mailroom.claim(
+                    1, ARRAY[gen_random_uuid(), gen_random_uuid()], 1, true, 9, 0, NULL, NULL, 90000, 30, '{1,2}', true
                 )",
                 &[],
             )

@@ -27,8 +27,8 @@ fn go_down(database: &Database, steps: usize) -> Result<()> {
 /// Enqueues, claims and redeems.
 async fn works(client: &Client) -> Result<()> {
     client.batch_execute("SELECT mailroom.enqueue('invite', 'a@example.test', subject_id => '7')").await?;
-    let claim = "SELECT secret, convert_from(email, 'UTF8') FROM mailroom.claim(
-        1, ARRAY[gen_random_uuid()], 1, true, 9, 0, NULL, NULL, 90000, 30, '{1,2,3,4,5,6}', true) WHERE token IS NOT NULL";
+    let claim = "SELECT secrets[1], convert_from(emails[1], 'UTF8') FROM mailroom.claim(
+        1, ARRAY[gen_random_uuid()], 1, true, 9, 0, NULL, NULL, 90000, 30, '{1,2,3,4,5,6}', true) WHERE batch IS NOT NULL";
     let row = client.query_one(claim, &[]).await?;
     let (secret, email): (Vec<u8>, &str) = (row.get(0), row.get(1));
     assert_eq!(email, "a@example.test");

@@ -63,9 +63,8 @@ impl<S: Sink> InFlight<S> {
     }
 
     /// Sends the line of a batch. One without tokens is settled without an ack.
-    pub(super) fn send(&mut self, line: Line) {
-        let rejected = line.rejected.iter().map(|(id, row)| (*id, Nack::Dead { reason: row.to_string() }));
-        let rejected: Vec<_> = rejected.collect();
+    pub(super) fn send(&mut self, mut line: Line) {
+        let rejected = mem::take(&mut line.rejected);
         if line.ids.is_empty() {
             self.unsettled.push(Settlement { batch: line.batch, nacks: rejected });
             return;

@@ -199,11 +199,6 @@ pub trait Queue {
         want: Option<ClaimRequest>,
     ) -> impl Future<Output = Result<Claim, QueueError>>;
 
-    /// Whether it records for each dead letter why. If not, the log is the only record.
-    fn records_dead_letters(&self) -> bool {
-        true
-    }
-
     /// Releases batches of which nothing was sent; they can be claimed again.
     fn release(&mut self, batches: &[BatchId]);
 

@@ -412,12 +412,7 @@ impl Queue for DeliveriesQueue {
         self.activity.log(Instant::now());
         // Last: if it fails, all else is done.
         Box::pin(self.sweeper.sweep(&mut self.link)).await?;
-        let lost = std::mem::take(&mut self.lost);
-        if !lost.is_empty() {
-            let message = "batches were taken over by another collector, because their leases expired";
-            tracing::warn!(event = "leases_lost", count = lost.len(), "{message}");
-        }
-        Ok(lost)
+        Ok(std::mem::take(&mut self.lost))
     }
 
     async fn peek(&mut self, enough: usize) -> Result<Peek, QueueError> {

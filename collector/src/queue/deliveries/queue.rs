@@ -310,14 +310,11 @@ impl DeliveriesQueue {
         self.activity.dead(claimed.suppressed, 0);
         let cancelled = "tokens were used or deleted before they could be sent";
         let deferred = "tokens wait until their subject is eligible";
+        let suppressed = "tokens are given up because their address is suppressed";
         for (count, event, message) in [
             (claimed.cancelled, "tokens_cancelled", cancelled),
             (claimed.deferred, "tokens_deferred", deferred),
-            (
-                claimed.suppressed,
-                "tokens_suppressed",
-                "tokens are given up because their address is suppressed",
-            ),
+            (claimed.suppressed, "tokens_suppressed", suppressed),
         ] {
             if count > 0 {
                 tracing::info!(event, count, "{message}");

@@ -7,6 +7,7 @@ use anyhow::Result;
 use mailroom::queue::{DeliveriesQueue, Queue, Settlement};
 use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::postgres::{Cluster, Database};
+use mailroom_tests::rows::wait_for;
 use tokio_postgres::Client;
 
 use super::{all, at, ids, log, queue, state, token};
@@ -36,12 +37,7 @@ async fn three_collectors_share_the_work_and_nothing_goes_out_twice() -> Result<
             .await?;
     }
     let done = "SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'sent'";
-    for _ in 0..600 {
-        if client.query_one(done, &[]).await?.get::<_, i64>(0) == 2_000 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    wait_for(&client, done, 2_000_i64).await?;
     let mut tokens = Vec::new();
     for (collector, lines) in collectors {
         collector.stop()?;

@@ -18,10 +18,10 @@ use tokio_postgres::Client;
 pub use apply::LOCK_ATTEMPTS;
 pub use baseline::baseline;
 pub use error::{FailedMigration, MigrateError};
-pub use history::{HistoryTable, RecordedVersion};
+pub use history::HistoryTable;
 pub use lock::lock_ids;
 pub use migration::{MIGRATIONS, Migration};
-pub use status::{MigrationStatus, status};
+pub use status::status;
 
 use apply::MigrationStep;
 use history::Applied;

@@ -93,13 +93,6 @@ pub struct Settlement {
     pub nacks: Vec<(i64, Nack)>,
 }
 
-impl Settlement {
-    /// The reader has all tokens of `batch`.
-    pub fn sent(batch: BatchId) -> Self {
-        Self { batch, nacks: Vec::new() }
-    }
-}
-
 /// Why a token of a batch was not sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nack {

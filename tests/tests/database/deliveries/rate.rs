@@ -9,7 +9,7 @@ use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_verifier_core::Action;
 use tokio_postgres::Client;
 
-use super::{SETTINGS, all, clock, ids, queue_with, token};
+use super::{SETTINGS, all, clock, ids, queue_with, sent, token};
 
 const ONE: ClaimRequest = ClaimRequest { batches: 1, limit: 1, partial: true, rescan: true };
 
@@ -114,7 +114,7 @@ async fn simulate(
         if count > 0 {
             claims.push((now, count));
         }
-        one.unsettled = claim.batches.iter().map(|batch| Settlement::sent(batch.id)).collect();
+        one.unsettled = claim.batches.iter().map(|batch| sent(batch.id)).collect();
         // Machines are late by some milliseconds.
         let pause = claim.wait.map_or(20, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         one.next = now + pause + round * 7_919 % 41;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use mailroom::migrate::{self, MIGRATIONS, Migration, RecordedVersion, lock_ids};
+use mailroom::migrate::{self, MIGRATIONS, Migration, lock_ids};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::wait_for;
 use tokio::sync::mpsc::unbounded_channel;
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use tokio::{select, try_join};
 use tokio_postgres::Client;
 
-use super::{clean, count, down, newest, recorded, terminate_migrations, up, with};
+use super::{Record, clean, count, down, newest, recorded, terminate_migrations, up, with};
 
 const BUILD: &str = "-- no-transaction\n
     CREATE INDEX CONCURRENTLY IF NOT EXISTS tokens_by_time ON tokens (created_at);\n";
@@ -60,8 +60,8 @@ async fn kill(
 }
 
 /// The record while the migration after the newest runs, and after it was killed.
-fn dirty() -> RecordedVersion {
-    RecordedVersion { version: newest() + 2, dirty: true }
+fn dirty() -> Record {
+    (newest() + 2, true)
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn an_index_whose_building_or_dropping_is_killed_is_built_or_dropped_by_th
 
             assert!(is(&client, INVALID).await?);
             assert_eq!(recorded(&client).await?, Some(dirty()));
-            let status = migrate::status(&client, &*migrations).await?.text;
+            let status = migrate::status(&client, &*migrations).await?;
             assert!(status.contains(&format!("\ndirty    {}_try_something\n", newest() + 2)), "{status}");
             assert!(status.contains("is unfinished; `mailroom migrate up` completes it"), "{status}");
 
@@ -360,7 +360,7 @@ async fn only_what_is_known_to_resume_is_executed_again() -> Result<()> {
     let mut migrations = MIGRATIONS.to_vec();
     migrations[MIGRATIONS.len() - 2].up = "-- no-transaction\nSELECT 1 / 0;\n";
     migrations[MIGRATIONS.len() - 2].down = "-- no-transaction\nSELECT 1 / 0;\n";
-    let status = migrate::status(&client, &*migrations).await?.text;
+    let status = migrate::status(&client, &*migrations).await?;
     assert!(status.contains("was left dirty by golang-migrate") && !status.contains("completes"), "{status}");
     for way in [up(&mut client, &migrations).await.map(|_| ()), down(&mut client, &migrations).await] {
         let error = way.expect_err("the newest one is there").to_string();

@@ -476,10 +476,10 @@ BEGIN
             INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, attempt, outcome, reason)
             SELECT token, epoch, collector, attempts, 'dead', reason FROM given_up
         )
-        INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason)
+        INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason, is_suppressed)
         SELECT
             token, epoch, tokens.expires_at, attempts, failures, priority, CASE WHEN is_unused THEN secret END, CASE WHEN is_unused THEN code END,
-            reason
+            reason, true
         FROM given_up
         JOIN mailroom.issued_tokens AS tokens ON tokens.id = token
         -- Used or cancelled while it was claimed, it keeps no secret.

@@ -463,6 +463,11 @@ COMMENT ON COLUMN mailroom.installation.log_complete_since IS
 COMMENT ON COLUMN mailroom.installation.system_identifier IS
     'The cluster that the queue is sent from. In a dump that was restored into another one it is another''s, and nothing is sent.';
 
+CREATE TABLE mailroom.rate_lock ();
+
+COMMENT ON TABLE mailroom.rate_lock IS
+    'Has no rows: it is locked by reserve(). An advisory lock in its place could be held by any role of the database.';
+
 -- The only clock of the queue. A function, so that a test can turn it: collectors have no say in what time it is.
 CREATE FUNCTION mailroom.clock() RETURNS timestamptz
 LANGUAGE sql VOLATILE

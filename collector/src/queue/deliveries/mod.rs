@@ -12,7 +12,6 @@
 //! - A settlement is repeated until it was answered. A lease can be settled once, so a repetition changes nothing, and neither
 //!   does the settlement of a batch that another collector has taken over. It is repeated even if the lease is gone: the
 //!   answer names the dead letters, which are logged.
-//! - After kill -9 the leases expire, and another process takes them over.
 
 mod actions;
 mod batches;

@@ -331,6 +331,7 @@ CREATE TABLE mailroom.dead_letters (
     secret bytea,
     code text,
     reason text NOT NULL,
+    is_suppressed boolean NOT NULL DEFAULT false,
 
     CONSTRAINT dead_letters_pkey PRIMARY KEY (token)
 );
@@ -347,7 +348,10 @@ COMMENT ON COLUMN mailroom.dead_letters.failures IS 'As in queue.';
 COMMENT ON COLUMN mailroom.dead_letters.priority IS 'As in queue.';
 COMMENT ON COLUMN mailroom.dead_letters.secret IS 'As in queue; null once the token has expired, or was used or cancelled.';
 COMMENT ON COLUMN mailroom.dead_letters.code IS 'As in queue; null with the secret.';
-COMMENT ON COLUMN mailroom.dead_letters.reason IS 'What the sender said last, or why the row could not be written on a line.';
+COMMENT ON COLUMN mailroom.dead_letters.reason IS
+    'What the sender said last, why the row could not be written on a line, or why its address is suppressed.';
+COMMENT ON COLUMN mailroom.dead_letters.is_suppressed IS
+    'Whether it was given up because its address is suppressed: an expected end, of which no operator is alarmed.';
 COMMENT ON INDEX mailroom.dead_letters_expires_at_idx IS 'Serves erasing the secrets of what has expired.';
 
 CREATE TABLE mailroom.delivery_attempts (
@@ -458,6 +462,11 @@ COMMENT ON COLUMN mailroom.installation.log_complete_since IS
     'From then on every delivery attempt is in delivery_attempts; what was done before did not exist or was pruned.';
 COMMENT ON COLUMN mailroom.installation.system_identifier IS
     'The cluster that the queue is sent from. In a dump that was restored into another one it is another''s, and nothing is sent.';
+
+CREATE TABLE mailroom.rate_lock ();
+
+COMMENT ON TABLE mailroom.rate_lock IS
+    'Has no rows: it is locked by reserve(). An advisory lock in its place could be held by any role of the database.';
 
 -- The only clock of the queue. A function, so that a test can turn it: collectors have no say in what time it is.
 CREATE FUNCTION mailroom.clock() RETURNS timestamptz

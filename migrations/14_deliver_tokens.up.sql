@@ -468,10 +468,10 @@ BEGIN
             INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, attempt, outcome, reason)
             SELECT token, epoch, collector, attempts, 'dead', reason FROM given_up
         )
-        INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason)
+        INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason, is_suppressed)
         SELECT
             token, epoch, tokens.expires_at, attempts, failures, priority, CASE WHEN is_unused THEN secret END, CASE WHEN is_unused THEN code END,
-            reason
+            reason, true
         FROM given_up
         JOIN mailroom.issued_tokens AS tokens ON tokens.id = token
         -- Used or cancelled while it was claimed, it keeps no secret.
@@ -498,7 +498,8 @@ COMMENT ON SEQUENCE mailroom.rate_in_use IS 'Not counted up: the rate by which t
 -- Tokens are spaced evenly; those whose time has come are granted together, up to a second late. So no stretch of time has more than the
 -- rate allows for it and a second, and one more. A claim that fails after this, or a collector that dies with it, loses its places.
 --
--- Locks: a transaction's advisory lock, which an exception releases with its block. So nobody waits for the claims and commits of others.
+-- Locks: a table that only its owner may lock, so that no other role can stop the claims. An exception releases it with its block, so that
+-- nobody waits for the claims and commits of others.
 -- The log record of the sequence lies before that of the claim's commit, so that what was claimed is spent also after a crash.
 CREATE FUNCTION mailroom.reserve(
     per_day bigint, capacity integer, wanted integer, OUT granted integer, OUT wait bigint, OUT other_rate bigint
@@ -513,7 +514,7 @@ DECLARE
     next_at bigint;
 BEGIN
     BEGIN
-        PERFORM pg_advisory_xact_lock(1918989413, 'mailroom.rate_spent_until'::regclass::oid::integer);
+        LOCK TABLE mailroom.rate_lock IN EXCLUSIVE MODE;
         SELECT last_value INTO spent_until FROM mailroom.rate_spent_until;
         SELECT nullif(last_value, per_day) INTO other_rate FROM mailroom.rate_in_use;
         moment := floor(extract(epoch FROM mailroom.clock()) * second)::bigint;

@@ -213,6 +213,7 @@ CREATE FUNCTION mailroom.status(
     OUT oldest_lease_ms bigint,
     OUT deferred bigint,
     OUT dead_letters bigint,
+    OUT suppressed bigint,
     OUT expired bigint,
     OUT expired_last_hour bigint,
     OUT log_since bigint
@@ -234,7 +235,8 @@ BEGIN
         claimed.lapsed_leases,
         claimed.oldest_lease_ms,
         waiting.deferred,
-        (SELECT count(*) FROM mailroom.dead_letters),
+        (SELECT count(*) FROM mailroom.dead_letters WHERE NOT is_suppressed),
+        (SELECT count(*) FROM mailroom.dead_letters WHERE is_suppressed),
         (SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'expired'),
         (
             SELECT count(*) FROM mailroom.delivery_attempts
@@ -243,7 +245,7 @@ BEGIN
         (SELECT floor(extract(epoch FROM log_complete_since))::bigint FROM mailroom.installation)
     INTO
         first_due, second_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases, oldest_lease_ms, deferred,
-        dead_letters, expired, expired_last_hour, log_since
+        dead_letters, suppressed, expired, expired_last_hour, log_since
     FROM (
         SELECT
             count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority = 0::smallint) AS first_due,
@@ -268,7 +270,7 @@ $$;
 COMMENT ON FUNCTION mailroom.status() IS
     'For operators: how many tokens are due, by priority, how many will be later, since how many milliseconds the oldest'
     ' is due; batches that are claimed, their tokens, those whose lease has lapsed, since how many milliseconds the oldest is'
-    ' claimed; deferred tokens and dead letters; tokens that expired unsent, in all of the log and within the last hour; and since'
+    ' claimed; deferred tokens; dead letters, those whose address is suppressed apart; tokens that expired unsent, in all of the log and within the last hour; and since'
     ' when, in seconds of the Unix epoch, the log is complete.';
 
 CREATE FUNCTION mailroom.require_a_day(before timestamptz) RETURNS void

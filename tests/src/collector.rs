@@ -1,5 +1,6 @@
 //! A running `mailroom collect`, its reader and its log.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -101,6 +102,13 @@ impl Collector {
     /// Its process's number.
     pub fn process(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The number of its sender's process, if it has one now.
+    pub fn sender(&self) -> Result<Option<u32>> {
+        let process = self.process();
+        let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"))?;
+        Ok(children.split_whitespace().next().map(str::parse).transpose()?)
     }
 
     /// Sends it a signal.

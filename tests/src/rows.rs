@@ -1,9 +1,37 @@
 //! Rows that tests write and read.
 
+use std::fmt::Debug;
 use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use tokio::time::sleep;
 use tokio_postgres::Client;
+use tokio_postgres::types::FromSqlOwned;
+
+use crate::collector::PATIENCE;
+
+/// How many tokens have no verdict yet, but for the one of `bob` that stays deferred.
+pub const WITHOUT_VERDICT: &str = "SELECT count(*) FROM mailroom.deliveries JOIN tokens ON tokens.id = token
+    JOIN accounts ON accounts.id = account
+    WHERE state::text NOT IN ('sent', 'dead') AND NOT (login = 'bob' AND state::text = 'deferred')";
+
+/// Waits until a query of one value answers what is wanted.
+pub async fn wait_for<T: FromSqlOwned + PartialEq + Debug>(
+    client: &Client,
+    query: &str,
+    wanted: T,
+) -> Result<()> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let found: T = client.query_one(query, &[]).await?.get(0);
+        if found == wanted {
+            return Ok(());
+        }
+        ensure!(Instant::now() < end, "{found:?} instead of {wanted:?} after {PATIENCE:?}: {query}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
 
 /// Registers the accounts `user1`, `user2`, … in one transaction; the database makes a token for each.
 pub async fn register(client: &Client, numbers: RangeInclusive<i32>) -> Result<()> {
@@ -14,8 +42,11 @@ pub async fn register(client: &Client, numbers: RangeInclusive<i32>) -> Result<(
 }
 
 /// Where the cursor of the only queue stands.
+pub const CURSOR: &str = "SELECT last_seq FROM jobs";
+
+/// What [`CURSOR`] answers.
 pub async fn cursor(client: &Client) -> Result<i64> {
-    Ok(client.query_one("SELECT last_seq FROM jobs", &[]).await?.get(0))
+    Ok(client.query_one(CURSOR, &[]).await?.get(0))
 }
 
 /// The ids of all tokens whose account's login is one of these, in order.

@@ -54,18 +54,13 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     /// Settles all acks, over a new connection if need be.
     async fn settle_finally(&mut self) -> Result<(), QueueError> {
-        loop {
-            let settlements = self.in_flight.take_settlements(Instant::now());
-            let mut recorded = self.queue.settle_and_claim(settlements, None).await.map(|_| ());
-            if let Err(QueueError::Unavailable(_)) = recorded {
-                sleep(SETTLE_PAUSE).await;
-                // The queue has kept the settlements, and records them as it opens.
-                recorded = self.queue.open().await;
-            }
-            match recorded {
-                Err(QueueError::Unavailable(_)) => sleep(SETTLE_PAUSE).await,
-                recorded => return recorded,
-            }
+        let settlements = self.in_flight.take_settlements(Instant::now());
+        let mut recorded = self.queue.settle_and_claim(settlements, None).await.map(drop);
+        while let Err(QueueError::Unavailable(_)) = recorded {
+            sleep(SETTLE_PAUSE).await;
+            // The queue has kept the settlements, and records them as it opens.
+            recorded = self.queue.open().await;
         }
+        recorded
     }
 }

@@ -63,9 +63,8 @@ impl<S: Sink> InFlight<S> {
     }
 
     /// Sends the line of a batch. One without tokens is settled without an ack.
-    pub(super) fn send(&mut self, line: Line) {
-        let rejected = line.rejected.iter().map(|(id, row)| (*id, Nack::Dead { reason: row.to_string() }));
-        let rejected: Vec<_> = rejected.collect();
+    pub(super) fn send(&mut self, mut line: Line) {
+        let rejected = mem::take(&mut line.rejected);
         if line.ids.is_empty() {
             self.unsettled.push(Settlement { batch: line.batch, nacks: rejected });
             return;
@@ -79,8 +78,7 @@ impl<S: Sink> InFlight<S> {
     /// Waits until the state of lines changes. Returns whether there are new acks. Can be dropped at any point.
     pub(super) async fn changed(&mut self) -> Result<bool, SinkError> {
         let changed = self.sink.changed().await;
-        let is_acked = self.note_acks();
-        self.unsent.extend(self.sink.unsent());
+        let is_acked = self.note_ended();
         changed.map(|()| is_acked)
     }
 
@@ -130,7 +128,7 @@ impl<S: Sink> InFlight<S> {
     }
 
     pub(super) fn take_unsent(&mut self) -> Vec<BatchId> {
-        self.unsent.extend(self.sink.unsent());
+        self.note_ended();
         self.rejected.retain(|batch, _| !self.unsent.contains(batch));
         mem::take(&mut self.unsent)
     }
@@ -142,16 +140,19 @@ impl<S: Sink> InFlight<S> {
 
     /// Abandons what is still in flight. Returns how many lines that is.
     pub(super) fn abandon(&mut self) -> usize {
-        self.note_acks();
+        self.note_ended();
         let left = self.sink.in_flight();
         self.sink.abandon();
-        self.note_acks();
+        self.note_ended();
         left
     }
 
-    fn note_acks(&mut self) -> bool {
+    /// Returns whether there are new acks.
+    fn note_ended(&mut self) -> bool {
         let before = self.unsettled.len();
-        for Ack { batch, mut nacks, after } in self.sink.acks() {
+        let (acks, unsent) = self.sink.ended();
+        self.unsent.extend(unsent);
+        for Ack { batch, mut nacks, after } in acks {
             self.prefetch.acked(after);
             nacks.extend(self.rejected.remove(&batch).unwrap_or_default());
             self.unsettled.push(Settlement { batch, nacks });

@@ -7,7 +7,7 @@
 //!   was acknowledged within `SETTLE_PAUSE` and the time of a commit.
 //! - Settled: the database has recorded it, and the reader had it before.
 //!
-//! What a sender has not answered when it ends comes back by [`Sink::acks`] as abandoned or by [`Sink::unsent`].
+//! What a sender has not answered when it ends comes back by [`Sink::ended`], as abandoned or as not sent.
 
 mod batcher;
 mod drain;

@@ -8,8 +8,6 @@ use super::in_flight::STALE;
 use super::{CollectError, Collector};
 use crate::config::MissingSchema;
 use crate::line::Line;
-use crate::line::sign::InvalidRow;
-use crate::log::display::{ids, listed};
 use crate::queue::{Queue, QueueError};
 use crate::sink::{Readiness, Sink};
 use crate::timer::sleep_until_opt;
@@ -179,26 +177,9 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         }
         let signer = Arc::clone(&self.inputs.signer.borrow());
         for batch in claim.batches {
-            let line = Line::of(&batch, &signer, self.settings.line_format);
-            self.log_rejected(&line.rejected);
-            self.in_flight.send(line);
+            self.in_flight.send(Line::of(&batch, &signer, self.settings.line_format));
         }
         Ok(())
-    }
-
-    /// Unless the queue does so itself, where it records them as dead letters.
-    fn log_rejected(&mut self, rejected: &[(i64, InvalidRow)]) {
-        if rejected.is_empty() || self.queue.records_dead_letters() {
-            return;
-        }
-        tracing::warn!(
-            event = "tokens_rejected",
-            reason = %listed(rejected, usize::MAX),
-            count = rejected.len(),
-            ids = ?ids(rejected, usize::MAX),
-            put_back = "repair the rows and request new mails",
-            "tokens are rejected and get no mail"
-        );
     }
 
     /// Cancels unsent lines, so that their tokens are checked again or left to another collector.

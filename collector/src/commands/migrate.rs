@@ -98,7 +98,7 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
                 Some(migration) => format!("{migration} is taken back"),
             }
         }
-        MigrateAction::Status => migrate::status(&client, plan).await?.text,
+        MigrateAction::Status => migrate::status(&client, plan).await?,
         MigrateAction::Bind => {
             client.query_typed("SELECT mailroom.bind()", &[]).await?;
             "the queue is sent from this cluster".to_owned()

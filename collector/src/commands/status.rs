@@ -93,7 +93,7 @@ fn text(status: &Value, warnings: &[String], alarms: &[&str]) -> String {
             format!("{}, until their subject is eligible and their action can be signed", tokens("deferred")),
         ),
         ("leased", format!("{leased} in {batches}{claimed_since}; {lapsed} lapsed")),
-        ("dead", tokens("dead_letters").to_string()),
+        ("dead", format!("{}; {} to suppressed addresses", tokens("dead_letters"), number("suppressed"))),
         ("expired", format!("{expired} unsent, {last_hour} of them within the last hour")),
         ("sent", sent),
     ];

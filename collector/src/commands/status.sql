@@ -15,6 +15,7 @@ SELECT pg_catalog.json_build_object(
         'oldest_ms', oldest_lease_ms
     ),
     'dead_letters', dead_letters,
+    'suppressed', suppressed,
     'expired', pg_catalog.json_build_object('logged', expired, 'last_hour', expired_last_hour),
     'log_since', log_since
 )::text

@@ -5,7 +5,7 @@
 
 use mailroom_verifier_core::SignedToken;
 
-use crate::line::sign::InvalidRow;
+use crate::line::sign::{InvalidRow, text};
 use crate::queue::Token;
 
 /// Appends one token, with a comma before it if it is not the first. Nothing is appended in case of an error.
@@ -36,17 +36,14 @@ pub(super) fn append(
 /// Rejects what a reader could take for the end of a field or of a line, as Python's `splitlines` does with several control
 /// characters, U+2028 and U+2029. A field that is not UTF-8 makes many readers reject the whole line.
 fn check(name: &'static str, field: &[u8]) -> Result<(), InvalidRow> {
-    let contains = match str::from_utf8(field) {
-        Err(_) => Some("bytes that are not UTF-8"),
-        Ok(text) => text.chars().find_map(|character| match character {
-            ',' => Some("a comma"),
-            '"' => Some("a quote"),
-            '\r' => Some("a carriage return"),
-            '\n' => Some("a line feed"),
-            '\u{2028}' | '\u{2029}' => Some("a line separator"),
-            _ if character.is_control() => Some("a control character"),
-            _ => None,
-        }),
-    };
+    let contains = text(name, field)?.chars().find_map(|character| match character {
+        ',' => Some("a comma"),
+        '"' => Some("a quote"),
+        '\r' => Some("a carriage return"),
+        '\n' => Some("a line feed"),
+        '\u{2028}' | '\u{2029}' => Some("a line separator"),
+        _ if character.is_control() => Some("a control character"),
+        _ => None,
+    });
     contains.map_or(Ok(()), |contains| Err(InvalidRow::Field { name, contains }))
 }

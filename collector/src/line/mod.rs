@@ -2,13 +2,13 @@
 
 mod csv;
 mod ndjson;
-pub(crate) mod sign;
+mod sign;
 
 use mailroom_verifier_core::Signer;
 
 use crate::config::LineFormat;
-use crate::line::sign::{InvalidRow, sign};
-use crate::queue::{Batch, BatchId};
+use crate::line::sign::sign;
+use crate::queue::{Batch, BatchId, Nack};
 
 /// A signed batch, written out. Not `Debug`: the bytes hold addresses and tokens.
 pub(crate) struct Line {
@@ -16,7 +16,8 @@ pub(crate) struct Line {
     /// The bytes with the line feed at the end; empty if no token of the batch can be sent.
     pub(crate) bytes: Vec<u8>,
     pub(crate) ids: Vec<i64>,
-    pub(crate) rejected: Vec<(i64, InvalidRow)>,
+    /// The tokens whose rows cannot become a mail.
+    pub(crate) rejected: Vec<(i64, Nack)>,
 }
 
 impl Line {
@@ -34,7 +35,7 @@ impl Line {
             });
             match written {
                 Ok(()) => ids.push(token.id),
-                Err(reason) => rejected.push((token.id, reason)),
+                Err(row) => rejected.push((token.id, Nack::Dead { reason: row.to_string() })),
             }
         }
         match format {
@@ -101,7 +102,8 @@ mod tests {
             (b"\"\xff\"", "bytes that are not UTF-8"),
         ] {
             let line = written(&[says(payload), recovery(2)], LineFormat::Ndjson);
-            assert_eq!(line.rejected, [(7, InvalidRow::Field { name: "payload", contains })]);
+            let reason = format!("its payload contains {contains}");
+            assert_eq!(line.rejected, [(7, Nack::Dead { reason })]);
             assert_eq!(line.bytes, written(&[recovery(2)], LineFormat::Ndjson).bytes);
         }
     }

@@ -5,13 +5,13 @@
 
 use std::io;
 
-use mailroom_verifier_core::{ConsumedId, Secret, SignedToken};
+use mailroom_verifier_core::{ConsumedId, SignedToken};
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 use serde_json::value::RawValue;
 
-use crate::line::sign::InvalidRow;
+use crate::line::sign::{InvalidRow, secret, text};
 use crate::queue::{BatchId, Token};
 
 /// A token as the reader gets it. The order of the fields is part of the format.
@@ -26,6 +26,7 @@ struct Item<'a> {
     token: &'a str,
     code: &'a str,
     expires_at: i64,
+    /// What every attempt has in common, also after a rotation of the signing key: the consumed-token id (FORMAT.md), in hexadecimal.
     key: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     language: Option<&'a str>,
@@ -58,7 +59,7 @@ pub(super) fn append<'a>(
         token: signed.map_or("", SignedToken::as_str),
         code: text("code", token.code.as_deref().unwrap_or_default())?,
         expires_at: token.expires_at,
-        key: key(token)?,
+        key: ConsumedId::of(&secret(token)?).as_bytes().map(|byte| format!("{byte:02x}")).concat(),
         language: token.language.as_deref(),
         payload: token.payload.as_deref().map(json).transpose()?,
     };
@@ -71,18 +72,6 @@ pub(super) fn append<'a>(
 
 pub(super) fn end(line: &mut Vec<u8>) {
     line.extend_from_slice(b"]}\n");
-}
-
-/// What every attempt has in common, also after a rotation of the signing key: the consumed-token id (FORMAT.md), in hexadecimal.
-fn key(token: &Token) -> Result<String, InvalidRow> {
-    let secret = Secret::try_from(token.secret.as_slice());
-    let secret = secret.map_err(|error| InvalidRow::Secret { found: error.found })?;
-    let digits = ConsumedId::of(&secret).as_bytes().map(|byte| format!("{byte:02x}"));
-    Ok(digits.concat())
-}
-
-fn text<'a>(name: &'static str, bytes: &'a [u8]) -> Result<&'a str, InvalidRow> {
-    str::from_utf8(bytes).map_err(|_| InvalidRow::Field { name, contains: "bytes that are not UTF-8" })
 }
 
 /// JSON that escapes everything but printable ASCII.

@@ -8,7 +8,7 @@ use crate::queue::Token;
 
 /// Why a row cannot become a mail. It is rejected, and the other rows of its batch go out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum InvalidRow {
+pub(super) enum InvalidRow {
     #[error("its secret has {found} bytes instead of {}", Secret::LENGTH)]
     Secret { found: usize },
     #[error("its code is not of {digits} digits")]
@@ -24,12 +24,11 @@ pub(crate) enum InvalidRow {
 }
 
 /// Signs a token, unless its mail has no link, or says why its row cannot become a mail.
-pub(crate) fn sign(signer: &Signer, token: &Token) -> Result<Option<SignedToken>, InvalidRow> {
+pub(super) fn sign(signer: &Signer, token: &Token) -> Result<Option<SignedToken>, InvalidRow> {
     if token.action.path().is_empty() {
         return Ok(None);
     }
-    let secret = Secret::try_from(token.secret.as_slice())
-        .map_err(|error| InvalidRow::Secret { found: error.found })?;
+    let secret = secret(token)?;
     let digits = token.action.digits();
     let code = if digits == 0 {
         None
@@ -60,6 +59,14 @@ pub(crate) fn sign(signer: &Signer, token: &Token) -> Result<Option<SignedToken>
         Unsignable::Code { digits } => InvalidRow::Code { digits },
         error => InvalidRow::Action(error),
     })
+}
+
+pub(super) fn secret(token: &Token) -> Result<Secret, InvalidRow> {
+    Secret::try_from(token.secret.as_slice()).map_err(|error| InvalidRow::Secret { found: error.found })
+}
+
+pub(super) fn text<'a>(name: &'static str, bytes: &'a [u8]) -> Result<&'a str, InvalidRow> {
+    str::from_utf8(bytes).map_err(|_| InvalidRow::Field { name, contains: "bytes that are not UTF-8" })
 }
 
 #[cfg(test)]

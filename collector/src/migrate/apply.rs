@@ -15,7 +15,7 @@ use super::migration::Migration;
 use super::{DataLoss, Report};
 use crate::log::display::Counted;
 
-/// How long a statement in a transaction waits for a lock, unless `lock_timeout` is set already.
+/// How long a statement in a transaction waits for a lock, unless `lock_timeout` is set already: later requests wait behind it.
 const LOCK_TIMEOUT: &str = "5s";
 
 /// How often a migration is tried that does not get its locks.

@@ -44,12 +44,12 @@ impl HistoryTable {
 pub(super) const OWN_TABLES: [&str; 3] = ["accounts", "jobs", "tokens"];
 
 /// The one row of the history's table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordedVersion {
+#[derive(Clone, Copy)]
+pub(super) struct RecordedVersion {
     /// The newest migration that was applied; golang-migrate writes -1 when it fails below the oldest.
-    pub version: i64,
+    pub(super) version: i64,
     /// Set while golang-migrate executes a migration, or Mailroom one outside a transaction, and left if that fails.
-    pub dirty: bool,
+    pub(super) dirty: bool,
 }
 
 /// How many migrations a schema has.

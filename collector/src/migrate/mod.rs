@@ -3,9 +3,6 @@
 //! The migrations are the files of `migrations/`, embedded in the program. They are applied in the schema that comes
 //! first on the connection's search path, and recorded in golang-migrate's table `schema_migrations (version, dirty)`, or in
 //! another one that is named, under golang-migrate's advisory lock: the two can take turns and never run at once.
-//!
-//! A migration is one transaction with its record, unless its first line says `-- no-transaction`. While one waits for a
-//! table, all later requests for that table wait, too. So it gives up after five seconds and tries again later.
 
 mod apply;
 mod baseline;
@@ -21,10 +18,10 @@ use tokio_postgres::Client;
 pub use apply::LOCK_ATTEMPTS;
 pub use baseline::baseline;
 pub use error::{FailedMigration, MigrateError};
-pub use history::{HistoryTable, RecordedVersion};
+pub use history::HistoryTable;
 pub use lock::lock_ids;
 pub use migration::{MIGRATIONS, Migration};
-pub use status::{MigrationStatus, status};
+pub use status::status;
 
 use apply::MigrationStep;
 use history::Applied;

@@ -6,17 +6,8 @@ use super::Plan;
 use super::error::MigrateError;
 use super::history::{History, RecordedVersion};
 
-/// Which migrations a database has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MigrationStatus {
-    /// What the database records, if it records anything.
-    pub recorded: Option<RecordedVersion>,
-    /// A line for each migration, then one on what is recorded.
-    pub text: String,
-}
-
-/// Returns which migrations the database has. Only reads, and waits for no lock.
-pub async fn status<'a>(client: &Client, plan: impl Into<Plan<'a>>) -> Result<MigrationStatus, MigrateError> {
+/// Says which migrations the database has: a line for each, then one on what is recorded. Only reads, and waits for no lock.
+pub async fn status<'a>(client: &Client, plan: impl Into<Plan<'a>>) -> Result<String, MigrateError> {
     let Plan { migrations, table } = plan.into();
     let history = History::of_session(client, &table).await?;
     let recorded = history.read(client).await?;
@@ -50,5 +41,5 @@ pub async fn status<'a>(client: &Client, plan: impl Into<Plan<'a>>) -> Result<Mi
         lines.push(format!("{state:<8} {migration}"));
     }
     lines.push(format!("schema {}: {summary}", history.schema));
-    Ok(MigrationStatus { recorded, text: lines.join("\n") })
+    Ok(lines.join("\n"))
 }

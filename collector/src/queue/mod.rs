@@ -93,13 +93,6 @@ pub struct Settlement {
     pub nacks: Vec<(i64, Nack)>,
 }
 
-impl Settlement {
-    /// The reader has all tokens of `batch`.
-    pub fn sent(batch: BatchId) -> Self {
-        Self { batch, nacks: Vec::new() }
-    }
-}
-
 /// Why a token of a batch was not sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nack {
@@ -198,11 +191,6 @@ pub trait Queue {
         settlements: Vec<Settlement>,
         want: Option<ClaimRequest>,
     ) -> impl Future<Output = Result<Claim, QueueError>>;
-
-    /// Whether it records for each dead letter why. If not, the log is the only record.
-    fn records_dead_letters(&self) -> bool {
-        true
-    }
 
     /// Releases batches of which nothing was sent; they can be claimed again.
     fn release(&mut self, batches: &[BatchId]);

@@ -4,14 +4,13 @@ use std::future::Future;
 use std::time::Duration;
 
 use mailroom_connect::{ConnectionSettings, Session, SessionOptions};
-use mailroom_verifier_core::Action;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::FromSql;
 use tokio_postgres::{Client, Error, Row};
 
-use super::{QueueError, Token};
+use super::QueueError;
 use crate::preflight::{self, Requirements};
 
 const SETTINGS: &str = include_str!("../session_settings.sql");
@@ -121,23 +120,5 @@ pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T
             "the database's schema has another type in column {index} of a query than this queue expects; run `mailroom \
              migrate up`"
         ))
-    })
-}
-
-/// A token whose action, texts, secret, code and expiry are in the columns from `first` on.
-pub(super) fn token(row: &Row, id: i64, attempt: u32, first: usize) -> Result<Token, QueueError> {
-    let action: &str = column(row, first)?;
-    Ok(Token {
-        id,
-        attempt,
-        action: Action::from_database_value(action).map_err(|_| unexpected("an unknown action"))?,
-        email: column(row, first + 1)?,
-        login: column(row, first + 2)?,
-        secret: column(row, first + 3)?,
-        code: column(row, first + 4)?,
-        expires_at: column(row, first + 5)?,
-        language: None,
-        payload: None,
-        binding: None,
     })
 }

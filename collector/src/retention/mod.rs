@@ -1,7 +1,6 @@
 //! Prunes the log of delivery attempts, dead letters and expired tokens, in small steps.
 //!
-//! A step reads some blocks of the log and deletes what is too old in them, in a transaction of its own. So no lock lasts
-//! longer than a step, vacuum can follow, and an interrupted run keeps what it did.
+//! A step is a transaction of its own. So vacuum can follow, and an interrupted run keeps what it did.
 
 use std::time::{Duration, Instant};
 

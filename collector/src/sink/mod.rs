@@ -20,15 +20,13 @@ pub(crate) trait Sink {
     /// Sends a line with at least one token. Never waits: what cannot be written at once is kept.
     fn send(&mut self, line: Line);
 
-    /// Waits until another method may have something new to return; not at all while [`acks`](Self::acks) or
-    /// [`unsent`](Self::unsent) have. Cancellation-safe. After an error nothing more will be taken.
+    /// Waits until another method may have something new to return; not at all while [`ended`](Self::ended) has.
+    /// Cancellation-safe. After an error nothing more will be taken.
     fn changed(&mut self) -> impl Future<Output = Result<(), SinkError>>;
 
-    /// The batches whose lines were taken, or given up after they may have been read, since the last call.
-    fn acks(&mut self) -> Vec<Ack>;
-
-    /// The batches whose lines were not read and never will be, since the last call.
-    fn unsent(&mut self) -> Vec<BatchId>;
+    /// The batches whose lines were taken, or given up after they may have been read, since the last call; and those whose
+    /// lines were not read and never will be.
+    fn ended(&mut self) -> (Vec<Ack>, Vec<BatchId>);
 
     fn readiness(&self) -> Readiness {
         Readiness::Ready
@@ -40,7 +38,7 @@ pub(crate) trait Sink {
     /// When the oldest line was sent that is not begun.
     fn waiting_since(&self) -> Option<Instant>;
 
-    /// Cancels all lines that are not begun; [`unsent`](Self::unsent) returns their batches.
+    /// Cancels all lines that are not begun; [`ended`](Self::ended) returns their batches.
     fn cancel_unsent(&mut self);
 
     /// Other collectors send these batches now: answers for them are ignored from here on.
@@ -57,7 +55,7 @@ pub(crate) trait Sink {
     /// Nothing more is sent; what is in flight is to be finished until `by`: [`changed`](Self::changed) is called meanwhile.
     fn close(&mut self, _by: Instant) {}
 
-    /// Gives up everything in flight; [`acks`](Self::acks) and [`unsent`](Self::unsent) return it.
+    /// Gives up everything in flight; [`ended`](Self::ended) returns it.
     fn abandon(&mut self);
 
     /// Whether there is nothing left to wait for once nothing more is sent.

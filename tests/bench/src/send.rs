@@ -158,24 +158,22 @@ impl Figures {
                 (left, shortened) = (now_left, Instant::now());
             }
             if early.is_none() && left <= tokens - tokens / 10 {
-                early = peak_memory(child(collector.process())?).ok();
+                early = sender_memory(&collector).ok();
             }
             if shortened.elapsed() > TIMEOUT {
                 bail!("{}: nothing is sent any more:\n{}", self.contestant, collector.log());
             }
         }
         self.rates.push(per_second(tokens, shortened - started));
-        self.peaks.push(peak_memory(child(collector.process())?)?);
+        self.peaks.push(sender_memory(&collector)?);
         self.early.extend(early);
         collector.stop()?;
         queue.check_drained().await
     }
 }
 
-/// The only child of a process.
-fn child(process: u32) -> Result<u32> {
-    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"))?;
-    children.split_whitespace().next().context("the collector has no sender")?.parse().map_err(Into::into)
+fn sender_memory(collector: &Collector) -> Result<u32> {
+    peak_memory(collector.sender()?.context("the collector has no sender")?)
 }
 
 /// How long writing a mail takes, in µs: from the protocol's token to the bytes for a mail server; the median of many.

@@ -5,11 +5,9 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use mailroom_tests::collector::PATIENCE;
+use mailroom_tests::collector::wait_until;
 use mailroom_tests::memory;
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::program;
@@ -138,10 +136,10 @@ fn a_process_that_ends_by_itself_leaves_nothing() -> Result<()> {
 fn a_process_killed_while_it_makes_a_server_leaves_nothing() -> Result<()> {
     let mut child = two_servers()?;
     let unfinished = || created_folders(child.id()).iter().any(|folder| folder.join("data/base").is_dir());
-    wait_until("a server is being made", unfinished)?;
+    wait_until(unfinished).context("no server is being made")?;
     child.kill()?;
     child.wait()?;
-    wait_until("its folder is gone", || created_folders(child.id()).is_empty())
+    wait_until(|| created_folders(child.id()).is_empty()).context("its folder stays")
 }
 
 #[test]
@@ -164,17 +162,19 @@ fn end_chaos(end: impl FnOnce(&mut Child) -> Result<()>) -> Result<()> {
     // Built here, or the wait below would be one for that.
     command.env("MAILROOM_TEST_PROGRAM", program::mailroom()?.get_program());
     let mut chaos = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
-    wait_until("three collectors and a sender run", || {
+    wait_until(|| {
         let below = descendants(chaos.id());
         below.iter().filter(|(_, name)| name == "mailroom").count() == 3
             && below.iter().any(|(_, name)| name == SENDER)
-    })?;
+    })
+    .context("three collectors and a sender do not run")?;
     let below = descendants(chaos.id());
     end(&mut chaos)?;
     ensure!(!chaos.wait()?.success());
-    wait_until("servers, collectors, senders and folders are gone", || {
+    wait_until(|| {
         !below.iter().any(|(process, _)| is_running(*process)) && created_folders(chaos.id()).is_empty()
     })
+    .context("servers, collectors, senders or folders stay")
 }
 
 #[test]
@@ -208,9 +208,10 @@ fn leaves_nothing(signal: Option<Signal>) -> Result<()> {
         drop(child.stdin.take());
         ensure!(child.wait()?.success());
     }
-    wait_until("servers and folders are gone", || {
+    wait_until(|| {
         !processes.iter().any(|process| is_running(*process)) && created_folders(child.id()).is_empty()
-    })?;
+    })
+    .context("servers or folders stay")?;
     ensure!(folders.iter().all(|folder| !folder.exists()));
     Ok(())
 }
@@ -220,15 +221,6 @@ fn two_servers() -> Result<Child> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_two-servers"));
     command.env_remove("MAILROOM_TEST_DATABASE_URL").stdin(Stdio::piped()).stdout(Stdio::piped());
     Ok(command.spawn()?)
-}
-
-fn wait_until(what: &str, mut reached: impl FnMut() -> bool) -> Result<()> {
-    let patience = Instant::now() + PATIENCE;
-    while !reached() {
-        ensure!(Instant::now() < patience, "not within {PATIENCE:?}: {what}");
-        sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }
 
 fn pid(process: u32) -> Result<Pid> {

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, wait_until};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::{WITHOUT_VERDICT, wait_for};
 use mailroom_tests::sending::Configuration;
-use tokio_postgres::Client;
 
 /// A collector that sends by the freshly built program.
 fn command(database: &Database, configuration: &Configuration) -> Result<Command> {
@@ -17,19 +17,6 @@ fn command(database: &Database, configuration: &Configuration) -> Result<Command
     let sender = format!("'{program}' send --config '{}'", configuration.file().display());
     command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &sender]);
     Ok(command)
-}
-
-async fn wait_for_verdicts(client: &Client) -> Result<()> {
-    for _ in 0..12_000 {
-        let query = "SELECT count(*) FROM mailroom.deliveries JOIN tokens ON tokens.id = token
-            JOIN accounts ON accounts.id = account
-            WHERE state::text NOT IN ('sent', 'dead') AND NOT (login = 'bob' AND state::text = 'deferred')";
-        if client.query_one(query, &[]).await?.get::<_, i64>(0) == 0 {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    anyhow::bail!("tokens are left")
 }
 
 #[tokio::test]
@@ -47,7 +34,7 @@ async fn mails_reach_their_recipients_and_every_token_gets_its_verdict() -> Resu
         .await?;
     let configuration = Configuration::smtp(server.port, "timeout_seconds = 5")?;
     let collector = Collector::start(&mut command(&database, &configuration)?)?;
-    wait_for_verdicts(&client).await?;
+    wait_for(&client, WITHOUT_VERDICT, 0_i64).await?;
     let log = collector.stop()?;
     let query =
         "SELECT login, state::text, attempts::bigint, reason FROM mailroom.deliveries JOIN tokens ON tokens.id = token
@@ -89,7 +76,7 @@ async fn an_outage_of_the_mail_server_costs_no_token_an_attempt() -> Result<()> 
     tokio::time::sleep(Duration::from_secs(1)).await;
     let server = MailServer::start(&["--port", &port])?.context("it started before")?;
     wait_until(|| server.mails().len() >= 40)?;
-    wait_for_verdicts(&client).await?;
+    wait_for(&client, WITHOUT_VERDICT, 0_i64).await?;
     let log = collector.stop()?;
     let query = "SELECT count(*) FILTER (WHERE outcome::text = 'sent'),
         count(*) FILTER (WHERE outcome::text NOT IN ('sent', 'unanswered')) FROM mailroom.delivery_attempts";

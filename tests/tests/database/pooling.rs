@@ -10,7 +10,7 @@ use mailroom_connect::explain;
 use mailroom_tests::collector::{self, Collector, wait_until};
 use mailroom_tests::postgres::{Cluster, Database, Pool};
 use mailroom_tests::program;
-use mailroom_tests::rows::{logins, register};
+use mailroom_tests::rows::{logins, register, wait_for};
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls};
 
@@ -159,15 +159,8 @@ async fn what_needs_a_session_refuses_a_pool_of_transactions_and_says_what_helps
         }
         let client = base.connect().await?;
         // The pooler ends the last statements of the collectors a moment after them.
-        let mut held = 1;
-        for _ in 0..1_000 {
-            held = count(&client, "pg_locks WHERE locktype = 'advisory'").await?;
-            if held == 0 {
-                break;
-            }
-            sleep(Duration::from_millis(10));
-        }
-        assert_eq!(held, 0, "{mode}");
+        let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+        wait_for(&client, held, 0_i64).await.context(mode)?;
     }
     Ok(())
 }

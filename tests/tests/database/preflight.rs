@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::postgres::{Cluster, Database};
-use mailroom_tests::rows::register;
+use mailroom_tests::rows::{register, wait_for};
 use mailroom_tests::{program, tools};
 use tokio_postgres::Client;
 
@@ -262,14 +262,9 @@ async fn accounts_that_come_by_logical_replication_are_said_to_get_no_token() ->
         source.name()
     ))
     .await?;
-    let arrived = async |people: i64| -> Result<()> {
-        for _ in 0..500 {
-            if here.query_one("SELECT count(*) FROM accounts", &[]).await?.get::<_, i64>(0) == people {
-                return Ok(());
-            }
-            sleep(Duration::from_millis(50));
-        }
-        anyhow::bail!("not replicated: {}", cluster.log())
+    let arrived = async |people: i64| {
+        let arrived = wait_for(&here, "SELECT count(*) FROM accounts", people).await;
+        arrived.with_context(|| format!("not replicated: {}", cluster.log()))
     };
     let tokens = "SELECT count(*) FROM mailroom.queue";
     register(&there, 1..=2).await?;

@@ -14,9 +14,8 @@ use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, wait_until};
 use mailroom_tests::machine::has_python;
 use mailroom_tests::postgres::Database;
-use mailroom_tests::rows::register;
+use mailroom_tests::rows::{WITHOUT_VERDICT, register, wait_for};
 use mailroom_tests::stopwatch::Stopwatch;
-use tokio_postgres::Client;
 
 /// How long the mail server is away; a variable makes it longer, to try an outage of minutes.
 fn outage_length() -> Result<Duration> {
@@ -59,7 +58,7 @@ async fn the_example_in_python_loses_nothing_while_its_mail_server_is_away() -> 
     server.is_closed.store(false, Ordering::Relaxed);
     wait_until(|| i64::try_from(server.mails().len()) == Ok(found.0))?;
     println!("all {} mails went out within {:?}", found.0, back.elapsed());
-    wait_until_all_are_settled(&client).await?;
+    wait_for(&client, WITHOUT_VERDICT, 0_i64).await?;
     let row = client
         .query_one("SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text = 'sent'", &[])
         .await?;
@@ -104,7 +103,7 @@ async fn the_example_in_python_sends_mails_and_answers_for_each() -> Result<()> 
     let collector = Collector::start(&mut example(&database, &server.address)?)?;
 
     wait_until(|| server.mails().len() == 3)?;
-    wait_until_all_are_settled(&client).await?;
+    wait_for(&client, WITHOUT_VERDICT, 0_i64).await?;
     let log = collector.stop()?;
     let mails = server.mails();
     for recipient in ["ada@x.test", "bob@x.test", "busy@x.test"] {
@@ -138,18 +137,6 @@ async fn the_example_in_python_sends_mails_and_answers_for_each() -> Result<()> 
     let expected = expected.map(|(login, state, attempts)| (login.to_owned(), state.to_owned(), attempts));
     ensure!(found == expected, "{found:?}; the log:\n{log}");
     Ok(())
-}
-
-async fn wait_until_all_are_settled(client: &Client) -> Result<()> {
-    for _ in 0..3_000 {
-        let query = "SELECT count(*) FROM mailroom.deliveries JOIN tokens ON tokens.id = token JOIN accounts ON accounts.id = account
-            WHERE state::text NOT IN ('sent', 'dead') AND NOT (login = 'bob' AND state::text = 'deferred')";
-        if client.query_one(query, &[]).await?.get::<_, i64>(0) == 0 {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    anyhow::bail!("tokens are left")
 }
 
 /// A minimal mail server (RFC 5321) that records what it gets. It refuses the recipient `gone` for ever and `busy` at first.

@@ -188,10 +188,8 @@ fn kills() -> usize {
 
 /// Whether there was one.
 fn kill_sender(collector: &Collector) -> Result<bool> {
-    let process = collector.process();
-    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"))?;
-    let Some(sender) = children.split_whitespace().next() else { return Ok(false) };
-    let sender = Pid::from_raw(sender.parse()?).context("a process has a positive id")?;
+    let Some(sender) = collector.sender()? else { return Ok(false) };
+    let sender = Pid::from_raw(sender.try_into()?).context("a process has a positive id")?;
     // It may have ended meanwhile.
     Ok(kill_process(sender, Signal::KILL).is_ok())
 }

@@ -3,9 +3,6 @@
 //! One collector at a time has it, by a session-level advisory lock on the connection that claims and advances. Its key is a
 //! hash of the queue's name and the oid of the table `jobs` (`inspect.sql`): queues and schemas do not conflict.
 //!
-//! Nothing is written before the reader has a batch, so a collector that ends anywhere leaves the cursor at or before what the
-//! reader took: after kill -9 the batches in between go out again, none is left out.
-//!
 //! # What is passed and what is read again
 //! Reading goes forward in id order. Expired and consumed tokens are passed for good. At every poll deferred tokens, whose
 //! account has the wrong status and which the cursor passes, are read again, and the last page beyond the claimed ones, for

@@ -8,6 +8,7 @@ use mailroom_connect::ConnectionSettings;
 use super::session::{Backend, CursorSession, Page};
 use super::state::CursorState;
 use crate::config::CollectSettings;
+use crate::log::display::{ids, listed};
 use crate::queue::activity::Activity;
 use crate::queue::session::not_open;
 use crate::queue::{Batch, BatchId, Claim, ClaimRequest, Nack, Queue, QueueError, Settlement};
@@ -243,15 +244,27 @@ impl Queue for CursorQueue {
         settlements: Vec<Settlement>,
         want: Option<ClaimRequest>,
     ) -> Result<Claim, QueueError> {
-        // What can never be sent has been logged, and is passed. A batch of which anything may still be sent goes out again whole.
+        // What can never be sent is passed. A batch of which anything may still be sent goes out again whole.
         let (mut sent, mut unsent) = (Vec::new(), Vec::new());
         for Settlement { batch, nacks } in settlements {
-            let dead = nacks.iter().filter(|(_, nack)| matches!(nack, Nack::Dead { .. })).count();
-            self.activity.dead(dead, 0);
+            let dead = nacks.iter().filter(|(_, nack)| matches!(nack, Nack::Dead { .. }));
+            let dead: Vec<_> = dead.map(|(id, nack)| (*id, nack.reason().unwrap_or_default())).collect();
+            self.activity.dead(dead.len(), 0);
+            if !dead.is_empty() {
+                // The only record of them.
+                tracing::warn!(
+                    event = "tokens_rejected",
+                    reason = %listed(&dead, usize::MAX),
+                    count = dead.len(),
+                    ids = ?ids(&dead, usize::MAX),
+                    put_back = "repair the rows and request new mails",
+                    "tokens are rejected and get no mail"
+                );
+            }
             if let Some(tokens) = self.claimed.remove(&batch) {
                 self.activity.settled(tokens, &nacks);
             }
-            if dead == nacks.len() { sent.push(batch) } else { unsent.push(batch) }
+            if dead.len() == nacks.len() { sent.push(batch) } else { unsent.push(batch) }
         }
         self.activity.log(Instant::now());
         self.state()?.settle(&sent);
@@ -263,10 +276,6 @@ impl Queue for CursorQueue {
         };
         self.is_announced = false;
         Ok(claim)
-    }
-
-    fn records_dead_letters(&self) -> bool {
-        false
     }
 
     fn release(&mut self, batches: &[BatchId]) {

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use mailroom_connect::ConnectionSettings;
+use mailroom_verifier_core::Action;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use crate::preflight;
-use crate::queue::session::{ANSWER, QueueSession, answer, answer_within, column, count, token, unexpected};
+use crate::queue::session::{ANSWER, QueueSession, answer, answer_within, column, count, unexpected};
 use crate::queue::{QueueError, Token};
 
 const INSPECT: &str = include_str!("inspect.sql");
@@ -69,11 +70,24 @@ impl Page {
             Self { tokens: Vec::with_capacity(rows.len()), ineligible: Vec::new(), through, rows: read };
         for row in rows {
             let Some(id) = column::<Option<i64>>(row, 2)? else { continue };
-            if column(row, 3)? {
-                page.tokens.push(token(row, id, 1, 4)?);
-            } else {
+            if !column::<bool>(row, 3)? {
                 page.ineligible.push(id);
+                continue;
             }
+            let action = Action::from_database_value(column(row, 4)?);
+            page.tokens.push(Token {
+                id,
+                attempt: 1,
+                action: action.map_err(|_| unexpected("an unknown action"))?,
+                email: column(row, 5)?,
+                login: column(row, 6)?,
+                secret: column(row, 7)?,
+                code: column(row, 8)?,
+                expires_at: column(row, 9)?,
+                language: None,
+                payload: None,
+                binding: None,
+            });
         }
         Ok(page)
     }

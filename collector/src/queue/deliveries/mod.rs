@@ -12,12 +12,6 @@
 //! - A settlement is repeated until it was answered. A lease can be settled once, so a repetition changes nothing, and neither
 //!   does the settlement of a batch that another collector has taken over. It is repeated even if the lease is gone: the
 //!   answer names the dead letters, which are logged.
-//! - After kill -9 the leases expire, and another process takes them over.
-//!
-//! # Where a claim begins
-//! Rows are deleted when they are claimed, and while vacuum cannot run, because of a backup for instance, the index keeps
-//! entries of them. So each claim begins where the one before ended, and a rescan begins at the low watermark, before which
-//! nothing can wait any more.
 
 mod actions;
 mod batches;

@@ -310,14 +310,11 @@ impl DeliveriesQueue {
         self.activity.dead(claimed.suppressed, 0);
         let cancelled = "tokens were used or deleted before they could be sent";
         let deferred = "tokens wait until their subject is eligible";
+        let suppressed = "tokens are given up because their address is suppressed";
         for (count, event, message) in [
             (claimed.cancelled, "tokens_cancelled", cancelled),
             (claimed.deferred, "tokens_deferred", deferred),
-            (
-                claimed.suppressed,
-                "tokens_suppressed",
-                "tokens are given up because their address is suppressed",
-            ),
+            (claimed.suppressed, "tokens_suppressed", suppressed),
         ] {
             if count > 0 {
                 tracing::info!(event, count, "{message}");
@@ -412,12 +409,7 @@ impl Queue for DeliveriesQueue {
         self.activity.log(Instant::now());
         // Last: if it fails, all else is done.
         Box::pin(self.sweeper.sweep(&mut self.link)).await?;
-        let lost = std::mem::take(&mut self.lost);
-        if !lost.is_empty() {
-            let message = "batches were taken over by another collector, because their leases expired";
-            tracing::warn!(event = "leases_lost", count = lost.len(), "{message}");
-        }
-        Ok(lost)
+        Ok(std::mem::take(&mut self.lost))
     }
 
     async fn peek(&mut self, enough: usize) -> Result<Peek, QueueError> {

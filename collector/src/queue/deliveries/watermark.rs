@@ -1,4 +1,5 @@
-//! The low watermark: the time before which nothing in the queue can be due.
+//! The low watermark: the time before which nothing in the queue can be due, where a rescan begins. Any other claim begins where
+//! the one before ended: while vacuum cannot run, because of a backup for instance, the index keeps entries of claimed rows.
 //!
 //! Pure policy over what `peek.sql` returns. A row of the queue has the time at which its transaction inserted it, by a clock
 //! that was read after the transaction had its xid, or the place of a lease, which is in view until then. An xid that is

@@ -1,7 +1,4 @@
 //! Whether the sender can send at all: a circuit breaker (OPERATIONS.md, "Outages"). The caller passes the times in.
-//!
-//! It opens because the sender answers `unavailable`, or by a guess, for senders that know only `retry`. A guess can be
-//! wrong, so its pauses are short, and whatever was refused on trial comes back behind the others.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +6,7 @@ use super::protocol::{Answer, SentTokens};
 use crate::backoff::{Backoff, random_part};
 use crate::queue::BatchId;
 
-/// The longest pause after `unavailable`, and after a guess.
+/// The longest pause after `unavailable`, and after a guess, which can be wrong: that a sender refuses everything.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_GUESS: Duration = Duration::from_secs(5);
 

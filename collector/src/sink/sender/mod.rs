@@ -1,12 +1,7 @@
 //! Lines to a program that the collector runs, which answers for every token: `--sender`.
 //!
-//! OPERATIONS.md specifies the protocol; `pending_acks` decides what an answer counts for.
-//!
-//! A sender that was started gets nothing for 0.2 s: one that cannot work mostly ends at once. Then it is on trial.
-//!
-//! When it ends, a line that it has not read, which the kernel reports, comes back as if it had not been claimed. Of a line
-//! that it may have read its verdicts count, and the rest goes out again. That is a failed attempt where a token may be the
-//! cause, which the next sender would meet too: of the only token of a trial, and of all that a hung sender had read.
+//! OPERATIONS.md specifies the protocol, and what becomes of lines when the sender ends; `pending_acks` decides what an answer
+//! counts for.
 
 mod circuit;
 mod command;
@@ -148,12 +143,8 @@ impl Sink for Sender {
         Ok(())
     }
 
-    fn acks(&mut self) -> Vec<Ack> {
-        mem::take(&mut self.acks)
-    }
-
-    fn unsent(&mut self) -> Vec<BatchId> {
-        mem::take(&mut self.unsent)
+    fn ended(&mut self) -> (Vec<Ack>, Vec<BatchId>) {
+        (mem::take(&mut self.acks), mem::take(&mut self.unsent))
     }
 
     fn readiness(&self) -> Readiness {

@@ -44,7 +44,7 @@ async fn until(sender: &mut Sender, condition: impl Fn(&Sender) -> bool) {
 
 async fn assert_all_sent(sender: &mut Sender) {
     until(sender, |sender| !sender.acks.is_empty()).await;
-    assert!(sender.acks().iter().all(|ack| ack.nacks.is_empty()));
+    assert!(sender.ended().0.iter().all(|ack| ack.nacks.is_empty()));
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_line_that_the_sender_never_read_comes_back_unsent() {
     hung.send(line(2, &[6, 7]));
     for (mut sender, batch) in [(ended, id(1)), (hung, id(2))] {
         until(&mut sender, |sender| !sender.unsent.is_empty()).await;
-        assert_eq!((sender.unsent(), sender.acks(), sender.in_flight()), (vec![batch], vec![], 0));
+        assert_eq!((sender.ended(), sender.in_flight()), ((vec![], vec![batch]), 0));
         assert_eq!(sender.readiness(), Readiness::Down);
     }
 }
@@ -65,7 +65,7 @@ async fn a_new_sender_gets_nothing_but_one_token() {
     sender.send(line(2, &[6]));
     sender.cancel_unsent();
     sender.send(line(3, &[6, 7]));
-    assert_eq!((sender.unsent(), sender.in_flight()), (vec![id(2), id(1), id(3)], 0));
+    assert_eq!((sender.ended(), sender.in_flight()), ((vec![], vec![id(2), id(1), id(3)]), 0));
 }
 
 #[tokio::test]
@@ -98,5 +98,5 @@ async fn pauses_grow_for_a_sender_that_hangs_however_long_it_lives() {
 async fn an_answer_without_a_line_feed_of_a_sender_that_ends_counts() {
     let mut sender = past_trial(&ANSWER_ONE.replace("echo", "printf '%s'"), SOON).await;
     until(&mut sender, |sender| sender.running.is_none()).await;
-    assert_eq!(sender.acks(), []);
+    assert_eq!(sender.ended().0, []);
 }

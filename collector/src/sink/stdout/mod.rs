@@ -80,16 +80,12 @@ impl Sink for Stdout {
         result(&self.progress.borrow_and_update())
     }
 
-    fn acks(&mut self) -> Vec<Ack> {
+    fn ended(&mut self) -> (Vec<Ack>, Vec<BatchId>) {
         let total = self.progress.borrow().taken.max(self.taken);
         let new = total - mem::replace(&mut self.taken, total);
         let mut acks = mem::take(&mut self.abandoned);
         acks.extend(self.in_flight.drain(..new).map(|line| ack(line, true)));
-        acks
-    }
-
-    fn unsent(&mut self) -> Vec<BatchId> {
-        mem::take(&mut self.unsent)
+        (acks, mem::take(&mut self.unsent))
     }
 
     fn in_flight(&self) -> usize {

@@ -22,7 +22,7 @@ use mailroom_verifier_core::Version;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
-pub(crate) use crate::deliveries::clock;
+pub(crate) use crate::deliveries::{clock, sent};
 
 /// A database after `mailroom migrate up` with an option.
 fn migrate(database: Database, option: &str) -> Result<Database> {
@@ -99,7 +99,7 @@ async fn claim(queue: &mut DeliveriesQueue) -> Result<Option<Batch>> {
 /// Claims whatever is due and settles it as sent.
 async fn send(queue: &mut DeliveriesQueue) -> Result<Vec<Token>> {
     let Some(batch) = claim(queue).await? else { return Ok(Vec::new()) };
-    queue.settle_and_claim(vec![Settlement::sent(batch.id)], None).await?;
+    queue.settle_and_claim(vec![sent(batch.id)], None).await?;
     Ok(batch.tokens)
 }
 

@@ -8,10 +8,13 @@ use anyhow::Result;
 use mailroom_tests::collector::{self, Collector, read_one_line};
 use mailroom_tests::machine::is_full;
 use mailroom_tests::postgres::Database;
-use mailroom_tests::rows::{cursor, logins, register};
+use mailroom_tests::rows::{cursor, logins, register, wait_for};
 use tokio_postgres::Client;
 
 use super::{eager, wait_for_cursor};
+
+const SESSIONS: &str = "SELECT count(*) FROM pg_stat_activity
+    WHERE application_name = 'mailroom collect' AND datname = current_database()";
 
 #[tokio::test]
 async fn killed_at_any_moment_it_loses_nothing_and_repeats_only_what_was_not_recorded() -> Result<()> {
@@ -33,7 +36,7 @@ async fn killed_at_any_moment_it_loses_nothing_and_repeats_only_what_was_not_rec
         kills += 1;
         items.extend(lines.rest()?);
         // What the killed process has asked for is done, or never will be: otherwise there may be no line for the next one.
-        wait_for_the_end_of_sessions(&client).await?;
+        wait_for(&client, SESSIONS, 0_i64).await?;
         let mut last = 0;
         for item in items {
             let number: i64 = item.login.trim_start_matches("user").parse()?;
@@ -54,18 +57,6 @@ async fn killed_at_any_moment_it_loses_nothing_and_repeats_only_what_was_not_rec
     assert!(kills > u64::from(tokens.unsigned_abs()) / 2_500, "only {kills} kills interrupted it");
     assert!(4 * interrupted >= kills, "only {interrupted} of {kills} kills met work in flight");
     Ok(())
-}
-
-async fn wait_for_the_end_of_sessions(client: &Client) -> Result<()> {
-    let query = "SELECT count(*) FROM pg_stat_activity
-        WHERE application_name = 'mailroom collect' AND datname = current_database()";
-    for _ in 0..8_000 {
-        if client.query_one(query, &[]).await?.get::<_, i64>(0) == 0 {
-            return Ok(());
-        }
-        sleep(Duration::from_millis(10));
-    }
-    anyhow::bail!("the killed collector's sessions do not end")
 }
 
 #[tokio::test]

@@ -7,9 +7,10 @@ use anyhow::Result;
 use mailroom::queue::{DeliveriesQueue, Queue, Settlement};
 use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::postgres::{Cluster, Database};
+use mailroom_tests::rows::wait_for;
 use tokio_postgres::Client;
 
-use super::{all, at, ids, log, queue, state, token};
+use super::{all, at, ids, log, queue, sent, state, token};
 
 async fn disconnect(client: &Client) -> Result<()> {
     let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
@@ -36,12 +37,7 @@ async fn three_collectors_share_the_work_and_nothing_goes_out_twice() -> Result<
             .await?;
     }
     let done = "SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'sent'";
-    for _ in 0..600 {
-        if client.query_one(done, &[]).await?.get::<_, i64>(0) == 2_000 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    wait_for(&client, done, 2_000_i64).await?;
     let mut tokens = Vec::new();
     for (collector, lines) in collectors {
         collector.stop()?;
@@ -77,7 +73,7 @@ async fn cut_off() -> Result<CutOff> {
     let mut queue = queue(&database).await?;
     let batch = queue.settle_and_claim(Vec::new(), all(10)).await?.batches.remove(0);
     disconnect(&client).await?;
-    Ok(CutOff { client, queue, token, settlement: Settlement::sent(batch.id), _database: database })
+    Ok(CutOff { client, queue, token, settlement: sent(batch.id), _database: database })
 }
 
 #[tokio::test]
@@ -127,7 +123,7 @@ async fn a_collector_that_reconnects_does_not_read_again_what_vacuum_may_not_cle
         if batches.is_empty() {
             break;
         }
-        settlements = batches.iter().map(|batch| Settlement::sent(batch.id)).collect();
+        settlements = batches.iter().map(|batch| sent(batch.id)).collect();
     }
     for _ in 0..2 {
         queue.peek(1).await?;
@@ -175,7 +171,7 @@ async fn a_renewal_that_reaches_the_server_late_takes_nothing_from_the_connectio
     // As it was sent before the claim, by a connection that was given up.
     let late = "SELECT mailroom.heartbeat(holder, 'test', '{}', 90000, NULL) FROM mailroom.leases";
     client.execute(late, &[]).await?;
-    queue.settle_and_claim(vec![Settlement::sent(batch.id)], None).await?;
+    queue.settle_and_claim(vec![sent(batch.id)], None).await?;
     assert_eq!(state(&client, id).await?, at("sent", 1));
     Ok(())
 }

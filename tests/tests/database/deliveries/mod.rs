@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mailroom::config::DeliverySettings;
-use mailroom::queue::{Batch, ClaimRequest, DeliveriesQueue, Queue};
+use mailroom::queue::{Batch, BatchId, ClaimRequest, DeliveriesQueue, Queue, Settlement};
 use mailroom_connect::{ConnectionSettings, Environment};
 use mailroom_tests::postgres::Database;
 use mailroom_verifier_core::Version;
@@ -45,6 +45,11 @@ const SETTINGS: DeliverySettings = DeliverySettings {
 #[expect(clippy::unnecessary_wraps, reason = "it is always passed as what is wanted")]
 fn all(limit: usize) -> Option<ClaimRequest> {
     Some(ClaimRequest { batches: 100, limit, partial: true, rescan: true })
+}
+
+/// The reader has all tokens of a batch.
+pub(crate) fn sent(batch: BatchId) -> Settlement {
+    Settlement { batch, nacks: Vec::new() }
 }
 
 /// A queue as a new process opens it, and its first heartbeat.

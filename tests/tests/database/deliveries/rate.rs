@@ -9,7 +9,7 @@ use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_verifier_core::Action;
 use tokio_postgres::Client;
 
-use super::{SETTINGS, all, clock, ids, queue_with, token};
+use super::{SETTINGS, all, clock, ids, queue_with, sent, token};
 
 const ONE: ClaimRequest = ClaimRequest { batches: 1, limit: 1, partial: true, rescan: true };
 
@@ -114,7 +114,7 @@ async fn simulate(
         if count > 0 {
             claims.push((now, count));
         }
-        one.unsettled = claim.batches.iter().map(|batch| Settlement::sent(batch.id)).collect();
+        one.unsettled = claim.batches.iter().map(|batch| sent(batch.id)).collect();
         // Machines are late by some milliseconds.
         let pause = claim.wait.map_or(20, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         one.next = now + pause + round * 7_919 % 41;
@@ -290,7 +290,8 @@ async fn nobody_waits_for_the_claim_of_another_and_one_that_fails_gives_no_place
     clock::stop(&one).await?;
     one.batch_execute("BEGIN").await?;
     assert_eq!(one.query_one(RESERVE, &[]).await?.get::<_, i32>(0), 2);
-    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()";
+    let locks = "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'ExclusiveLock'
+        AND (relation = 'mailroom.rate_lock'::regclass OR locktype = 'advisory')";
     assert_eq!(one.query_one(locks, &[]).await?.get::<_, i64>(0), 0);
     two.batch_execute("SET statement_timeout = '20s'").await?;
     for end in ["SELECT", "ROLLBACK"] {

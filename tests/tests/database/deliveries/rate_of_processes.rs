@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use mailroom_tests::collector::{self, Collector, Lines, wait_until};
 use mailroom_tests::machine::is_full;
-use mailroom_tests::postgres::Database;
+use mailroom_tests::postgres::{Cluster, Database};
 use mailroom_tests::rows::register;
 use tokio::time::sleep;
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 fn command(database: &Database, rate: &str) -> Result<Command> {
     let mut command = collector::command(database.url())?;
@@ -113,6 +114,35 @@ async fn a_collector_sleeps_until_the_rate_allows_the_next_token_and_ends_at_onc
     let log = collector.stop()?;
     assert!(begin.elapsed() < Duration::from_secs(5), "{log}");
     assert!(lines.next_line().is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_role_without_rights_cannot_hold_the_lock_under_which_places_are_reserved() -> Result<()> {
+    // A server of its own, because roles belong to the whole server.
+    let cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    let (client, stranger) = (database.connect().await?, database.connect().await?);
+    stranger
+        .batch_execute("CREATE ROLE stranger; GRANT USAGE ON SCHEMA mailroom TO stranger; SET ROLE stranger")
+        .await?;
+    // Of the advisory locks that name something of the schema all that reserving might use; the idle lock has another number.
+    let advisory = "SELECT count(pg_advisory_lock(1918989413, oid::integer)) FROM pg_class
+        WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = 'mailroom')";
+    assert!(stranger.query_one(advisory, &[]).await?.get::<_, i64>(0) > 10);
+    stranger.batch_execute("BEGIN").await?;
+    for mode in ["ACCESS SHARE", "ROW EXCLUSIVE", "SHARE", "EXCLUSIVE", "ACCESS EXCLUSIVE"] {
+        let lock = format!("SAVEPOINT before; LOCK TABLE mailroom.rate_lock IN {mode} MODE NOWAIT");
+        let refused = stranger.batch_execute(&lock).await.expect_err("it may not be locked");
+        assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{mode}");
+        stranger.batch_execute("ROLLBACK TO before").await?;
+    }
+    register(&client, 1..=3).await?;
+    let (collector, lines) = start(&database, "1/s")?;
+    for _ in 0..2 {
+        lines.next_line()?;
+    }
+    collector.stop()?;
     Ok(())
 }
 

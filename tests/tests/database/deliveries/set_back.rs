@@ -7,7 +7,7 @@ use mailroom::queue::{Batch, DeliveriesQueue, Nack, Queue, Settlement};
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
-use super::{ALMOST, all, at, clock, entry, ids, log, queue, state, token};
+use super::{ALMOST, all, at, clock, entry, ids, log, queue, sent, state, token};
 
 const HOUR: i64 = 3_600_000;
 
@@ -90,7 +90,7 @@ async fn a_collector_that_lives_keeps_its_lease_and_finds_what_comes() -> Result
     assert_eq!(ids(&claim(&mut queue).await?), [id]);
     queue.open().await?;
     assert_eq!(queue.heartbeat().await?, []);
-    queue.settle_and_claim(vec![Settlement::sent(batch.id)], None).await?;
+    queue.settle_and_claim(vec![sent(batch.id)], None).await?;
     assert_eq!(state(&client, held).await?, at("sent", 1));
     Ok(())
 }

@@ -11,7 +11,7 @@ use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{cursor, register};
 use tokio_postgres::Client;
 
-use super::{all, at, queue, state, states};
+use super::{all, at, queue, sent, state, states};
 
 /// A database with all migrations but those of the queue.
 async fn before_the_queue() -> Result<(Database, Client)> {
@@ -122,7 +122,7 @@ async fn the_way_back_leaves_to_the_cursor_what_was_not_sent() -> Result<()> {
     let mut queue = queue(&database).await?;
     let want = mailroom::queue::ClaimRequest { batches: 1, limit: 2, partial: false, rescan: true };
     let batch = queue.settle_and_claim(Vec::new(), Some(want)).await?.batches.remove(0);
-    queue.settle_and_claim(vec![mailroom::queue::Settlement::sent(batch.id)], None).await?;
+    queue.settle_and_claim(vec![sent(batch.id)], None).await?;
     down_from(MIGRATIONS.len() - 1, &mut client).await?;
     assert_eq!(cursor(&client).await?, 2);
     let mut collector =

@@ -2,32 +2,22 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use mailroom::migrate::{self, MIGRATIONS, Migration, RecordedVersion, lock_ids};
+use anyhow::{Context, Result, ensure};
+use mailroom::migrate::{self, MIGRATIONS, Migration, lock_ids};
 use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::wait_for;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::sleep;
 use tokio::{select, try_join};
 use tokio_postgres::Client;
 
-use super::{clean, count, down, newest, recorded, terminate_migrations, up, with};
+use super::{Record, clean, count, down, newest, recorded, terminate_migrations, up, with};
 
 const BUILD: &str = "-- no-transaction\n
     CREATE INDEX CONCURRENTLY IF NOT EXISTS tokens_by_time ON tokens (created_at);\n";
 const DROP: &str = "-- no-transaction\nDROP INDEX CONCURRENTLY IF EXISTS tokens_by_time;\n";
 
-/// Waits until a query returns true.
-async fn wait_until(client: &Client, condition: &str) -> Result<()> {
-    for _ in 0..600 {
-        if client.query_one(&format!("SELECT {condition}"), &[]).await?.get(0) {
-            return Ok(());
-        }
-        sleep(Duration::from_millis(50)).await;
-    }
-    bail!("this does not come true: {condition}")
-}
-
-/// Whether the index is there, and whether it is valid, as `condition` for the one above.
+/// Whether the index is there and not valid, as a condition.
 const INVALID: &str =
     "EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('tokens_by_time') AND NOT indisvalid)";
 const VALID: &str =
@@ -61,7 +51,7 @@ async fn kill(
     condition: &str,
 ) -> Result<String> {
     let killer = async {
-        wait_until(client, condition).await?;
+        wait_for(client, &format!("SELECT {condition}"), true).await?;
         assert_eq!(recorded(client).await?, Some(dirty()));
         terminate_migrations(client).await
     };
@@ -70,8 +60,8 @@ async fn kill(
 }
 
 /// The record while the migration after the newest runs, and after it was killed.
-fn dirty() -> RecordedVersion {
-    RecordedVersion { version: newest() + 2, dirty: true }
+fn dirty() -> Record {
+    (newest() + 2, true)
 }
 
 #[tokio::test]
@@ -97,7 +87,7 @@ async fn an_index_whose_building_or_dropping_is_killed_is_built_or_dropped_by_th
 
             assert!(is(&client, INVALID).await?);
             assert_eq!(recorded(&client).await?, Some(dirty()));
-            let status = migrate::status(&client, &*migrations).await?.text;
+            let status = migrate::status(&client, &*migrations).await?;
             assert!(status.contains(&format!("\ndirty    {}_try_something\n", newest() + 2)), "{status}");
             assert!(status.contains("is unfinished; `mailroom migrate up` completes it"), "{status}");
 
@@ -118,9 +108,10 @@ async fn what_a_server_completes_after_its_client_is_gone_is_recorded_by_the_nex
     let mut other = database.connect().await?;
     let writer = other.transaction().await?;
     writer.batch_execute("LOCK TABLE tokens IN ROW EXCLUSIVE MODE").await?;
+    let invalid = format!("SELECT {INVALID}");
     select! {
         outcome = run(&database, &migrations, Way::Up) => panic!("nothing held it up: {outcome:?}"),
-        reached = wait_until(&client, INVALID) => reached?,
+        reached = wait_for(&client, &invalid, true) => reached?,
     }
     let oid = "SELECT 'tokens_by_time'::regclass::oid";
     let before: u32 = client.query_one(oid, &[]).await?.get(0);
@@ -242,12 +233,12 @@ async fn an_index_for_which_golang_migrate_waits_is_built_once_that_is_ended() -
         WHERE datname = current_database() AND wait_event = 'advisory')";
     let (report, mut reports) = unbounded_channel::<String>();
     let others = async {
-        wait_until(&client, INVALID).await?;
+        wait_for(&client, &format!("SELECT {INVALID}"), true).await?;
         let lock = lock_ids(name, "public", "schema_migrations")[0];
         let waiter =
             async { anyhow::Ok(golang_migrate.execute("SELECT pg_advisory_lock($1)", &[&lock]).await) };
         let rest = async {
-            wait_until(&client, waiting).await?;
+            wait_for(&client, &format!("SELECT {waiting}"), true).await?;
             writer.rollback().await?;
             let expected =
                 "most likely golang-migrate, waits for this one to end; end that one; trying again in 1 s";
@@ -369,7 +360,7 @@ async fn only_what_is_known_to_resume_is_executed_again() -> Result<()> {
     let mut migrations = MIGRATIONS.to_vec();
     migrations[MIGRATIONS.len() - 2].up = "-- no-transaction\nSELECT 1 / 0;\n";
     migrations[MIGRATIONS.len() - 2].down = "-- no-transaction\nSELECT 1 / 0;\n";
-    let status = migrate::status(&client, &*migrations).await?.text;
+    let status = migrate::status(&client, &*migrations).await?;
     assert!(status.contains("was left dirty by golang-migrate") && !status.contains("completes"), "{status}");
     for way in [up(&mut client, &migrations).await.map(|_| ()), down(&mut client, &migrations).await] {
         let error = way.expect_err("the newest one is there").to_string();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::wait_for;
 use tokio_postgres::Client;
 
 use super::{command, count, run};
@@ -94,13 +95,7 @@ async fn steps_are_small_and_what_is_done_is_done() -> Result<()> {
         .await?;
     let mut pruning =
         command(database.url(), &["prune", "--older-than", "30d"])?.stdout(Stdio::null()).spawn()?;
-    let mut left = 30_000;
-    wait_for(async || {
-        left = count(&client, OLD).await?;
-        Ok(left < 15_000)
-    })
-    .await?;
-    assert!(left > 0);
+    wait_for(&client, &format!("SELECT count(*) BETWEEN 1 AND 15000 FROM {OLD}"), true).await?;
     // Nobody waits meanwhile.
     client.batch_execute("SET lock_timeout = '1s'").await?;
     write_log(&client, 10).await?;
@@ -156,7 +151,7 @@ async fn collectors_prune_by_themselves_unless_it_is_switched_off() -> Result<()
         Collector::start(&mut collector::command(database.url())?)?,
         Collector::start(&mut collector::command(database.url())?)?,
     ];
-    wait_for(async || Ok(count(&client, OLD).await? == 0)).await?;
+    wait_for(&client, &format!("SELECT count(*) FROM {OLD}"), 0_i64).await?;
     let log = two.map(Collector::stop).into_iter().collect::<Result<String>>()?;
     assert!(!log.contains("WARN"), "{log}");
     Ok(())
@@ -184,14 +179,4 @@ async fn a_collector_that_may_not_prune_says_so_and_collects() -> Result<()> {
     collector.stop()?;
     client.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await?;
     Ok(())
-}
-
-async fn wait_for(mut condition: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
-    for _ in 0..3_000 {
-        if condition().await? {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    anyhow::bail!("it is not so after 30 s")
 }

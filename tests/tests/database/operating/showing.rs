@@ -33,7 +33,8 @@ async fn an_empty_queue_is_all_zeros() -> Result<()> {
     );
     assert_eq!(status["leases"], json!({ "batches": 0, "tokens": 0, "lapsed": 0, "oldest_ms": null }));
     assert_eq!(status["expired"], json!({ "logged": 0, "last_hour": 0 }));
-    assert_eq!((&status["deferred"], &status["dead_letters"]), (&json!(0), &json!(0)));
+    let [deferred, dead, suppressed] = ["deferred", "dead_letters", "suppressed"].map(|field| &status[field]);
+    assert_eq!([deferred, dead, suppressed], [0; 3].map(|n| json!(n)).each_ref());
     let text = run(&database, &["status"])?.success()?;
     assert!(text.starts_with("waiting   0 tokens\n"), "{text}");
     Ok(())
@@ -74,7 +75,7 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
         "          3 due: 1 of priority 0, 2 of priority 1; 2 later\n",
         "leased    3 tokens in 2 batches, the oldest claimed for 6m; 1 lapsed\n",
         "deferred  1 token,",
-        "dead      1 token\n",
+        "dead      1 token; 0 to suppressed addresses\n",
         "expired   2 tokens unsent, 1 of them within the last hour\n",
         "sent      1 token within the last minute, 2 within the last hour\n",
         "alarm     queue.oldest_due_ms, leases.oldest_ms, leases.lapsed, dead_letters, expired.last_hour\n",
@@ -115,6 +116,7 @@ async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() 
         (lease("6 minutes", "1 minute"), Some("leases.oldest_ms")),
         (lease("2 minutes", "-1 second"), Some("leases.lapsed")),
         (died.to_owned(), Some("dead_letters")),
+        (died.replace("reason)", "reason, is_suppressed)").replace("'no')", "'no', true)"), None),
         (logged("expired", "61 minutes"), None),
         (logged("expired", "59 minutes"), Some("expired.last_hour")),
         (logged("sent", "1 minute"), None),

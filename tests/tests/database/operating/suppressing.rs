@@ -1,6 +1,7 @@
 use anyhow::Result;
 use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::postgres::Database;
+use serde_json::{Value, json};
 
 use super::{count, run};
 
@@ -32,7 +33,7 @@ async fn an_operator_suppresses_an_address_sees_it_and_lifts_it() -> Result<()> 
     );
     assert!(listed.ends_with("  user1@x.test  manual\n"), "{listed}");
     let listed = run(&database, &["suppress", "list", "--json"])?.success()?;
-    let first: serde_json::Value = serde_json::from_str(listed.lines().next().unwrap_or_default())?;
+    let first: Value = serde_json::from_str(listed.lines().next().unwrap_or_default())?;
     assert_eq!((&first["address"], &first["reason"]), (&"b@x.test".into(), &"bounce".into()));
 
     let register =
@@ -42,6 +43,12 @@ async fn an_operator_suppresses_an_address_sees_it_and_lifts_it() -> Result<()> 
     let lines = collector.lines()?;
     assert_eq!(lines.next_items(1)?[0].login, "two");
     assert_eq!(count(&client, "mailroom.dead_letters WHERE reason LIKE '%(manual)'").await?, 1);
+    // That was meant: nothing is wrong.
+    let status: Value = serde_json::from_str(&run(&database, &["status", "--json"])?.success()?)?;
+    let counts = ["dead_letters", "suppressed", "alarms"].map(|field| &status[field]);
+    assert_eq!(counts, [&json!(0), &json!(1), &json!([])]);
+    let text = run(&database, &["status"])?.success()?;
+    assert!(text.contains("dead      0 tokens; 1 to suppressed addresses\n"), "{text}");
     assert_eq!(
         run(&database, &["suppress", "remove", "USER1@x.test"])?.success()?,
         "the address is no longer suppressed\n"

@@ -8,7 +8,7 @@ use anyhow::Result;
 use mailroom_tests::collector::{self, Collector, Lines, wait_until};
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::proxy::Proxy;
-use mailroom_tests::rows::{cursor, logins, register};
+use mailroom_tests::rows::{CURSOR, cursor, logins, register, wait_for};
 use mailroom_tests::stopwatch::Stopwatch;
 use rustix::io::ioctl_fionread;
 use rustix::process::Signal;
@@ -224,12 +224,12 @@ async fn an_advance_whose_answer_is_lost_repeats_nothing() -> Result<()> {
     collector.wait_until_it_collects()?;
     // Four lines are in the pipe and nothing is asked of the database until one is taken.
     let mut sent = collector::items(&collector::read_one_line(&mut output)?)?;
-    wait_for_cursor(&client, 10).await?;
+    wait_for(&client, CURSOR, 10_i64).await?;
     sleep(Duration::from_millis(300));
     proxy.swallow_answers();
     sent.extend(collector::items(&collector::read_one_line(&mut output)?)?);
     // The server has moved the cursor, and the collector does not know.
-    wait_for_cursor(&client, 20).await?;
+    wait_for(&client, CURSOR, 20_i64).await?;
     assert_eq!(collector.log().matches("not collecting").count(), 0, "{}", collector.log());
     proxy.cut();
     let lines = Lines::of(output.into());
@@ -237,20 +237,10 @@ async fn an_advance_whose_answer_is_lost_repeats_nothing() -> Result<()> {
     let sent: Vec<_> = sent.into_iter().map(|item| item.login).collect();
     assert_eq!(sent, logins(1..=40));
     lines.expect_none(Duration::from_secs(1))?;
-    wait_for_cursor(&client, 40).await?;
+    wait_for(&client, CURSOR, 40_i64).await?;
     let log = collector.stop()?;
     assert!(!log.contains("moved the cursor"), "{log}");
     Ok(())
-}
-
-async fn wait_for_cursor(client: &Client, wanted: i64) -> Result<()> {
-    for _ in 0..3_000 {
-        if cursor(client).await? == wanted {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("the cursor is at {} instead of {wanted}", cursor(client).await?);
 }
 
 #[tokio::test]
@@ -273,7 +263,7 @@ async fn what_the_reader_took_while_the_database_was_away_is_recorded_afterwards
     collector.wait_for_log("not collecting", 1)?;
     cluster.start_again()?;
     let client = database.connect().await?;
-    wait_for_cursor(&client, 40).await?;
+    wait_for(&client, CURSOR, 40_i64).await?;
     let lines = Lines::of(output.into());
     lines.expect_none(Duration::from_secs(1))?;
     wait_until(|| collector.log().contains("collecting again"))?;

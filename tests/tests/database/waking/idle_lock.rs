@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use mailroom::wake::idle_lock::{self, IdleLock, IdleReply};
 use mailroom::wake::listener::Listener;
 use mailroom_connect::{ConnectionSettings, Environment};
 use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::wait_for;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
@@ -69,10 +70,11 @@ const LOCK: &str = "SELECT pg_advisory_lock(1835100524, 'mailroom.queue'::regcla
 const WRITE: &str = "INSERT INTO mailroom.queue (token, due_at, priority, secret)
     SELECT coalesce(max(token), 0) + 1, now(), 1, 'x' FROM mailroom.queue";
 
+const IS_LOCK_FREE: &str =
+    "SELECT pg_try_advisory_xact_lock_shared(1835100524, 'mailroom.queue'::regclass::oid::integer)";
+
 async fn is_lock_free(client: &Client) -> Result<bool> {
-    let query =
-        "SELECT pg_try_advisory_xact_lock_shared(1835100524, 'mailroom.queue'::regclass::oid::integer)";
-    Ok(client.query_one(query, &[]).await?.get(0))
+    Ok(client.query_one(IS_LOCK_FREE, &[]).await?.get(0))
 }
 
 /// Writes; returns whether the trigger had to notify.
@@ -80,15 +82,6 @@ async fn write(client: &Client) -> Result<bool> {
     let is_free = is_lock_free(client).await?;
     client.batch_execute(WRITE).await?;
     Ok(!is_free)
-}
-
-async fn wait_until_nobody_is_idle(client: &Client) -> Result<()> {
-    let start = Instant::now();
-    while !is_lock_free(client).await? {
-        ensure!(start.elapsed() < SOON, "a collector still holds the lock");
-        sleep(Duration::from_millis(5)).await;
-    }
-    Ok(())
 }
 
 #[tokio::test]
@@ -102,10 +95,10 @@ async fn writers_notify_an_idle_collector_once_and_no_busy_one() -> Result<()> {
         assert!(write(&client).await?);
         participant.expect_wakeup().await?;
         // The notification released the lock, though the request goes on.
-        wait_until_nobody_is_idle(&client).await?;
+        wait_for(&client, IS_LOCK_FREE, true).await?;
         participant.become_idle().await?;
         participant.idle_lock.set_idle(false);
-        wait_until_nobody_is_idle(&client).await?;
+        wait_for(&client, IS_LOCK_FREE, true).await?;
     }
     Ok(())
 }
@@ -143,7 +136,7 @@ async fn a_follower_takes_over() -> Result<()> {
     second.expect_wakeup().await?;
     first.expect_wakeup().await?;
     // Of a process that is gone, too. The second must have released the lock, or the first would follow it.
-    wait_until_nobody_is_idle(&client).await?;
+    wait_for(&client, IS_LOCK_FREE, true).await?;
     first.become_idle().await?;
     second.become_idle().await?;
     drop(first);

@@ -167,8 +167,7 @@ COMMENT ON FUNCTION mailroom.binding_setting() IS
 CREATE FUNCTION mailroom.trg_after_tokens_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+SET enable_seqscan = off AS $$
 BEGIN
     INSERT INTO mailroom.issued_tokens (
         id, action, subject_id, recipient_email, recipient_name, consumed_id, code_hash, created_at, expires_at, consumed_at, binding

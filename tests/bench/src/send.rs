@@ -143,7 +143,8 @@ impl Figures {
                 format!("'{node}' '{}/tests/bench/peers/nodemailer.mjs'", workspace().display())
             }
         };
-        command.args(["--batch-limit", "100", "--sender", &sender]);
+        // The last tokens do not wait for others that would fill their batch.
+        command.args(["--batch-limit", "100", "--batch-timeout", "0", "--sender", &sender]);
         command.env("SMTP_SERVER", format!("127.0.0.1:{smtp_port}"));
         command.env("MAIL_FROM", "us@x.test").env("LINK_BASE", "https://example.test");
 

@@ -118,8 +118,8 @@ impl Lane {
     /// Ends an attempt. Returns the mails that nobody has begun to send and that must not wait any longer for this provider.
     pub(crate) fn finish(&self, attempt: Attempt, verdict: &Verdict) -> Vec<Arc<Sealed>> {
         let mut state = self.lock();
+        // Wakes no thread: the caller comes for the next mail, and wakes another one if there are more.
         state.breaker.end(attempt, verdict, Instant::now());
-        self.changed.notify_all();
         let is_over = match verdict {
             Verdict::Unavailable { .. } | Verdict::Overloaded { .. } => true,
             Verdict::Unanswered { .. } => self.has_other,

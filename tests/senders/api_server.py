@@ -33,6 +33,7 @@ def tell(**event):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # An answer is one write: the second of two would wait for the client's delayed acknowledgement of the first.
 
     def log_message(self, *_):
         pass

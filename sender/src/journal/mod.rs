@@ -19,9 +19,9 @@
 
 mod record;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,10 +59,13 @@ pub(crate) enum Known {
     Accepted,
 }
 
+/// A mail that nobody has accepted yet.
 #[derive(Debug)]
-enum Entry {
-    Tried { sealed: Arc<Sealed>, expires_at: i64, mail: Span, bound: Option<String> },
-    Accepted { expires_at: i64 },
+struct Tried {
+    sealed: Arc<Sealed>,
+    expires_at: i64,
+    mail: Span,
+    bound: Option<String>,
 }
 
 /// Where the text of a mail is in the file.
@@ -81,7 +84,9 @@ pub(crate) struct Journal {
     end: u64,
     /// What has been appended since the last [`sync`](Self::sync).
     is_dirty: bool,
-    entries: HashMap<Key, Entry>,
+    tried: BTreeMap<Key, Tried>,
+    /// When the keys of accepted mails expire: all that memory holds of a mail then, in a tree, which grows by small steps.
+    accepted: BTreeMap<Key, i64>,
     /// Texts of accepted mails that are still to be overwritten.
     to_erase: Vec<Span>,
     /// How many bytes the records take that are still of use.
@@ -98,41 +103,50 @@ impl Journal {
     pub(crate) fn open(path: &Path, now: i64) -> Result<Self, Error> {
         let lock = lock(path)?;
         let failed = |error| unusable(path, &error);
-        let mut file = open(path, false).map_err(failed)?;
+        let file = open(path, false).map_err(failed)?;
         // Made by somebody else or copied: what is in it is for its owner alone.
         file.set_permissions(fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(failed)?;
-        if !bytes.is_empty() && !record::begins_a_journal(&bytes) {
+        let (mut tried, mut accepted) = (BTreeMap::<_, Tried>::new(), BTreeMap::new());
+        let mut lines = BufReader::new(&file);
+        let mut line = Vec::new();
+        lines.read_until(b'\n', &mut line).map_err(failed)?;
+        if !record::HEADER.starts_with(&line) {
             return Err(Error::configuration(format!(
                 "{} is not a journal of mailroom send",
                 path.display()
             )));
         }
-        let mut entries = HashMap::new();
-        for record in record::parse(&bytes) {
-            match record {
-                Record::Tried { key, expires_at, sealed } => {
+        loop {
+            line.clear();
+            if lines.read_until(b'\n', &mut line).map_err(failed)? == 0 {
+                break;
+            }
+            match record::parse(&line) {
+                Some(Record::Tried { key, expires_at, sealed }) => {
                     let sealed = Arc::new(Sealed { key, ..sealed });
                     let (mail, bound) = (Span { offset: 0, length: 0 }, Some(sealed.provider.clone()));
-                    entries.insert(key, Entry::Tried { sealed, expires_at, mail, bound });
+                    accepted.remove(&key);
+                    tried.insert(key, Tried { sealed, expires_at, mail, bound });
                 }
-                Record::Bound { key, provider } => {
-                    if let Some(Entry::Tried { bound, .. }) = entries.get_mut(&key) {
-                        *bound = Some(provider);
+                Some(Record::Bound { key, provider }) => {
+                    if let Some(tried) = tried.get_mut(&key) {
+                        tried.bound = Some(provider);
                     }
                 }
-                Record::Free { key } => {
-                    if let Some(Entry::Tried { bound, .. }) = entries.get_mut(&key) {
-                        *bound = None;
+                Some(Record::Free { key }) => {
+                    if let Some(tried) = tried.get_mut(&key) {
+                        tried.bound = None;
                     }
                 }
-                Record::Accepted { key, expires_at } => {
-                    entries.insert(key, Entry::Accepted { expires_at });
+                Some(Record::Accepted { key, expires_at }) => {
+                    tried.remove(&key);
+                    accepted.insert(key, expires_at);
                 }
-                Record::GivenUp { key } => {
-                    entries.remove(&key);
+                Some(Record::GivenUp { key }) => {
+                    tried.remove(&key);
+                    accepted.remove(&key);
                 }
+                None => {}
             }
         }
         let mut journal = Self {
@@ -140,7 +154,8 @@ impl Journal {
             file,
             end: 0,
             is_dirty: false,
-            entries,
+            tried,
+            accepted,
             to_erase: Vec::new(),
             used: 0,
             _lock: lock,
@@ -158,12 +173,11 @@ impl Journal {
 
     /// What is known of a key.
     pub(crate) fn known(&self, key: Key) -> Option<Known> {
-        match self.entries.get(&key)? {
-            Entry::Tried { sealed, bound, .. } => {
-                Some(Known::Tried { sealed: Arc::clone(sealed), bound: bound.clone() })
-            }
-            Entry::Accepted { .. } => Some(Known::Accepted),
+        if self.accepted.contains_key(&key) {
+            return Some(Known::Accepted);
         }
+        let Tried { sealed, bound, .. } = self.tried.get(&key)?;
+        Some(Known::Tried { sealed: Arc::clone(sealed), bound: bound.clone() })
     }
 
     /// Fixes what is sent under a key, and that its provider is tried. It counts after the next [`sync`](Self::sync).
@@ -175,25 +189,23 @@ impl Journal {
         let sealed = Arc::new(sealed);
         self.used += line.len() as u64;
         let bound = Some(sealed.provider.clone());
-        let entry = Entry::Tried { sealed: Arc::clone(&sealed), expires_at, mail, bound };
+        let tried = Tried { sealed: Arc::clone(&sealed), expires_at, mail, bound };
         // Written for another provider: the new text takes its place.
-        if let Some(Entry::Tried { mail, .. }) = self.entries.insert(key, entry) {
-            self.to_erase.push(mail);
-        }
+        self.to_erase.extend(self.tried.insert(key, tried).map(|old| old.mail));
         Ok(sealed)
     }
 
     /// Forgets keys that were never tried, after [`sync`](Self::sync) failed for them.
     pub(crate) fn unfix(&mut self, keys: &[Key]) {
         for key in keys {
-            self.entries.remove(key);
+            self.tried.remove(key);
         }
     }
 
     /// Records that a provider is tried, which no other one may be after that. It counts after the next [`sync`](Self::sync).
     pub(crate) fn bind(&mut self, key: Key, provider: &str) -> Result<(), Error> {
-        let Some(Entry::Tried { bound, .. }) = self.entries.get_mut(&key) else { return Ok(()) };
-        *bound = Some(provider.to_owned());
+        let Some(tried) = self.tried.get_mut(&key) else { return Ok(()) };
+        tried.bound = Some(provider.to_owned());
         let outcome = self.append(&record::bound(key, provider));
         if outcome.is_err() {
             self.unbind(key);
@@ -203,8 +215,8 @@ impl Journal {
 
     /// Forgets who was to be tried, after [`sync`](Self::sync) failed.
     pub(crate) fn unbind(&mut self, key: Key) {
-        if let Some(Entry::Tried { bound, .. }) = self.entries.get_mut(&key) {
-            *bound = None;
+        if let Some(tried) = self.tried.get_mut(&key) {
+            tried.bound = None;
         }
     }
 
@@ -219,9 +231,8 @@ impl Journal {
     /// # Errors
     /// If it cannot be recorded. This process remembers it nevertheless.
     pub(crate) fn accept(&mut self, key: Key) -> Result<(), Error> {
-        let Some(Entry::Tried { expires_at, mail, .. }) = self.entries.get(&key) else { return Ok(()) };
-        let (expires_at, mail) = (*expires_at, *mail);
-        self.entries.insert(key, Entry::Accepted { expires_at });
+        let Some(Tried { expires_at, mail, .. }) = self.tried.remove(&key) else { return Ok(()) };
+        self.accepted.insert(key, expires_at);
         self.used = self.used.saturating_sub(mail.length);
         self.append(&record::accepted(key, expires_at))?;
         self.to_erase.push(mail);
@@ -230,7 +241,7 @@ impl Journal {
 
     /// Forgets a key whose mail never will be accepted, so that another attempt is a first one.
     pub(crate) fn give_up(&mut self, key: Key) -> Result<(), Error> {
-        let Some(Entry::Tried { mail, .. }) = self.entries.remove(&key) else { return Ok(()) };
+        let Some(Tried { mail, .. }) = self.tried.remove(&key) else { return Ok(()) };
         self.used = self.used.saturating_sub(mail.length);
         self.append(&record::given_up(key))?;
         self.to_erase.push(mail);
@@ -270,47 +281,43 @@ impl Journal {
 
     /// Writes what is still of use to a new file, which takes the place of the old one.
     fn rewrite(&mut self, now: i64) -> io::Result<()> {
-        self.entries.retain(|_, entry| {
-            let (Entry::Tried { expires_at, .. } | Entry::Accepted { expires_at }) = entry;
-            expires_at.saturating_add(GRACE) >= now
-        });
-        let mut bytes = record::HEADER.to_vec();
+        let is_of_use = |expires_at: i64| expires_at.saturating_add(GRACE) >= now;
+        self.tried.retain(|_, tried| is_of_use(tried.expires_at));
+        self.accepted.retain(|_, expires_at| is_of_use(*expires_at));
+        let new_path = beside(&self.path, "new");
+        let mut file = BufWriter::new(open(&new_path, true)?);
+        let mut end = 0;
+        let mut write = |line: &[u8]| {
+            let offset = end;
+            end += line.len() as u64;
+            file.write_all(line).map(|()| offset)
+        };
+        write(record::HEADER)?;
         let mut spans = Vec::new();
-        for (key, entry) in &self.entries {
-            match entry {
-                Entry::Tried { sealed, expires_at, bound, .. } => {
-                    let (line, mail) = record::tried(*key, *expires_at, sealed);
-                    spans.push((
-                        *key,
-                        Span { offset: (bytes.len() + mail.start) as u64, length: mail.len() as u64 },
-                    ));
-                    bytes.extend_from_slice(&line);
-                    match bound {
-                        Some(provider) if *provider == sealed.provider => {}
-                        Some(provider) => bytes.extend_from_slice(&record::bound(*key, provider)),
-                        None => bytes.extend_from_slice(&record::free(*key)),
-                    }
-                }
-                Entry::Accepted { expires_at } => {
-                    bytes.extend_from_slice(&record::accepted(*key, *expires_at));
-                }
+        for (key, Tried { sealed, expires_at, bound, .. }) in &self.tried {
+            let (line, mail) = record::tried(*key, *expires_at, sealed);
+            let offset = write(&line)?;
+            spans.push(Span { offset: offset + mail.start as u64, length: mail.len() as u64 });
+            match bound {
+                Some(provider) if *provider == sealed.provider => {}
+                Some(provider) => _ = write(&record::bound(*key, provider))?,
+                None => _ = write(&record::free(*key))?,
             }
         }
-        let new_path = beside(&self.path, "new");
-        let file = open(&new_path, true)?;
-        file.write_all_at(&bytes, 0)?;
+        for (key, expires_at) in &self.accepted {
+            write(&record::accepted(*key, *expires_at))?;
+        }
+        let file = file.into_inner()?;
         file.sync_all()?;
         fs::rename(&new_path, &self.path)?;
         if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             File::open(folder)?.sync_all()?;
         }
-        for (key, span) in spans {
-            if let Some(Entry::Tried { mail, .. }) = self.entries.get_mut(&key) {
-                *mail = span;
-            }
+        for (tried, span) in self.tried.values_mut().zip(spans) {
+            tried.mail = span;
         }
         self.file = file;
-        self.end = bytes.len() as u64;
+        self.end = end;
         self.used = self.end;
         self.is_dirty = false;
         self.to_erase.clear();

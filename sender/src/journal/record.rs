@@ -55,18 +55,9 @@ pub(super) fn given_up(key: Key) -> Vec<u8> {
     format!("given-up {key}\n").into_bytes()
 }
 
-/// Whether a file may be replaced: it begins like a journal, or is what a kill left of the first line of one.
-pub(super) fn begins_a_journal(bytes: &[u8]) -> bool {
-    bytes.starts_with(HEADER) || HEADER.starts_with(bytes)
-}
-
-/// The whole records, in their order.
-pub(super) fn parse(bytes: &[u8]) -> impl Iterator<Item = Record> {
-    let lines = bytes.strip_prefix(HEADER).unwrap_or_default().split_inclusive(|byte| *byte == b'\n');
-    lines.filter_map(|line| parse_line(str::from_utf8(line.strip_suffix(b"\n")?).ok()?))
-}
-
-fn parse_line(line: &str) -> Option<Record> {
+/// The record of a line, if it is whole.
+pub(super) fn parse(line: &[u8]) -> Option<Record> {
+    let line = str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let mut words = line.split(' ');
     let (kind, key) = (words.next()?, Key::parse(words.next()?)?);
     let mut expires_at = || words.next()?.parse().ok();

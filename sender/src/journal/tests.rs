@@ -36,8 +36,11 @@ fn accepted(journal: &Journal, number: u128) -> bool {
 /// Whether the text of a mail can be read in the file, in any of its forms.
 fn holds(path: &Path, number: u128) -> bool {
     let text = fs::read(path).unwrap();
-    record::parse(&text)
-        .any(|record| matches!(record, Record::Tried { key: found, .. } if found == key(number)))
+    records(&text).any(|record| matches!(record, Record::Tried { key: found, .. } if found == key(number)))
+}
+
+fn records(text: &[u8]) -> impl Iterator<Item = Record> {
+    text.split_inclusive(|byte| *byte == b'\n').filter_map(record::parse)
 }
 
 #[test]
@@ -72,7 +75,7 @@ fn a_mail_that_is_written_anew_for_another_provider_takes_the_place_of_the_old_o
     journal.fix(sealed(1), LATER).unwrap();
     journal.sync(NOW).unwrap();
     let text = fs::read(&path).unwrap();
-    assert_eq!(record::parse(&text).count(), 1);
+    assert_eq!(records(&text).count(), 1);
     drop(journal);
     let Some(Known::Tried { sealed: found, .. }) = Journal::open(&path, NOW).unwrap().known(key(1)) else {
         panic!("it is lost")
@@ -113,10 +116,7 @@ fn who_may_have_accepted_a_mail_is_known_after_a_kill_and_in_a_file_that_was_wri
 #[test]
 fn a_journal_of_one_provider_is_read() {
     let text = record::tried(key(1), LATER, &sealed(1)).0;
-    let Some(Record::Tried { sealed: found, .. }) = record::parse(&[record::HEADER, &text].concat()).next()
-    else {
-        panic!("it is lost")
-    };
+    let Some(Record::Tried { sealed: found, .. }) = record::parse(&text) else { panic!("it is lost") };
     assert_eq!((found.provider.as_str(), found.other), ("smtp", None));
 }
 
@@ -189,7 +189,7 @@ fn expired_keys_are_forgotten_and_the_file_stays_small() {
     drop(journal);
     let journal = Journal::open(&path, now).unwrap();
     assert!(tried(&journal, 0) && accepted(&journal, 19_901) && journal.known(key(1)).is_none());
-    assert!(journal.entries.len() < 400);
+    assert!(journal.tried.len() + journal.accepted.len() < 400);
 }
 
 #[test]

@@ -149,6 +149,7 @@ impl<A: Api> Client<A> {
             // A redirection would carry the key elsewhere.
             .max_redirects(0)
             .proxy(None)
+            .max_idle_connections(connections)
             .max_idle_connections_per_host(connections)
             .timeout_global(Some(Duration::from_secs(timeout_seconds)))
             .build()

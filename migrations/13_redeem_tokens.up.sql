@@ -60,7 +60,7 @@ BEGIN
 
     -- One answer a subject, however many there are.
     RETURN QUERY EXECUTE format(
-        'SELECT DISTINCT ON (subject_id) subject_id::text, email::text, name::text, NULL::text FROM %s($1, false)', mailroom.predicate_name(predicate)
+        'SELECT DISTINCT ON (1) subject_id::text, email::text, name::text, NULL::text FROM %s($1, false)', mailroom.predicate_name(predicate)
     ) USING subject_ids;
 EXCEPTION WHEN OTHERS OR assert_failure OR query_canceled THEN
     -- Not its message, which may quote a row.

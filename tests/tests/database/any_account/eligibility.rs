@@ -71,6 +71,25 @@ async fn a_redemption_asks_too_and_compares_the_present_address() -> Result<()> 
 }
 
 #[tokio::test]
+async fn a_subject_that_a_predicate_names_twice_gets_one_mail_and_one_that_was_not_asked_for_none()
+-> Result<()> {
+    let (database, client) = product().await?;
+    client.batch_execute(PEOPLE).await?;
+    client
+        .batch_execute(
+            "CREATE OR REPLACE FUNCTION may_sign_in(subject_ids text[], is_redemption boolean)
+            RETURNS TABLE (subject_id text, email text, name text)
+            LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+                SELECT id, email, NULL FROM people, generate_series(1, 2) UNION ALL SELECT NULL, 'eve@example.test', NULL
+            $$",
+        )
+        .await?;
+    let ada = sign_in(&client, "ada").await?;
+    assert_eq!(ids(&send(&mut queue(&database, Version::V2).await?).await?), [ada]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_predicate_that_fails_defers_its_own_tokens_alone_ever_longer() -> Result<()> {
     let (database, client) = product().await?;
     client.batch_execute(PEOPLE).await?;

@@ -8,4 +8,6 @@ DROP FUNCTION mailroom.bind();
 DROP FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz);
 DROP FUNCTION mailroom.return_lapsed_leases(timestamptz);
 
+DROP SEQUENCE mailroom.low_watermark;
+
 COMMIT;

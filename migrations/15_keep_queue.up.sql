@@ -48,11 +48,18 @@ REVOKE ALL ON FUNCTION mailroom.return_lapsed_leases(timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION mailroom.return_lapsed_leases(timestamptz) IS
     'Puts the tokens of leases back that have lapsed, and logs it.';
 
+-- A sequence, which has no versions: nothing grows under an old snapshot, and nobody waits for another's commit.
+CREATE SEQUENCE mailroom.low_watermark MINVALUE 0 START 0;
+
+COMMENT ON SEQUENCE mailroom.low_watermark IS
+    'Not counted up: the time before which nothing in the queue was due when a collector looked last, in microseconds since the Unix epoch; 0 if'
+    ' that is not known. A new collector begins there.';
+
 -- What a collector does every few seconds: says that it lives and what it holds, and gives back what nobody holds any more.
 -- A call that comes late, when its collector has long had another connection, changes nothing of what that claimed since.
 -- Leases lapse if it takes too long, so nothing in it grows with the number of tokens that wait.
 CREATE FUNCTION mailroom.heartbeat(collector bigint, name text, held uuid[], lease bigint, since timestamptz)
-RETURNS TABLE (batch uuid)
+RETURNS TABLE (batch uuid, low_watermark timestamptz)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -60,7 +67,6 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     epoch timestamptz := mailroom.clock();
-    horizon timestamptz := coalesce(since, '-infinity');
     kept uuid[];
 BEGIN
     -- A collector calls this before it claims anything. A copy of a product's database must not mail its people.
@@ -73,6 +79,17 @@ BEGIN
     INSERT INTO mailroom.collectors (holder, name, started_at)
     VALUES (collector, heartbeat.name, epoch)
     ON CONFLICT DO NOTHING;
+
+    IF FOUND THEN
+        -- One that is new knows nothing yet. Wrong is what it learns here only by a clock that was set back; each minute it looks further back.
+        SELECT 'epoch'::timestamptz + interval '1 microsecond' * last_value INTO low_watermark
+        FROM mailroom.low_watermark
+        WHERE last_value > 0;
+        low_watermark := CASE WHEN low_watermark <= epoch THEN low_watermark END;
+    ELSE
+        low_watermark := since;
+        PERFORM setval('mailroom.low_watermark', greatest(floor(extract(epoch FROM coalesce(since, 'epoch')) * 1000000), 0)::bigint);
+    END IF;
 
     -- Own leases, also lapsed ones that nobody has taken over.
     WITH renewed AS (
@@ -97,15 +114,17 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ));
 
-    PERFORM mailroom.return_lapsed_leases(horizon);
+    PERFORM mailroom.return_lapsed_leases(coalesce(low_watermark, '-infinity'));
 
-    RETURN QUERY SELECT * FROM pg_catalog.unnest(kept);
+    RETURN QUERY SELECT kept_batch, NULL::timestamptz FROM pg_catalog.unnest(kept) AS kept_batch;
+    batch := NULL;
+    RETURN NEXT;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz) IS
     'For collectors: renews the leases held, answers which of them still are, and returns to the queue what others left behind.'
-    ' The span is milliseconds.';
+    ' The last row has no batch, and the time before which nothing in the queue is due, as far as it is known. The span is milliseconds.';
 
 CREATE FUNCTION mailroom.bind() RETURNS void
 LANGUAGE sql VOLATILE

@@ -139,8 +139,10 @@ impl DeliveriesQueue {
             (&milliseconds(self.lease), Type::INT8),
             (&self.watermark.since, Type::TIMESTAMPTZ),
         ];
-        let kept = self.link.query(HEARTBEAT, &parameters).await?;
+        let rows = self.link.query(HEARTBEAT, &parameters).await?;
+        let (last, kept) = rows.split_last().ok_or_else(|| unexpected("no row"))?;
         let kept: Result<_, QueueError> = kept.iter().map(|row| column(row, 0).map(BatchId)).collect();
+        self.watermark.resume(column(last, 1)?, Instant::now());
         self.lost.extend(self.batches.drop_lost(&kept?));
         self.renewed = Some(Instant::now());
         Ok(())
@@ -341,9 +343,9 @@ impl Queue for DeliveriesQueue {
     async fn open(&mut self) -> Result<(), QueueError> {
         let was_open = self.renewed.is_some();
         let server = self.link.open(&self.connection).await?;
-        self.since = [self.watermark.since; 2];
         (self.watermark_updated, self.rescanned) = (None, None);
         self.renew().await?;
+        self.since = [self.watermark.since; 2];
         self.read_actions().await?;
         self.batches.begin_call();
         self.send(None).await?;

@@ -12,7 +12,7 @@
 //!
 //! A clock that is set back breaks the first premise, and so can a row that is inserted by hand. So peeks, and nothing
 //! else, begin at the very beginning now and then, and the watermark goes back to what they find. Otherwise it is never reset,
-//! also not with the connection: a scan from the beginning passes all that was ever deleted, as long as vacuum cannot remove it.
+//! neither with the connection nor by a new process, to which the database says how far others had come: a scan from the beginning passes all that was ever deleted, as long as vacuum cannot remove it.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -49,6 +49,13 @@ pub(super) struct LowWatermark {
 }
 
 impl LowWatermark {
+    /// Begins where other collectors had come, and only after a minute at the very beginning, unless anything is known.
+    pub(super) fn resume(&mut self, low_watermark: Option<SystemTime>, now: Instant) {
+        if self.scanned.is_none() && low_watermark.is_some() {
+            (self.since, self.scanned) = (low_watermark, Some(now));
+        }
+    }
+
     /// Where a peek begins: now and then at the very beginning. A scan that takes too long is not repeated at once.
     pub(super) fn peek_since(&mut self, now: Instant) -> Option<SystemTime> {
         if self.scanned.is_some_and(|scanned| now - scanned < FULL_SCAN) {
@@ -138,6 +145,19 @@ mod tests {
             }
             assert_eq!(watermark.since, expected.map(at), "{case}");
         }
+    }
+
+    #[test]
+    fn a_new_one_begins_where_others_had_come_and_looks_at_the_very_beginning_after_a_minute() {
+        let start = Instant::now();
+        let mut watermark = LowWatermark::default();
+        watermark.resume(Some(at(10)), start);
+        watermark.resume(Some(at(20)), start);
+        assert_eq!(watermark.peek_since(start + Duration::from_secs(59)), Some(at(10)));
+        assert_eq!(watermark.peek_since(start + Duration::from_secs(60)), None);
+        let mut unknown = LowWatermark::default();
+        unknown.resume(None, start);
+        assert_eq!(unknown.peek_since(start), None);
     }
 
     #[test]

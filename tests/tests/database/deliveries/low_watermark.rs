@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use mailroom::queue::{Nack, Queue, Settlement};
+use mailroom::queue::{DeliveriesQueue, Nack, Queue, Settlement};
+use mailroom_connect::{ConnectionSettings, Environment};
+use mailroom_tests::plan::blocks;
 use mailroom_tests::postgres::Database;
+use mailroom_verifier_core::Version;
 
-use super::{all, ids, queue, token};
+use super::{SETTINGS, all, ids, queue, sent, token};
 
 /// A clock after whose reading sessions wait for a lock, if they say so.
 const SLOW_CLOCK: &str =
@@ -79,6 +82,56 @@ async fn what_is_queued_by_a_clock_that_was_read_long_before_is_found() -> Resul
         let claimed = ids(&queue.settle_and_claim(Vec::new(), all(10)).await?.batches);
         assert_eq!(claimed.len(), 1, "{statement}: {claimed:?}");
         assert!(expected.is_none_or(|id| claimed == [id]), "{statement}: {claimed:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_new_collector_begins_where_others_had_come_however_many_dead_rows_lie_before() -> Result<()> {
+    const LEASE: Duration = Duration::from_secs(6);
+    let database = Database::migrated()?;
+    let (client, pinned) = (database.connect().await?, database.connect().await?);
+    client
+        .batch_execute("SELECT mailroom.enqueue('notice', 'a@example.test') FROM generate_series(1, 10000)")
+        .await?;
+    pinned.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM mailroom.queue LIMIT 1").await?;
+    let connection = ConnectionSettings::resolve(database.url(), &Environment::of_process())?;
+    let mut old = DeliveriesQueue::new(connection, SETTINGS, LEASE, Version::V2)?;
+    old.open().await?;
+    let mut settlements = Vec::new();
+    loop {
+        let batches = old.settle_and_claim(settlements, all(100)).await?.batches;
+        if batches.is_empty() {
+            break;
+        }
+        settlements = batches.iter().map(|batch| sent(batch.id)).collect();
+    }
+    for _ in 0..3 {
+        client.execute("SELECT pg_current_xact_id()", &[]).await?;
+        old.peek(10).await?;
+    }
+    tokio::time::sleep(LEASE / 3).await;
+    old.heartbeat().await?;
+
+    let beat = async |collector: i64, since: &str| -> Result<Option<String>> {
+        let beat = format!(
+            "SELECT low_watermark::text FROM mailroom.heartbeat({collector}, 'c', '{{}}', 90000, {since}) WHERE batch IS NULL"
+        );
+        Ok(client.query_one(&beat, &[]).await?.get(0))
+    };
+    let known = beat(1, "NULL").await?.unwrap_or_default();
+    let peek = async |since: &str| blocks(&client, &format!("SELECT * FROM mailroom.peek({since}, 1)")).await;
+    peek("NULL").await?;
+    let (beginning, there) = (peek("NULL").await?, peek(&format!("'{known}'")).await?);
+    assert!(there * 5 < beginning, "{there} blocks instead of {beginning}");
+    let mut new = queue(&database).await?;
+    let next = token(&client, "activation").await?;
+    assert_eq!(ids(&new.settle_and_claim(Vec::new(), all(10)).await?.batches), [next]);
+
+    // What a collector takes back, because the clock was set back, and what lies in the future is not believed.
+    for (collector, since) in [(2, "NULL"), (3, "now() + interval '1 hour'")] {
+        beat(1, since).await?;
+        assert_eq!(beat(collector, "NULL").await?, None, "{since}");
     }
     Ok(())
 }

@@ -88,7 +88,10 @@ BEGIN
         low_watermark := CASE WHEN low_watermark <= epoch THEN low_watermark END;
     ELSE
         low_watermark := since;
-        PERFORM setval('mailroom.low_watermark', greatest(floor(extract(epoch FROM coalesce(since, 'epoch')) * 1000000), 0)::bigint);
+        -- Only if it is another: an idle server has nothing to write.
+        PERFORM setval('mailroom.low_watermark', told.micros)
+        FROM (SELECT greatest(floor(extract(epoch FROM coalesce(since, 'epoch')) * 1000000), 0)::bigint AS micros) AS told
+        JOIN mailroom.low_watermark AS stored ON stored.last_value <> told.micros;
     END IF;
 
     -- Own leases, also lapsed ones that nobody has taken over.

@@ -274,7 +274,7 @@ COMMENT ON FUNCTION mailroom.release(bigint, uuid[]) IS 'For collectors: gives b
 -- Locks: rows of the queue; those that another collector is just claiming are passed over.
 CREATE FUNCTION mailroom.pick(
     looks integer, turn integer, first_since timestamptz, second_since timestamptz, until timestamptz,
-    OUT rows mailroom.queue[], OUT places tid[], OUT firsts integer
+    OUT rows mailroom.queue[], OUT tids tid[], OUT first_count integer
 )
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -282,7 +282,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     reserved integer;
     second mailroom.queue[];
-    second_places tid[];
+    second_tids tid[];
 BEGIN
     SELECT count(*)::integer INTO reserved
     FROM (
@@ -291,27 +291,27 @@ BEGIN
         LIMIT (turn + looks) / 7
     ) AS second;
 
-    SELECT coalesce(array_agg(queued), '{}'), coalesce(array_agg(place), '{}') INTO rows, places
+    SELECT coalesce(array_agg(queued), '{}'), coalesce(array_agg(tid), '{}') INTO rows, tids
     FROM (
-        SELECT queue AS queued, ctid AS place FROM mailroom.queue
+        SELECT queue AS queued, ctid AS tid FROM mailroom.queue
         WHERE priority = 0::smallint AND due_at >= first_since AND due_at <= until
         ORDER BY due_at
         LIMIT looks - reserved
         FOR UPDATE SKIP LOCKED
     ) AS locked;
 
-    firsts := cardinality(rows);
-    IF firsts < looks THEN
-        SELECT coalesce(array_agg(queued), '{}'), coalesce(array_agg(place), '{}') INTO second, second_places
+    first_count := cardinality(rows);
+    IF first_count < looks THEN
+        SELECT coalesce(array_agg(queued), '{}'), coalesce(array_agg(tid), '{}') INTO second, second_tids
         FROM (
-            SELECT queue AS queued, ctid AS place FROM mailroom.queue
+            SELECT queue AS queued, ctid AS tid FROM mailroom.queue
             WHERE priority = 1::smallint AND due_at >= second_since AND due_at <= until
             ORDER BY due_at
-            LIMIT looks - firsts
+            LIMIT looks - first_count
             FOR UPDATE SKIP LOCKED
         ) AS locked;
         rows := rows || second;
-        places := places || second_places;
+        tids := tids || second_tids;
     END IF;
 END;
 $$;
@@ -332,9 +332,9 @@ COMMENT ON FUNCTION mailroom.normal_address(text) IS 'An address by which suppre
 -- Predicates of eligibility are asked once an action, and only for what could go out. Without a search path of its own and not volatile,
 -- so that it becomes a part of the claim's statement.
 CREATE FUNCTION mailroom.judge(
-    rows mailroom.queue[], places tid[], firsts integer, turn integer, too_late bigint, signable smallint[], binds boolean, is_utf8 boolean
+    rows mailroom.queue[], tids tid[], first_count integer, turn integer, too_late bigint, signable smallint[], binds boolean, is_utf8 boolean
 ) RETURNS TABLE (
-    place tid, token bigint, due_at timestamptz, attempt integer, failures smallint, priority smallint, secret bytea, code text,
+    tid tid, token bigint, due_at timestamptz, attempt integer, failures smallint, priority smallint, secret bytea, code text,
     action smallint, email bytea, name bytea, utf8_code bytea, expires_at bigint, language text, payload bytea, binding bytea,
     verdict text, fault text, nth bigint
 )
@@ -343,15 +343,15 @@ BEGIN ATOMIC
     WITH
     picked AS MATERIALIZED (
         SELECT
-            queued.place,
+            queued.tid,
             CASE
                 WHEN queued.priority = 0 THEN (turn + nth - 1) * 7 / 6
-                ELSE 7 * (nth - firsts) - 1
+                ELSE 7 * (nth - first_count) - 1
             END AS slot,
             queued.token, queued.due_at, queued.attempts, queued.failures, queued.priority, queued.secret, queued.code,
             known.*, actions.eligibility, actions.proves_address
-        FROM ROWS FROM (pg_catalog.unnest(rows), pg_catalog.unnest(places)) WITH ORDINALITY AS queued (
-            token, due_at, put_off_at, attempts, failures, deferrals, priority, secret, code, place, nth
+        FROM ROWS FROM (pg_catalog.unnest(rows), pg_catalog.unnest(tids)) WITH ORDINALITY AS queued (
+            token, due_at, put_off_at, attempts, failures, deferrals, priority, secret, code, tid, nth
         )
         -- OFFSET 0 keeps this a look-up by primary key for each row.
         LEFT JOIN LATERAL (
@@ -403,7 +403,7 @@ BEGIN ATOMIC
         ) AS suppression ON true
     )
     SELECT
-        place, token, due_at, attempts + 1, failures, priority, secret, code, action,
+        tid, token, due_at, attempts + 1, failures, priority, secret, code, action,
         CASE WHEN is_utf8 THEN convert_to(email, getdatabaseencoding()) ELSE mailroom.to_utf8(email) END,
         CASE WHEN is_utf8 THEN convert_to(name, getdatabaseencoding()) ELSE mailroom.to_utf8(name) END,
         CASE WHEN is_utf8 THEN convert_to(code, getdatabaseencoding()) ELSE mailroom.to_utf8(code) END,
@@ -553,8 +553,8 @@ COMMENT ON FUNCTION mailroom.reserve(bigint, integer, integer) IS
     'Reserves places of a rate: how many of those wanted may be claimed now; if there are fewer, or none where none is wanted yet, in how'
     ' many milliseconds to come again, with capacity for so many; and the rate at which others claim, if it is another.';
 
--- A batch a row, its tokens in arrays: a row a token, each with all columns, would cost more than all else. For the same reason each row
--- is copied as seldom as can be: the rows of the queue are deleted where they lie, and joined with answers by their hashes.
+-- One statement judges, deletes and leases, and returns a row for each batch, its tokens in arrays: a loop over tokens, and arrays cut
+-- into batches, took half of a claim's time. Rows of the queue are deleted by their ctid, and joined with answers by hash.
 CREATE FUNCTION mailroom.claim(
     collector bigint,
     wanted uuid[],
@@ -588,8 +588,8 @@ DECLARE
     capacity integer := cardinality(wanted) * batch_limit;
     is_utf8 boolean := getdatabaseencoding() IN ('UTF8', 'SQL_ASCII');
     rows mailroom.queue[] := '{}';
-    places tid[] := '{}';
-    firsts integer := 0;
+    tids tid[] := '{}';
+    first_count integer := 0;
     -- What may not be sent.
     put_off bigint[];
     void bigint[];
@@ -602,7 +602,7 @@ BEGIN
     END IF;
     IF wait IS NULL THEN
         -- A statement of its own: the snapshots of those that follow have all rows that are locked by it.
-        SELECT * INTO rows, places, firsts
+        SELECT * INTO rows, tids, first_count
         FROM mailroom.pick(looks, turn, coalesce(first_since, '-infinity'), coalesce(second_since, '-infinity'), epoch);
     END IF;
 
@@ -614,7 +614,7 @@ BEGIN
     IN
         WITH
         judged AS MATERIALIZED (
-            SELECT * FROM mailroom.judge(rows, places, firsts, turn, too_late, signable, binds, is_utf8)
+            SELECT * FROM mailroom.judge(rows, tids, first_count, turn, too_late, signable, binds, is_utf8)
         ),
         allowed AS MATERIALIZED (
             SELECT coalesce(reserved.granted, eligible.most) AS most, reserved.wait
@@ -631,7 +631,7 @@ BEGIN
             WHERE verdict = 'eligible' AND nth <= (SELECT most FROM allowed)
         ),
         removed AS (
-            DELETE FROM mailroom.queue WHERE ctid = ANY (ARRAY(SELECT place FROM taken))
+            DELETE FROM mailroom.queue WHERE ctid = ANY (ARRAY(SELECT tid FROM taken))
         ),
         batches AS MATERIALIZED (
             SELECT

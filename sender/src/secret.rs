@@ -15,7 +15,7 @@ const LONGEST: usize = 4_096;
 pub struct Secret(String);
 
 impl Secret {
-    /// Its text, for what it is a secret of alone.
+    /// The text itself, which belongs in no log and no message.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -95,10 +95,10 @@ async fn writers_notify_an_idle_collector_once_and_no_busy_one() -> Result<()> {
         assert!(write(&client).await?);
         participant.expect_wakeup().await?;
         // The notification released the lock, though the request goes on.
-        wait_for(&client, IS_LOCK_FREE, true).await?;
+        timeout(SOON, wait_for(&client, IS_LOCK_FREE, true)).await??;
         participant.become_idle().await?;
         participant.idle_lock.set_idle(false);
-        wait_for(&client, IS_LOCK_FREE, true).await?;
+        timeout(SOON, wait_for(&client, IS_LOCK_FREE, true)).await??;
     }
     Ok(())
 }
@@ -136,7 +136,7 @@ async fn a_follower_takes_over() -> Result<()> {
     second.expect_wakeup().await?;
     first.expect_wakeup().await?;
     // Of a process that is gone, too. The second must have released the lock, or the first would follow it.
-    wait_for(&client, IS_LOCK_FREE, true).await?;
+    timeout(SOON, wait_for(&client, IS_LOCK_FREE, true)).await??;
     first.become_idle().await?;
     second.become_idle().await?;
     drop(first);

@@ -144,7 +144,7 @@ pub struct ClaimRequest {
     pub batches: usize,
     /// The most tokens of a batch.
     pub limit: usize,
-    /// Whether a last batch may hold fewer than `limit` tokens.
+    /// Whether a batch may hold fewer than `limit` tokens: the last, or one after which more was read.
     pub partial: bool,
     /// Whether to read again what was passed: tokens that were not eligible then or committed late. For now and then.
     pub rescan: bool,

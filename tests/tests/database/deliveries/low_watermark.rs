@@ -6,7 +6,7 @@ use anyhow::Result;
 use mailroom::queue::{DeliveriesQueue, Nack, Queue, Settlement};
 use mailroom_connect::{ConnectionSettings, Environment};
 use mailroom_tests::plan::blocks;
-use mailroom_tests::postgres::Database;
+use mailroom_tests::postgres::{Cluster, Database};
 use mailroom_verifier_core::Version;
 
 use super::{SETTINGS, all, ids, queue, sent, token};
@@ -89,7 +89,9 @@ async fn what_is_queued_by_a_clock_that_was_read_long_before_is_found() -> Resul
 #[tokio::test]
 async fn a_new_collector_begins_where_others_had_come_however_many_dead_rows_lie_before() -> Result<()> {
     const LEASE: Duration = Duration::from_secs(6);
-    let database = Database::migrated()?;
+    // A server of its own: the watermark waits for transactions of all databases.
+    let cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let (client, pinned) = (database.connect().await?, database.connect().await?);
     client
         .batch_execute("SELECT mailroom.enqueue('notice', 'a@example.test') FROM generate_series(1, 10000)")
@@ -110,7 +112,6 @@ async fn a_new_collector_begins_where_others_had_come_however_many_dead_rows_lie
     peek("NULL").await?;
     let beginning = peek("NULL").await?;
     let stored = "SELECT ('epoch'::timestamptz + interval '1 microsecond' * last_value)::text FROM mailroom.low_watermark";
-    // The watermark waits for transactions of all databases of the server, those of other tests too.
     let known = async {
         loop {
             client.execute("SELECT pg_current_xact_id()", &[]).await?;

@@ -44,11 +44,12 @@ impl Model<'_> {
         if std::mem::take(&mut self.is_status_open) {
             self.status.batch_execute("COMMIT").await?;
         }
-        // The others are gone. This one goes on with its low watermark, unless it may be wrong, until its next peek from the beginning.
+        // The others are gone. This one goes on with its low watermark; one that may be wrong is forgotten, as a peek from the beginning would.
         self.collectors.truncate(1);
         self.held.truncate(1);
         if self.was_set_back {
             self.held[0].clear();
+            self.client.batch_execute("SELECT setval('mailroom.low_watermark', 0)").await?;
             self.collectors[0] = queue(self.database).await?;
         }
         while !self.held[0].is_empty() {

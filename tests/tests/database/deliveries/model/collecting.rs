@@ -153,9 +153,14 @@ pub(super) fn check_claim(
     moments: &[&Standings],
 ) -> Result<()> {
     ensure!(batches.len() <= want.batches, "more batches than wanted");
+    // A statement that meets tokens that are not eligible may end with a short batch before another statement goes on.
+    let mut standings =
+        moments.iter().flat_map(|moment| moment.values()).filter(|standing| !standing.places.is_empty());
+    let takes_one_statement =
+        standings.all(|standing| standing.row.as_ref().is_some_and(|row| refusal(row, now).is_none()));
     for (nth, batch) in batches.iter().enumerate() {
         let size = batch.tokens.len();
-        let may_be_short = want.partial && nth + 1 == batches.len();
+        let may_be_short = want.partial && (!takes_one_statement || nth + 1 == batches.len());
         ensure!(size == want.limit || may_be_short && (1..want.limit).contains(&size), "a batch of {size}");
         for token in &batch.tokens {
             let rows = moments.iter().filter_map(|moment| moment.get(&token.id)?.row.as_ref());

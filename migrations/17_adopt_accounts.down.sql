@@ -4,7 +4,8 @@
 --
 -- Whoever registers somebody needs no right on tokens, as before.
 --
--- Locks: nobody reads or writes accounts and tokens while their rows in mailroom.issued_tokens are deleted, a minute for each million.
+-- Locks: nobody reads or writes accounts and tokens while the rows of those that can still be used or sent are deleted from
+-- mailroom.issued_tokens; the others went before, with 18.
 
 BEGIN;
 
@@ -28,7 +29,12 @@ DROP TRIGGER before_account_insert ON accounts;
 DROP TRIGGER after_account_insert ON accounts;
 
 -- Deleted, not used: using an activation activates.
-DELETE FROM tokens USING mailroom.issued_tokens AS ended WHERE ended.id = tokens.id AND ended.cancelled_at IS NOT NULL;
+WITH ended AS (
+    DELETE FROM tokens USING mailroom.issued_tokens AS known
+    WHERE known.id = tokens.id AND known.cancelled_at IS NOT NULL
+    RETURNING tokens.id
+)
+DELETE FROM mailroom.issued_tokens USING ended WHERE issued_tokens.id = ended.id;
 
 DO $$
 DECLARE

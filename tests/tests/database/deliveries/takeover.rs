@@ -136,6 +136,48 @@ async fn the_way_back_leaves_to_the_cursor_what_was_not_sent() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_way_back_deletes_what_is_over_in_batches_and_waits_for_nobody() -> Result<()> {
+    let database = Database::migrated()?;
+    let (mut client, user) = (database.connect().await?, database.connect().await?);
+    register(&client, 1..=2500).await?;
+    client
+        .batch_execute(
+            "UPDATE tokens SET consumed_at = 1 WHERE id % 2 = 0;
+            SELECT mailroom.cancel(3);
+            SET session_replication_role = replica;
+            UPDATE tokens SET expires_at = 1 WHERE id % 5 = 0;
+            UPDATE mailroom.issued_tokens SET expires_at = 1 WHERE id % 5 = 0;
+            RESET session_replication_role",
+        )
+        .await?;
+    // A collector that is just claiming, and somebody who is using a token.
+    user.batch_execute(
+        "BEGIN;
+        SELECT FROM mailroom.queue WHERE token = 5 FOR UPDATE;
+        SELECT FROM mailroom.issued_tokens WHERE id = 4 FOR UPDATE",
+    )
+    .await?;
+    for _ in MIGRATIONS.iter().filter(|migration| (18..=20).contains(&migration.version)) {
+        migrate::down(&mut client, MIGRATIONS, DataLoss::Accepted, &mut |_| {}).await?;
+    }
+    // What can still be used, what was cancelled, and the two that are locked.
+    let misfits = "SELECT count(*) FROM tokens FULL JOIN mailroom.issued_tokens AS known USING (id) LEFT JOIN mailroom.queue ON token = id
+        WHERE (known.id IS NOT NULL) <> (id % 2 = 1 AND id % 5 > 0 OR id IN (4, 5))
+            OR (token IS NOT NULL) <> (id % 2 = 1 AND id % 5 > 0 AND id <> 3 OR id = 5)";
+    assert_eq!(client.query_one(misfits, &[]).await?.get::<_, i64>(0), 0);
+    let expired = "SELECT count(DISTINCT token) FROM mailroom.delivery_attempts WHERE outcome = 'expired'";
+    assert_eq!(client.query_one(expired, &[]).await?.get::<_, i64>(0), 249);
+    user.batch_execute("ROLLBACK").await?;
+    migrate::down(&mut client, MIGRATIONS, DataLoss::Accepted, &mut |_| {}).await?;
+    assert_eq!(cursor(&client).await?, 0);
+    let left = "SELECT count(*) FROM mailroom.issued_tokens";
+    assert_eq!(client.query_one(left, &[]).await?.get::<_, i64>(0), 0);
+    // The cancelled one is not there for the cursor to send.
+    assert_eq!(client.query_one("SELECT count(*) FROM tokens", &[]).await?.get::<_, i64>(0), 2499);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_cursor_that_is_at_work_gives_way_and_nothing_is_lost_or_sent_twice() -> Result<()> {
     let (database, mut client) = before_the_queue().await?;
     let eager = ["--batch-timeout", "0", "--poll-interval", "200ms"];

@@ -190,7 +190,10 @@ impl DeliveriesQueue {
         let (nacked, tokens, kinds, waits, reasons) =
             nacks::columns(&settling, bounds_refusals, self.link.is_unicode());
         let min_lifetime = i64::try_from(min_lifetime.as_secs()).unwrap_or(i64::MAX);
-        let settle: [SqlParameter<'_>; 9] = [
+        let wanted: Vec<Uuid> = ids.iter().map(|batch| batch.0).collect();
+        // Then only the claim's commit waits for the disk, for both.
+        let is_followed = self.pipelines && !settled.is_empty() && !wanted.is_empty();
+        let settle: [SqlParameter<'_>; 10] = [
             (&settled, Type::UUID_ARRAY),
             (&nacked, Type::UUID_ARRAY),
             (&tokens, Type::INT8_ARRAY),
@@ -200,13 +203,13 @@ impl DeliveriesQueue {
             (&integer(max_attempts), Type::INT4),
             (&milliseconds(backoff), Type::INT8),
             (&min_lifetime, Type::INT8),
+            (&is_followed, Type::BOOL),
         ];
         let released: Vec<Uuid> = self.batches.releasing().map(|batch| batch.0).collect();
         let release: [SqlParameter<'_>; 2] =
             [(&self.collector_id, Type::INT8), (&released, Type::UUID_ARRAY)];
-        let wanted: Vec<Uuid> = ids.iter().map(|batch| batch.0).collect();
         let signable = self.actions.numbers();
-        let claim: [SqlParameter<'_>; 13] = [
+        let claim: [SqlParameter<'_>; 14] = [
             (&self.collector_id, Type::INT8),
             (&wanted, Type::UUID_ARRAY),
             (&integer(want.map_or(1, |want| want.limit)), Type::INT4),
@@ -220,6 +223,7 @@ impl DeliveriesQueue {
             (&signable, Type::INT2_ARRAY),
             (&self.actions.binds(), Type::BOOL),
             (&rate, Type::INT8),
+            (&is_followed, Type::BOOL),
         ];
         let (batches, activity, actions) = (&mut self.batches, &mut self.activity, &self.actions);
         let (limiter, since, pipelines) = (&mut self.dead_letter_limiter, self.since, self.pipelines);
@@ -234,7 +238,11 @@ impl DeliveriesQueue {
                 let is_recorded = settled.is_ok() && released.is_ok();
                 (settled, released, if is_recorded { claimed.await } else { Ok(Vec::new()) })
             };
+            let is_on_disk = !is_followed || claimed.is_ok();
             let settled = settled.and_then(|rows| DeadLetter::read(&rows)).map(|dead| {
+                if !is_on_disk {
+                    return;
+                }
                 let is_refused = |dead: &&DeadLetter| {
                     !matches!(batches.nack(dead.batch, dead.token), Some(Nack::Dead { .. }))
                 };

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use mailroom::queue::{Batch, DeliveriesQueue, Nack, Queue, Settlement};
-use mailroom_tests::postgres::Database;
+use mailroom::queue::{Batch, ClaimRequest, DeliveriesQueue, Nack, Queue, Settlement};
+use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use tokio_postgres::Client;
 
 use super::{ALMOST, LEASE, all, at, clock, entry, ids, log, queue, state, token, tokens};
@@ -201,5 +201,38 @@ async fn a_dead_token_is_put_back_once_however_many_ask_for_it() -> Result<()> {
     assert_eq!(one?.get::<_, i64>(0) + two?.get::<_, i64>(0), 1);
     let again = claim(&mut queue).await?;
     assert_eq!((ids(&again), again[0].tokens[0].attempt), (vec![id], 2));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_settled_is_on_disk_whether_a_claim_found_more_or_nothing_or_failed() -> Result<()> {
+    let mut cluster = Cluster::builder().setting("wal_writer_delay", "10s").start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    let one = Some(ClaimRequest { batches: 1, limit: 1, partial: true, rescan: true });
+    for (waiting, fails) in [(2, false), (1, false), (2, true)] {
+        let client = database.connect().await?;
+        for _ in 0..waiting {
+            token(&client, "activation").await?;
+        }
+        let mut queue = queue(&database).await?;
+        let batch = queue.settle_and_claim(Vec::new(), one).await?.batches.remove(0);
+        let broken = "ALTER TABLE mailroom.leases ADD CONSTRAINT broken CHECK (false) NOT VALID";
+        let mended = "ALTER TABLE mailroom.leases DROP CONSTRAINT broken";
+        if fails {
+            client.batch_execute(broken).await?;
+        }
+        let settlement = Settlement { batch: batch.id, nacks: Vec::new() };
+        let claim = queue.settle_and_claim(vec![settlement], one).await;
+        assert_eq!(claim.is_err(), fails);
+        if fails {
+            client.batch_execute(mended).await?;
+            queue.open().await?;
+        }
+        cluster.stop(Shutdown::Immediate)?;
+        cluster.start_again()?;
+        let client = database.connect().await?;
+        assert_eq!(log(&client, batch.tokens[0].id).await?, [entry(1, "sent")], "{waiting} {fails}");
+        client.batch_execute("DELETE FROM mailroom.queue; DELETE FROM mailroom.leases").await?;
+    }
     Ok(())
 }

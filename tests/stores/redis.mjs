@@ -14,12 +14,16 @@ import { acrossProcesses } from "./processes.mjs";
 import { CuttingProxy } from "./proxy.mjs";
 import { redeeming } from "./redeeming.mjs";
 import { redisCluster } from "./redis_cluster.mjs";
-import { servers, withRedis } from "./redis_server.mjs";
+import { COMMAND_TIMEOUT, servers, withRedis } from "./redis_server.mjs";
 
 /** How each client connects to a socket: the client, how it sends a command, how it ends. */
 const CLIENTS = {
   async "node-redis"(path) {
-    const client = createClient({ socket: { path, reconnectStrategy: false }, disableOfflineQueue: true });
+    const client = createClient({
+      socket: { path, reconnectStrategy: false },
+      disableOfflineQueue: true,
+      commandOptions: { timeout: COMMAND_TIMEOUT },
+    });
     client.on("error", () => {});
     await client.connect();
     return { client, send: (...words) => client.sendCommand(words), end: () => client.destroy() };

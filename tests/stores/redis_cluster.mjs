@@ -11,14 +11,17 @@ import { rejection, same } from "../runtimes/suite/expect.mjs";
 import { freshLinks } from "./links.mjs";
 import { ofChecks, outcomes } from "./outcomes.mjs";
 import { redeeming } from "./redeeming.mjs";
-import { withRedis } from "./redis_server.mjs";
+import { COMMAND_TIMEOUT, withRedis } from "./redis_server.mjs";
 
 const SLOTS = 16_384;
 const NODES = 3;
 
 const CLIENTS = {
   async "node-redis"(ports) {
-    const client = createCluster({ rootNodes: ports.map((port) => ({ socket: { host: "127.0.0.1", port } })) });
+    const client = createCluster({
+      rootNodes: ports.map((port) => ({ socket: { host: "127.0.0.1", port } })),
+      commandOptions: { timeout: COMMAND_TIMEOUT },
+    });
     client.on("error", () => {});
     return { client: await client.connect(), end: () => client.destroy() };
   },

@@ -9,6 +9,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { SUPERVISE } from "../runtimes/supervise.mjs";
 
+/** In milliseconds. By default node-redis gives a command up after 5 s, which ten thousand at once take on a busy machine. */
+export const COMMAND_TIMEOUT = 120_000;
+
 /** The servers of this machine. */
 export function servers() {
   const folders = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"];

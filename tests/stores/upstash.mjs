@@ -10,7 +10,7 @@ import { freshLinks } from "./links.mjs";
 import { ofChecks, outcomes } from "./outcomes.mjs";
 import { CuttingProxy } from "./proxy.mjs";
 import { redeeming } from "./redeeming.mjs";
-import { servers, withRedis } from "./redis_server.mjs";
+import { COMMAND_TIMEOUT, servers, withRedis } from "./redis_server.mjs";
 import { UpstashServer } from "./upstash_server.mjs";
 
 const TOKEN = "AYAgASQgOWE2NzY4ZTctNzU3YS00";
@@ -66,7 +66,7 @@ export async function upstash({ report, load }) {
 /** Runs a server of Redis, and the stand-in before it. */
 async function withUpstash(program, settings, use) {
   await withRedis(program, { "maxmemory-policy": "noeviction", ...settings }, async (path) => {
-    const redis = createClient({ socket: { path }, commandOptions: { timeout: 120_000 } });
+    const redis = createClient({ socket: { path }, commandOptions: { timeout: COMMAND_TIMEOUT } });
     redis.on("error", () => {});
     await redis.connect();
     const server = await UpstashServer.start(redis, TOKEN);

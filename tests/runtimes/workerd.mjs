@@ -3,15 +3,17 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, rmSync } from "node:fs";
+import { get } from "node:http";
 import { join, posix, relative } from "node:path";
 import { createInterface } from "node:readline";
+import { text as textOf } from "node:stream/consumers";
 
 import { write } from "./consumer.mjs";
 import { folderInMemory } from "./memory.mjs";
+import { ANSWER_TIMEOUT } from "./scope.mjs";
 import { SUPERVISE } from "./supervise.mjs";
 
 const START_TIMEOUT = 60_000;
-const ANSWER_TIMEOUT = 600_000;
 
 /**
  * Serves `main` of `folder` while `use` asks it, then stops.
@@ -61,10 +63,11 @@ async function serving({ program, folder, log }, use) {
 
 /** What the Worker at `url` answers: the results of the suite. */
 export async function resultsOf(url) {
-  const response = await fetch(url, { signal: AbortSignal.timeout(ANSWER_TIMEOUT) });
-  const body = await response.text();
-  if (!response.ok) {
-    throw new Error(`the Worker answered ${response.status}: ${body}`);
+  // Not fetch, which waits for no more than five minutes.
+  const [response] = await once(get(url, { signal: AbortSignal.timeout(ANSWER_TIMEOUT) }), "response");
+  const body = await textOf(response);
+  if (response.statusCode !== 200) {
+    throw new Error(`the Worker answered ${response.statusCode}: ${body}`);
   }
   return JSON.parse(body);
 }

@@ -16,15 +16,15 @@ export function* unanswered(subject) {
   const wrong = { action: "recover", code: recovery.wrongCode };
   const lost = new Error("the connection was cut");
 
-  /** A store that loses commands or answers, as said for its calls in their order: "before", "after" or "never". */
+  /** A store that loses commands or answers, as said for its calls in their order: "before", "after", "never" or "late". */
   function faulty(...faults) {
     const inner = recordingStore();
+    const late = [];
     const lossy = (method) => async (id, until, owner) => {
       const fault = faults.shift();
       if (fault === "before") throw lost;
       if (fault === "late") {
-        // It comes once all the others were answered.
-        setTimeout(() => inner[method](id, until, owner), 300);
+        late.push(() => inner[method](id, until, owner));
         return new Promise(() => {});
       }
       const answer = await inner[method](id, until, owner);
@@ -33,7 +33,9 @@ export function* unanswered(subject) {
       return answer;
     };
     const methods = ["consume", "release", "attempt", "withdraw"].map((method) => [method, lossy(method)]);
-    return { ...inner, ...Object.fromEntries(methods), faults };
+    /** Lets come what is late. */
+    const arrive = () => Promise.all(late.splice(0).map((come) => come()));
+    return { ...inner, ...Object.fromEntries(methods), faults, arrive };
   }
 
   const guardOf = (store, more = {}) => createGuard({ verifier, store, storeTimeout: 0.1, ...more });
@@ -109,7 +111,7 @@ export function* unanswered(subject) {
       const store = faulty("late", "late");
       const { tryRedeem } = guardOf(store);
       same((await tryRedeem(activation.token, activate)).reason, "ERR_STORE_UNAVAILABLE", "the first");
-      await new Promise((resolve) => setTimeout(resolve, 500));
+      await store.arrive();
       same(store.methods(), "release consume consume", "what arrived");
       let runs = 0;
       const run = () => {

@@ -76,12 +76,13 @@ async function onSite({ entry, handlerEntry, verifier, document, folder }, use) 
 }
 
 /**
- * Does `work` with every item, a few at once, each as a new browser: with no cookie but those that it is given.
+ * Does `work` with every item, a few at once, each as a new browser: with no cookie but those that it is given. Says how far it is.
  *
+ * @param {string} what is done
  * @param {object} settings of the browsers
  * @param {(open: (cookies?: object[]) => Promise<import("playwright-core").Page>, item, index: number) => Promise<void>} work
  */
-async function inBrowsers(browser, settings, items, work) {
+async function inBrowsers(browser, what, settings, items, work) {
   const waiting = items.entries();
   const lane = async () => {
     const context = await browser.newContext(settings);
@@ -96,6 +97,7 @@ async function inBrowsers(browser, settings, items, work) {
         item,
         index,
       );
+      if (index % 100 === 99) console.log(`${what}: ${index + 1} of ${items.length} links`);
     }
     await context.close();
   };
@@ -132,7 +134,7 @@ export async function scanners(browser, site) {
   await onSite(site, async ({ rows, address }) => {
     const urlOf = ({ token }) => `${address}/activate?token=${token}`;
     const owners = [];
-    await inBrowsers(browser, {}, Array.from({ length: LINKS }), async (open) => {
+    await inBrowsers(browser, "asking", {}, Array.from({ length: LINKS }), async (open) => {
       const page = await open();
       if (page.url() === "about:blank") await page.goto(address);
       const asking = () => fetch("/", { method: "POST", body: new FormData() }).then((answer) => answer.text());
@@ -140,7 +142,7 @@ export async function scanners(browser, site) {
       owners.push({ row: rows.ofCode(code), cookies: await page.context().cookies() });
     });
     checks.same("browsers that asked", new Set(owners.map(({ cookies: [{ value }] }) => value)).size, LINKS);
-    await inBrowsers(browser, {}, owners, async (open, { row }) => scan(await open(), urlOf(row)));
+    await inBrowsers(browser, "scanning", {}, owners, async (open, { row }) => scan(await open(), urlOf(row)));
     checks.same(`of ${LINKS} links a scanner uses`, rows.all.filter(({ isUsed }) => isUsed).length, 0);
     checks.none(
       "of its guesses those on each link that are judged, if not three",
@@ -164,8 +166,14 @@ export async function scanners(browser, site) {
         found.set(how, (found.get(how) ?? 0) + 1);
       };
     const some = 2 * Math.ceil(LINKS / 10);
-    await inBrowsers(browser, { javaScriptEnabled: false }, owners.slice(0, some), arrive(false));
-    await inBrowsers(browser, {}, owners.slice(some), arrive(true));
+    await inBrowsers(
+      browser,
+      "owners without scripts",
+      { javaScriptEnabled: false },
+      owners.slice(0, some),
+      arrive(false),
+    );
+    await inBrowsers(browser, "owners", {}, owners.slice(some), arrive(true));
     const half = LINKS / 2;
     checks.same("owners with one click in the same browser", found.get("same 0 Your account is active"), half);
     checks.same("with the digits on another device", found.get("elsewhere 1 Your account is active"), half);

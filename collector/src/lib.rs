@@ -1,6 +1,6 @@
 //! The parts of the program `mailroom`. Public are the program itself and what the tests of the workspace use.
 //!
-//! Data flows one way: `wake` → `queue` → `collect::batcher` → `line` → `sink`; acks go back to the `queue`.
+//! Data flows one way: `wake` → `queue` → `collect` → `line` → `sink`; acks go back to the `queue`.
 
 mod backoff;
 mod cli;

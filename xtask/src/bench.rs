@@ -10,14 +10,14 @@ use crate::execute::watch;
 use crate::{node, npm, tools};
 
 /// Subcommands of `tests/bench`.
-const OF_THE_DATABASE: [&str; 8] =
-    ["drain", "pinned", "memory", "latency", "wake", "migrations", "requests", "send"];
+const OF_THE_COLLECTOR: [&str; 9] =
+    ["adaptive", "drain", "pinned", "memory", "latency", "wake", "migrations", "requests", "send"];
 
 /// Measures the npm package and the collector
 #[derive(clap::Args)]
 #[command(
-    after_help = "drain, pinned, memory, latency, wake, migrations, requests, send: on a throwaway PostgreSQL; \
-                        `cargo xtask bench drain --help` lists their options"
+    after_help = "drain, pinned, memory, latency, wake, migrations, requests, send: on a throwaway PostgreSQL; adaptive: a \
+                        simulated day; `cargo xtask bench drain --help` lists their options"
 )]
 pub(crate) struct Options {
     #[command(subcommand)]
@@ -39,7 +39,7 @@ enum Benchmark {
     /// One verification by the npm package in Node, beside other ways to do it and the native core
     Verify,
     #[command(external_subcommand)]
-    Database(Vec<OsString>),
+    Collector(Vec<OsString>),
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             watch(&mut tools::cargo(native), "build the native benchmark")?;
             program("verify")?
         }
-        Benchmark::Database(arguments) => database(arguments)?,
+        Benchmark::Collector(arguments) => collector(arguments)?,
     };
     if options.json {
         command.arg("--json");
@@ -75,9 +75,9 @@ fn program(name: &str) -> Result<Command> {
 }
 
 /// The crate `tests/bench`, optimized; it builds `mailroom` the same way.
-fn database(arguments: &[OsString]) -> Result<Command> {
+fn collector(arguments: &[OsString]) -> Result<Command> {
     let name = arguments.first().context("a benchmark is named")?;
-    if !OF_THE_DATABASE.iter().any(|known| name == known) {
+    if !OF_THE_COLLECTOR.iter().any(|known| name == known) {
         bail!("there is no benchmark `{}`: see `cargo xtask bench --help`", name.display());
     }
     let mut command = tools::cargo(["run", "--release", "--package", "mailroom-bench", "--"]);

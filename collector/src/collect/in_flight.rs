@@ -6,10 +6,10 @@ use std::mem;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use mailroom_pace::{Adaptive, Prefetch};
 use tokio_util::sync::CancellationToken;
 
 use super::CollectError;
-use super::prefetch::Prefetch;
 use crate::line::Line;
 use crate::queue::{BatchId, ClaimRequest, Nack, QueueError, Settlement};
 use crate::sink::{Ack, Readiness, Sink, SinkError};
@@ -25,8 +25,7 @@ pub(super) const STALE: Duration = Duration::from_secs(1);
 pub(super) struct InFlight<S> {
     pub(super) sink: S,
     prefetch: Prefetch,
-    /// The most tokens of a batch.
-    limit: usize,
+    pub(super) adaptive: Adaptive,
     /// The tokens of batches in flight that their lines do not contain.
     rejected: HashMap<BatchId, Vec<(i64, Nack)>>,
     /// Of acknowledged batches, in the order of the acks.
@@ -41,10 +40,10 @@ pub(super) struct InFlight<S> {
 }
 
 impl<S: Sink> InFlight<S> {
-    pub(super) fn new(sink: S, prefetch: Prefetch, limit: usize) -> Self {
+    pub(super) fn new(sink: S, prefetch: Prefetch, adaptive: Adaptive) -> Self {
         let (rejected, unsettled, unsent) = (HashMap::new(), Vec::new(), Vec::new());
         let (settled_at, stop_noticed, is_ending) = (None, None, false);
-        Self { sink, prefetch, limit, rejected, unsettled, settled_at, unsent, stop_noticed, is_ending }
+        Self { sink, prefetch, adaptive, rejected, unsettled, settled_at, unsent, stop_noticed, is_ending }
     }
 
     /// What can be claimed now.
@@ -55,8 +54,8 @@ impl<S: Sink> InFlight<S> {
         let (batches, limit, partial) = match self.sink.readiness() {
             Readiness::Down => return None,
             Readiness::OneToken => (one, 1, true),
-            Readiness::OneBatch => (one, self.limit, true),
-            Readiness::Ready => (self.prefetch.wanted(in_flight), self.limit, false),
+            Readiness::OneBatch => (one, self.adaptive.limit, true),
+            Readiness::Ready => (self.prefetch.wanted(in_flight), self.adaptive.limit, false),
         };
         let request = ClaimRequest { batches, limit, partial, rescan: false };
         (batches > 0 && !self.is_ending).then_some(request)
@@ -154,6 +153,7 @@ impl<S: Sink> InFlight<S> {
         self.unsent.extend(unsent);
         for Ack { batch, mut nacks, after } in acks {
             self.prefetch.acked(after);
+            self.adaptive.acked(after);
             nacks.extend(self.rejected.remove(&batch).unwrap_or_default());
             self.unsettled.push(Settlement { batch, nacks });
         }

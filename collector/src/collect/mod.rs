@@ -9,23 +9,20 @@
 //!
 //! What a sender has not answered when it ends comes back by [`Sink::ended`], as abandoned or as not sent.
 
-mod batcher;
 mod drain;
 mod in_flight;
-mod prefetch;
 mod reconnect;
 mod run_loop;
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use mailroom_pace::{Adaptive, Batcher, Prefetch};
 use mailroom_verifier_core::Signer;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use self::batcher::Batcher;
 use self::in_flight::InFlight;
-use self::prefetch::Prefetch;
 use self::reconnect::ConnectionState;
 use crate::config::CollectSettings;
 use crate::queue::{Queue, QueueError};
@@ -77,9 +74,10 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     pub(crate) fn new(queue: Q, sink: S, settings: &CollectSettings, inputs: Inputs) -> Self {
         let now = Instant::now();
         let (limit, timeout) = (settings.batch_limit, settings.timeouts.batch_timeout);
+        let adaptive = Adaptive::new(settings.adaptive, limit, timeout);
         Self {
             queue,
-            in_flight: InFlight::new(sink, Prefetch::new(settings.prefetch, limit), limit),
+            in_flight: InFlight::new(sink, Prefetch::new(settings.prefetch, limit), adaptive),
             batcher: Batcher::new(limit, timeout, inputs.idle_lock.is_enabled),
             inputs,
             settings: settings.clone(),

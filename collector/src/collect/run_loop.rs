@@ -24,6 +24,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             let is_down = self.in_flight.sink.readiness() == Readiness::Down;
             self.more |= self.was_down && !is_down;
             self.was_down = is_down;
+            self.batcher.adapt(&self.in_flight.adaptive, self.in_flight.sink.in_flight());
             let now = Instant::now();
             let next = self.next_action(now);
             let is_idle = self.is_idle(now);
@@ -102,7 +103,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         }
         let peek = self.queue.peek(self.settings.batch_limit);
         let peek = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, peek).await?;
-        self.batcher.peeked(peek, Instant::now());
+        self.batcher.peeked(peek.due, peek.next, Instant::now());
         Ok(())
     }
 
@@ -172,6 +173,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.paced_until = claim.wait.map(|wait| Instant::now() + wait);
         self.more = claim.batches.len() == request.batches || claim.wait.is_some();
         self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, Instant::now());
+        self.in_flight.adaptive.polled(claim.batches.iter().map(|batch| batch.tokens.len()).sum(), now);
         if request.rescan {
             self.rescanned = now;
         }

@@ -146,6 +146,7 @@ fn log_start(
         channel_name = settings.channel_name,
         batch_limit = settings.batch_limit,
         batch_timeout = %HumanDuration(settings.timeouts.batch_timeout),
+        adaptive = if settings.adaptive { "on" } else { "off" },
         poll_interval = %HumanDuration(settings.poll_interval),
         wake = name_of(&settings.wake),
         missing_schema = name_of(&settings.missing_schema),

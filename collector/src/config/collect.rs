@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use clap::ArgMatches;
 use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches};
 use mailroom_verifier_core::Version;
 use tracing::level_filters::LevelFilter;
 
 use super::rate::{RateLimit, rate_or_off};
 use super::setting::{
-    Setting, Shown, duration, log_level, name, one_of, prefetch, refused, retention_or_off, sender,
+    Setting, Shown, duration, log_level, name, one_of, prefetch, refused, retention_or_off, sender, switch,
     token_format, whole_number,
 };
 use super::{LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, Wake};
@@ -70,6 +70,11 @@ pub struct CollectSettings {
     #[arg(long, value_name = "N", value_parser = Setting(whole_number(1..=10_000)))]
     #[arg(env = "MAILROOM_BATCH_LIMIT", default_value = "10", allow_negative_numbers = true)]
     pub batch_limit: usize,
+
+    /// Whether a batch waits no longer than is of use, by the traffic and the sender's answers, within its limit and timeout
+    #[arg(long, value_name = "WHETHER", value_parser = Setting(switch), action = ArgAction::Set)]
+    #[arg(env = "MAILROOM_ADAPTIVE", default_value = "off", num_args = 0..=1, default_missing_value = "on")]
+    pub adaptive: bool,
 
     /// How often to poll without having been woken, 100ms to 24h
     #[arg(long, value_name = "MS", value_parser = Setting(duration(100..=DAY)))]

@@ -109,6 +109,10 @@ pub(super) fn log_level(text: &str) -> Result<LevelFilter, String> {
     choose(text, &levels, LevelFilter::to_string)
 }
 
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    choose(text, &[true, false], |is_on| if *is_on { "on" } else { "off" }.to_owned())
+}
+
 pub(crate) fn token_format(text: &str) -> Result<Version, String> {
     choose(text, &[Version::V1, Version::V2, Version::V3], Version::to_string)
 }

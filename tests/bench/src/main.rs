@@ -1,5 +1,6 @@
 //! Benchmarks of `mailroom` and its database on a throwaway PostgreSQL. `cargo xtask bench` starts them.
 
+mod adaptive;
 mod check;
 mod drain;
 mod migrations;
@@ -53,6 +54,8 @@ enum Benchmark {
     Migrations(migrations::Migrations),
     /// One `mailroom.request`, for people who exist and for those who do not
     Requests(requests::Requests),
+    /// A simulated day: `--adaptive` beside fixed batch limits and timeouts; without PostgreSQL
+    Adaptive(adaptive::Adaptive),
     /// The tokens that become mails in a second, by `mailroom send` and by other senders, and the memory that it takes
     Send(send::Send),
 }
@@ -72,6 +75,9 @@ async fn main() -> ExitCode {
 }
 
 async fn measure(Options { benchmark, postgres, .. }: &Options) -> Result<Report> {
+    if let Benchmark::Adaptive(options) = benchmark {
+        return adaptive::simulate(options);
+    }
     eprintln!("starting a throwaway PostgreSQL ...");
     // It writes as safely as one in service.
     let mut server = Cluster::builder().durable();
@@ -91,6 +97,7 @@ async fn measure(Options { benchmark, postgres, .. }: &Options) -> Result<Report
             migrations::measure(&server, options).await
         }
         Benchmark::Requests(options) => requests::measure(&server.start()?, options).await,
+        Benchmark::Adaptive(options) => adaptive::simulate(options),
         Benchmark::Send(options) => send::measure(&server.start()?, options).await,
     }
 }

@@ -132,6 +132,7 @@ fn every_invalid_value_is_one_sentence_that_names_its_flag() -> Result<()> {
         ),
         ("channel-name", &["", &"ü".repeat(32)], "a name of 1 to 63 bytes"),
         ("wake", &["hint", "Listen"], "`listen` or `poll`"),
+        ("adaptive", &["", "yes", "On"], "`on` or `off`"),
         ("token-format", &["2"], "`v1` or `v2` or `v3`"),
         ("log-level", &["trace"], "`error` or `warn` or `info` or `debug`"),
     ] {

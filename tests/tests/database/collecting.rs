@@ -137,6 +137,29 @@ async fn a_batch_that_does_not_fill_goes_out_after_the_timeout() -> Result<()> {
 }
 
 #[tokio::test]
+async fn an_adaptive_collector_sends_a_backlog_in_full_batches_and_a_lone_token_at_once() -> Result<()> {
+    let (deliveries, cursor) = (Database::migrated()?, Database::with_base_schema()?);
+    let commands = [collector::command(deliveries.url())?, collector::on_base_schema(cursor.url())?];
+    for (database, mut command) in [deliveries, cursor].iter().zip(commands) {
+        let client = database.connect().await?;
+        register(&client, 1..=1_000).await?;
+        // No timeout can be what sends these lines.
+        command.args(["--batch-timeout", "1h", "--healthcheck-interval", "1h", "--batch-limit", "100"]);
+        let mut collector = Collector::start(command.arg("--adaptive"))?;
+        let lines = collector.lines()?;
+        for _ in 0..10 {
+            assert_eq!(lines.next_batch()?.len(), 100);
+        }
+        for number in 1_001..=1_003 {
+            register(&client, number..=number).await?;
+            assert_eq!(lines.next_batch()?.len(), 1);
+        }
+        collector.stop()?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_hundred_thousand_accounts_of_one_transaction_are_delivered_whole() -> Result<()> {
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;

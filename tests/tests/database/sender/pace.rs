@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use mailroom_tests::collector::Collector;
+use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::register;
 
@@ -76,6 +76,30 @@ async fn a_slow_sender_gets_few_batches_so_that_a_recovery_overtakes_many_activa
         assert!(before <= 3, "{before} batches of activations went before the recovery");
     }
     drop(collector);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_adaptive_collector_gives_its_sender_full_batches_of_a_backlog_and_a_lone_token_at_once()
+-> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=301).await?;
+    let mut sender = TestSender::new()?;
+    let mut command = collector::command(database.url())?;
+    // No timeout can be what sends these batches.
+    command.args(["--batch-timeout", "1h", "--healthcheck-interval", "1h", "--batch-limit", "100"]);
+    let collector = Collector::start(command.args(["--adaptive", "--sender", &sender.command()]))?;
+    sender.pass_the_trial()?;
+    for (number, expected) in [(0, 100), (0, 100), (0, 100), (302, 1), (303, 1)] {
+        if expected == 1 {
+            register(&client, number..=number).await?;
+        }
+        let batch = sender.next_batch()?;
+        assert_eq!(batch.items.len(), expected);
+        sender.answer(&batch, "\"ok\":\"all\"")?;
+    }
+    collector.stop()?;
     Ok(())
 }
 

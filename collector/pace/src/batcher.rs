@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::queue::Peek;
+use super::Adaptive;
 
 /// Notifications within this time are one poll: they often come several at a time.
 const GATHERING: Duration = Duration::from_millis(20);
@@ -17,8 +17,9 @@ const EMPTY_POLLS: u32 = 3;
 const DEFERRED_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_DEFERRED_PAUSE: Duration = Duration::from_secs(8);
 
+/// Decides on polls and partial batches.
 #[derive(Default)]
-pub(super) struct Batcher {
+pub struct Batcher {
     limit: usize,
     timeout: Duration,
     /// Whether writers notify only while the collector is idle.
@@ -42,18 +43,23 @@ pub(super) struct Batcher {
 
 impl Batcher {
     /// Batches of at most `limit` tokens, none of which waits longer than `timeout` for the others.
-    pub(super) fn new(limit: usize, timeout: Duration, is_idle_lock_enabled: bool) -> Self {
+    pub fn new(limit: usize, timeout: Duration, is_idle_lock_enabled: bool) -> Self {
         Self { limit, timeout, is_idle_lock_enabled, ..Self::default() }
     }
 
+    /// Takes over limit and timeout, while so many batches are in flight.
+    pub fn adapt(&mut self, adaptive: &Adaptive, in_flight: usize) {
+        (self.limit, self.timeout) = adaptive.limits(in_flight, self.waiting);
+    }
+
     /// `count` wake-ups came: no number of tokens, because the server merges notifications. It only decides whether to pause.
-    pub(super) fn woken(&mut self, count: usize, now: Instant) {
+    pub fn woken(&mut self, count: usize, now: Instant) {
         self.wakeups = self.wakeups.saturating_add(count);
         self.woken.get_or_insert(now);
     }
 
     /// A poll claimed `batches`, left `waiting` tokens and deferred `deferred`.
-    pub(super) fn polled(&mut self, waiting: usize, batches: usize, deferred: usize, now: Instant) {
+    pub fn polled(&mut self, waiting: usize, batches: usize, deferred: usize, now: Instant) {
         // Batches are cut from the oldest tokens, so those that are left were noticed after the ones that went.
         if batches > 0 {
             self.noticed = None;
@@ -76,40 +82,40 @@ impl Batcher {
     }
 
     /// Writers do not notify.
-    pub(super) fn refused(&mut self, now: Instant) {
+    pub fn refused(&mut self, now: Instant) {
         self.busy = self.busy.saturating_add(1);
         self.next_due = None;
         self.poll_again = Some(now + self.pause());
     }
 
-    /// Writers notify of all that becomes due from now on, and this is what there was before.
-    pub(super) fn peeked(&mut self, peek: Peek, now: Instant) {
+    /// Writers notify of all that becomes due from now on. Before, `due` tokens were, and the next one is after this time.
+    pub fn peeked(&mut self, due: usize, next: Option<Duration>, now: Instant) {
         // What was deferred is due again within the first pause.
-        if peek.due == 0 && peek.next.is_none_or(|next| next > DEFERRED_PAUSE) {
+        if due == 0 && next.is_none_or(|next| next > DEFERRED_PAUSE) {
             self.deferred = 0;
         }
         let last = self.last_poll.unwrap_or(now);
         let deferred_until = last + doubled(DEFERRED_PAUSE, self.deferred, LONGEST_DEFERRED_PAUSE);
-        self.next_due = peek.next.map(|next| (now + next).max(deferred_until));
-        if peek.due >= self.limit || peek.due > 0 && self.timeout.is_zero() {
+        self.next_due = next.map(|next| (now + next).max(deferred_until));
+        if due >= self.limit || due > 0 && self.timeout.is_zero() {
             self.poll_again = Some(now.max(last + self.pause()).max(deferred_until));
         } else {
-            self.note_waiting(peek.due, now);
+            self.note_waiting(due, now);
         }
     }
 
     /// Whether nothing is to be done before a notification comes or some time has passed.
-    pub(super) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.woken.is_none() && self.poll_again.is_none()
     }
 
     /// Whether the tokens that wait go out although they do not fill a batch.
-    pub(super) fn is_due(&self, now: Instant) -> bool {
+    pub fn is_due(&self, now: Instant) -> bool {
         self.timeout.is_zero() || self.partial_due().is_some_and(|due| due <= now)
     }
 
     /// When to poll next; `None` if only a wake-up or the fallback poll gives a reason.
-    pub(super) fn next_poll(&self) -> Option<Instant> {
+    pub fn next_poll(&self) -> Option<Instant> {
         [self.partial_due(), self.woken_poll(), self.poll_again, self.next_due].into_iter().flatten().min()
     }
 
@@ -156,10 +162,6 @@ mod tests {
         Duration::from_millis(count)
     }
 
-    fn peek(due: usize, next: Option<u64>) -> Peek {
-        Peek { due, next: next.map(ms) }
-    }
-
     #[test]
     fn what_can_only_be_deferred_is_polled_ever_more_rarely() {
         let start = Instant::now();
@@ -167,19 +169,19 @@ mod tests {
         let (mut now, mut polls) = (start, 0);
         while now < start + Duration::from_secs(60) {
             batcher.polled(0, 0, 3, now);
-            batcher.peeked(peek(0, Some(250)), now + ms(1));
+            batcher.peeked(0, Some(ms(250)), now + ms(1));
             // Peeked again in between.
-            batcher.peeked(peek(0, Some(250)), now + ms(2));
+            batcher.peeked(0, Some(ms(250)), now + ms(2));
             now = batcher.next_poll().unwrap();
             polls += 1;
         }
         assert!(polls < 15, "{polls}");
         // Another collector has claimed it; another token's pause is kept.
         batcher.polled(0, 0, 0, now);
-        batcher.peeked(peek(0, Some(600)), now);
+        batcher.peeked(0, Some(ms(600)), now);
         assert_eq!(batcher.next_poll(), Some(now + ms(600)));
         batcher.polled(0, 0, 1, now);
-        batcher.peeked(peek(0, Some(250)), now);
+        batcher.peeked(0, Some(ms(250)), now);
         assert_eq!(batcher.next_poll(), Some(now + ms(250)));
     }
 
@@ -188,7 +190,7 @@ mod tests {
         type Poll = fn(&mut Batcher, Instant);
         let claimed_by_another = |batcher: &mut Batcher, now| {
             batcher.polled(0, 0, 0, now);
-            batcher.peeked(peek(1, None), now);
+            batcher.peeked(1, None, now);
         };
         let backlog = |batcher: &mut Batcher, now| batcher.polled(0, 7, 0, now);
         let polls: [(Poll, _); 3] = [

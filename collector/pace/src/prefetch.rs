@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use crate::config::PrefetchLimit;
-
 /// A batch that is acknowledged within this time lets the number grow.
 const FAST: Duration = Duration::from_millis(250);
 
@@ -19,7 +17,8 @@ const MOST_TOKENS_SET: usize = 100_000;
 
 const FIRST: usize = 4;
 
-pub(super) struct Prefetch {
+/// Decides how many batches are claimed.
+pub struct Prefetch {
     batches: usize,
     least: usize,
     most: usize,
@@ -30,7 +29,8 @@ pub(super) struct Prefetch {
 }
 
 impl Prefetch {
-    pub(super) fn new(setting: PrefetchLimit, limit: usize) -> Self {
+    /// As set, for batches of at most `limit` tokens; `None` follows the reader.
+    pub fn new(setting: Option<usize>, limit: usize) -> Self {
         let (first, least, most) = match setting {
             None => (FIRST, 1, (MOST_TOKENS / limit).max(2)),
             Some(count) => {
@@ -44,14 +44,14 @@ impl Prefetch {
     /// How many batches to claim while `in_flight` are in flight.
     ///
     /// None until half of them are acknowledged, so that a fast reader does not cost a round trip a batch.
-    pub(super) fn wanted(&self, in_flight: usize) -> usize {
+    pub fn wanted(&self, in_flight: usize) -> usize {
         let batches = self.held_back_to.map_or(self.batches, |most| most.min(self.batches));
         let free = batches.saturating_sub(in_flight);
         if free >= batches.div_ceil(2) { free } else { 0 }
     }
 
     /// A batch was acknowledged this long after it was sent.
-    pub(super) fn acked(&mut self, after: Duration) {
+    pub fn acked(&mut self, after: Duration) {
         // Not all at once: a reader that goes on slowly would have most of it cancelled.
         self.held_back_to = self.held_back_to.map(|most| most + 1).filter(|most| *most < self.batches);
         self.unaffected = self.unaffected.saturating_sub(1);
@@ -64,7 +64,7 @@ impl Prefetch {
     }
 
     /// Stale batches were cancelled; `in_flight` were not.
-    pub(super) fn cancelled(&mut self, in_flight: usize) {
+    pub fn cancelled(&mut self, in_flight: usize) {
         self.held_back_to = Some(in_flight.max(1));
         self.unaffected = in_flight;
         self.batches = in_flight.clamp(self.least, self.most);

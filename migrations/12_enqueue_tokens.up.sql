@@ -98,8 +98,8 @@ BEGIN
     ) THEN
         RAISE EXCEPTION 'the eligibility of the action % is not a SECURITY DEFINER function of (text[], boolean) that returns rows', NEW.name
             USING ERRCODE = 'invalid_parameter_value',
-                HINT = 'CREATE FUNCTION …(subject_ids text[], is_redemption boolean) RETURNS TABLE (subject_id text, email text, name text)'
-                    ' … SECURITY DEFINER. It then runs with the rights of its own owner. Name it with its schema.';
+                HINT = 'CREATE FUNCTION ...(subject_ids text[], is_redemption boolean) RETURNS TABLE (subject_id text, email text, name text)'
+                    ' ... SECURITY DEFINER. It then runs with the rights of its own owner. Name it with its schema.';
     END IF;
 
     -- With its schema, wherever that is found.

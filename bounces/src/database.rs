@@ -6,6 +6,7 @@ use mailroom_connect::{ConnectionSettings, Session, SessionOptions, connect, exp
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use crate::notice::{Notice, Refusal};
@@ -87,8 +88,12 @@ async fn write(client: &Client, provider: &str, notices: &[Notice]) -> Result<us
                 (&provider as _, Type::TEXT),
                 (detail as _, Type::TEXT),
             ];
-            let rows = client.query_typed("SELECT mailroom.suppress($1, $2, $3, $4)", &parameters).await?;
-            count += usize::from(rows.first().is_some_and(|row| row.get(0)));
+            match client.query_typed("SELECT mailroom.suppress($1, $2, $3, $4)", &parameters).await {
+                Ok(rows) => count += usize::from(rows.first().is_some_and(|row| row.get(0))),
+                // No account of a database in another encoding than UTF-8 has this form of the address.
+                Err(error) if error.code() == Some(&SqlState::UNTRANSLATABLE_CHARACTER) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(count)

@@ -11,6 +11,7 @@ mod mail;
 mod notice;
 mod provider;
 mod server;
+pub mod unproven;
 
 use std::io::{self, Read as _};
 use std::net::SocketAddr;

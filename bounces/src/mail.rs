@@ -18,27 +18,47 @@ const DESTINATIONS: [&str; 4] = ["To", "Delivered-To", "X-Original-To", "Envelop
 
 /// What a notification says of a recipient.
 #[derive(Default)]
-struct Report<'a> {
-    action: &'a str,
-    status: &'a str,
-    diagnostic: String,
+struct Report {
+    action: Option<String>,
+    status: Option<String>,
+    diagnostic: Option<String>,
     /// Whom this is about.
-    final_recipient: &'a str,
+    final_recipient: Option<String>,
     /// Whom the mail was for, where it was passed on: who may have other mailboxes.
-    original_recipient: Option<&'a str>,
+    original_recipient: Option<String>,
 }
 
-impl Report<'_> {
+impl Report {
     /// Whether no mail can reach the address. Other permanent errors are about the mail, its sender or a network.
     fn is_for_good(&self) -> bool {
-        let code: Vec<_> = self.status.split('.').collect();
+        let code: Vec<_> = self.status().split('.').collect();
         let is_of_address = match code[..] {
             // No such mailbox, system or form of address; moved; no mail is taken there (RFC 3463, 7505). 5.1.0 is used for refused
             // senders, too, and 5.2.1 for mailboxes that get too much.
             ["5", "1", detail] => matches!(detail, "1" | "2" | "3" | "6" | "10"),
             _ => false,
         };
-        self.action.eq_ignore_ascii_case("failed") && is_of_address
+        self.action.as_deref().is_some_and(|action| action.eq_ignore_ascii_case("failed")) && is_of_address
+    }
+
+    fn status(&self) -> &str {
+        self.status.as_deref().unwrap_or_default()
+    }
+
+    /// Takes a field; nothing if it contradicts another one or cannot be read.
+    fn set(&mut self, field: &str) -> Option<()> {
+        let Some((name, value)) = field.split_once(':') else { return Some(()) };
+        let value = value.trim();
+        let address = || Some(value.split_once(';')?.1.trim().trim_start_matches('<').trim_end_matches('>'));
+        let (place, value) = match name.to_ascii_lowercase().as_str() {
+            "action" => (&mut self.action, value),
+            "status" => (&mut self.status, value.split([' ', '\t', '(']).next().unwrap_or_default()),
+            "diagnostic-code" => (&mut self.diagnostic, value),
+            "final-recipient" => (&mut self.final_recipient, address()?),
+            "original-recipient" => (&mut self.original_recipient, address()?),
+            _ => return Some(()),
+        };
+        place.replace(value.to_owned()).is_none().then_some(())
     }
 }
 
@@ -67,19 +87,24 @@ pub(crate) fn read(mail: &[u8], return_path: &ReturnPath) -> Result<Vec<Notice>,
             || part.is_content_type("message", "global-delivery-status")
     };
     let part = message.parts.iter().find(is_status).ok_or(NONE)?;
+    // Of a line that is cut off, what is left may say something else. The parser also ends a part within a line.
+    let (before, after) = mail.split_at_checked(part.raw_end_offset() as usize).ok_or(NONE)?;
+    if !before.ends_with(b"\n") && !after.starts_with(b"\n") && !after.starts_with(b"\r\n") {
+        return Err(NONE);
+    }
     let text = str::from_utf8(part.contents()).map_err(|_| NONE)?;
     let statuses = statuses(text).ok_or(NONE)?;
     let mut notices = Vec::new();
     for status in &statuses {
         let is_proven =
             |recipient: &str| destinations.iter().any(|address| return_path.proves(address, recipient));
-        let recipient = status.final_recipient;
+        let recipient = status.final_recipient.as_deref().unwrap_or_default();
         if is_proven(recipient) {
             if status.is_for_good() {
-                let said = [status.status, &status.diagnostic];
+                let said = [status.status(), status.diagnostic.as_deref().unwrap_or_default()];
                 notices.extend(Notice::all([recipient], Reason::Bounce, &said)?);
             }
-        } else if !status.original_recipient.is_some_and(is_proven) {
+        } else if !status.original_recipient.as_deref().is_some_and(is_proven) {
             return Err(Refusal::Unproven(
                 "it did not come to the return address of the recipient that it names",
             ));
@@ -88,48 +113,35 @@ pub(crate) fn read(mail: &[u8], return_path: &ReturnPath) -> Result<Vec<Notice>,
     Ok(notices)
 }
 
-/// The recipients' groups of fields; the first group is about the mail.
-fn statuses(text: &str) -> Option<Vec<Report<'_>>> {
-    let mut statuses = Vec::new();
-    let mut groups =
-        text.split("\n\n").flat_map(|text| text.split("\r\n\r\n")).filter(|group| !group.trim().is_empty());
-    groups.next()?;
-    for group in groups {
-        let mut status = Report::default();
-        let mut is_diagnostic = false;
-        for line in group.lines() {
-            if line.starts_with([' ', '\t']) {
-                if is_diagnostic {
-                    status.diagnostic.push_str(line);
-                }
-                continue;
+/// The recipients' groups of fields; the first group is about the mail. A field goes on in lines that begin with a blank.
+fn statuses(text: &str) -> Option<Vec<Report>> {
+    let mut groups: Vec<Vec<String>> = vec![Vec::new()];
+    for line in text.lines() {
+        let group = groups.last_mut()?;
+        if line.trim().is_empty() {
+            if !group.is_empty() {
+                groups.push(Vec::new());
             }
-            let Some((name, value)) = line.split_once(':') else { continue };
-            let value = value.trim();
-            is_diagnostic = name.eq_ignore_ascii_case("Diagnostic-Code");
-            match name.to_ascii_lowercase().as_str() {
-                "action" => status.action = value,
-                "status" => status.status = value.split([' ', '\t', '(']).next().unwrap_or_default(),
-                "diagnostic-code" => value.clone_into(&mut status.diagnostic),
-                name @ ("final-recipient" | "original-recipient") => {
-                    let address =
-                        value.split_once(';')?.1.trim().trim_start_matches('<').trim_end_matches('>');
-                    if name == "final-recipient" {
-                        status.final_recipient = address;
-                    } else {
-                        status.original_recipient = Some(address);
-                    }
-                }
-                _ => {}
-            }
+        } else if line.starts_with([' ', '\t']) {
+            group.last_mut()?.push_str(line);
+        } else {
+            group.push(line.to_owned());
         }
-        if status.action.is_empty() || status.final_recipient.is_empty() || statuses.len() >= MOST_RECIPIENTS
-        {
+        if groups.len() > MOST_RECIPIENTS + 2 {
             return None;
         }
-        statuses.push(status);
     }
-    Some(statuses).filter(|statuses| !statuses.is_empty())
+    let groups = groups.iter().skip(1).filter(|group| !group.is_empty());
+    let reports = groups.map(|group| {
+        let mut report = Report::default();
+        group.iter().try_for_each(|field| report.set(field))?;
+        let is_whole = [&report.action, &report.final_recipient]
+            .iter()
+            .all(|field| field.as_deref().is_some_and(|text| !text.is_empty()));
+        Some(report).filter(|_| is_whole)
+    });
+    let reports: Vec<_> = reports.collect::<Option<_>>()?;
+    Some(reports).filter(|reports| (1..=MOST_RECIPIENTS).contains(&reports.len()))
 }
 
 #[cfg(test)]
@@ -276,6 +288,22 @@ mod tests {
         ] {
             assert!(suppressed(&mail).is_err(), "{mail:.300}");
         }
+        // Fields that contradict each other, though only one of them is relied upon.
+        let and = |field: &str| good.replace("Status: 5.1.1\r\n", &format!("Status: 5.1.1\r\n{field}\r\n"));
+        let others = ["Status: 4.2.2", "Action: delayed", "Final-Recipient: rfc822; bob@x.test"];
+        for field in others {
+            assert!(suppressed(&and(field)).is_err(), "{field}");
+        }
+        assert!(suppressed(&and("x--4F2C81.1/mx.example.org")).is_err(), "no boundary stands within a line");
+        // A line without anything in it ends a group, whatever the other lines end with.
+        let two = good
+            .replace("\r\n", "\n")
+            .replace("Status: 5.1.1", "\r\nFinal-Recipient: rfc822; ada@x.test\nStatus: 5.1.1");
+        assert!(suppressed(&two).is_err());
+        assert!(
+            suppressed(good.split_once("1\r\nRemote").unwrap().0).is_err(),
+            "5.1. may be the beginning of anything"
+        );
         // Cut off anywhere, it suppresses nobody else.
         for end in 0..good.len() {
             if let Ok(found) = suppressed(&good[..end]) {

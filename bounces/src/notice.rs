@@ -8,7 +8,7 @@ const LONGEST_DETAIL: usize = 500;
 
 /// Why an address is suppressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub enum Reason {
     /// No mail can reach it, whenever it is sent.
     Bounce,
     /// Its owner reported a mail as unwanted.
@@ -27,17 +27,18 @@ impl Reason {
 
 /// An address to suppress. It has no debugging form, which could get into a log.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Notice {
+pub struct Notice {
     /// The address, in each of the forms by which an application may know it.
-    pub(crate) addresses: Vec<String>,
-    pub(crate) reason: Reason,
+    pub addresses: Vec<String>,
+    /// Why.
+    pub reason: Reason,
     /// What was said, in ASCII. The database takes addresses and what looks like a token out of it.
-    pub(crate) detail: String,
+    pub detail: String,
 }
 
 /// Why a notification changes nothing. The sentences are fixed, so that nothing of what was sent gets into a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// It is not proven to come from the provider.
     Unproven(&'static str),
     /// It is, but cannot be understood.

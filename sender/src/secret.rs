@@ -7,8 +7,8 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// The longest secret, in bytes.
-const LONGEST: usize = 4_096;
+/// The longest secret, in bytes. Session tokens of AWS have about a thousand, but no documented limit.
+const LONGEST: usize = 8_192;
 
 /// A password or a key. It is shown nowhere.
 #[derive(Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ parser.add_argument("--key")
 parser.add_argument("--per-second", type=int, default=0, help="requests a second; others get 429 with Retry-After")
 parser.add_argument("--drop", type=float, default=0, help="the share of answers that are lost")
 options = parser.parse_args()
-lock, seen, keys, window = threading.Lock(), set(), {}, []
+lock, seen, keys, window, refuses = threading.Lock(), set(), {}, [], False
 RESEND = {"invalid_from_address": 422, "validation_error": 422, "missing_required_field": 422, "daily_quota_exceeded": 429,
           "concurrent_idempotent_requests": 409, "invalid_idempotent_request": 409, "application_error": 500, "security_error": 451}
 
@@ -57,7 +57,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         now = time.monotonic()
         with lock:
             window[:] = [at for at in window if at > now - 1]
-            is_above = options.per_second and len(window) >= options.per_second
+            is_above = refuses or options.per_second and len(window) >= options.per_second
             window.append(now)
         if is_above:
             return self.answer(429, {"name": "rate_limit_exceeded"}, Retry_After=1)
@@ -128,6 +128,8 @@ if options.certificate:
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 print(server.server_address[1], flush=True)
 threading.Thread(target=server.serve_forever, daemon=True).start()
-# Ends with the test that started it. An empty event for each line: all mails that were accepted before stand before it.
-for _ in sys.stdin:
+# Ends with the test that started it. An empty event for each line: all mails that were accepted before stand before it. After
+# `refuse` every request gets 429, until `accept`.
+for line in sys.stdin:
+    refuses = {"refuse": True, "accept": False}.get(line.strip(), refuses)
     tell()

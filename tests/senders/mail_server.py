@@ -36,8 +36,11 @@ def tell(**event):
 
 
 def echo():
-    """An empty event for each line: all mails that were accepted before stand before it."""
-    for _ in sys.stdin:
+    """An empty event for each line: all mails that were accepted before stand before it. After `refuse` every connection and mail
+    gets 421, until `accept`."""
+    for line in sys.stdin:
+        if line.strip():
+            options.greeting = options.mail = "421" if line.strip() == "refuse" else None
         tell()
 
 

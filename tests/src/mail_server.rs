@@ -117,16 +117,29 @@ impl MailServer {
     /// # Panics
     /// If it has ended.
     pub fn mails(&self) -> Vec<Mail> {
+        self.tell("\n");
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).mails.clone()
+    }
+
+    /// Has it refuse everything for now, or take mails again. What it answers afterwards is known not to be accepted.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn refuse(&self, refuses: bool) {
+        self.tell(if refuses { "refuse\n" } else { "accept\n" });
+    }
+
+    /// Writes a line to it, and waits until it has read it.
+    fn tell(&self, line: &str) {
         let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = {
             let mut seen = seen();
             seen.asked += 1;
             seen.asked
         };
-        let written = self.input.lock().unwrap_or_else(PoisonError::into_inner).write_all(b"\n");
+        let written = self.input.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
         written.expect("the mail server runs");
         wait_until(|| seen().echoes >= asked).expect("the mail server answers");
-        seen().mails.clone()
     }
 }
 

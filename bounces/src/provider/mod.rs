@@ -4,7 +4,12 @@ pub(crate) mod postmark;
 pub(crate) mod resend;
 pub(crate) mod ses;
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use hyper::HeaderMap;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use crate::notice::{Notice, Refusal};
 
@@ -42,8 +47,33 @@ pub(crate) trait Provider: Send + Sync {
     fn read(&self, request: &Request<'_>) -> Result<Vec<Notice>, Refusal>;
 }
 
-/// Reads JSON of which only some members are known. Its depth is bounded by the parser.
-pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
+/// Reads a JSON object of which only some members are known. Its depth is bounded by the parser; a known member stands there once.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body)
+        .map(|Object(value)| value)
         .map_err(|_| Refusal::Unreadable("it is not the JSON that this provider documents"))
+}
+
+/// A JSON object: a derived struct would also take the list of its values.
+#[derive(Default)]
+pub(crate) struct Object<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Members(PhantomData))
+    }
+}
+
+struct Members<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
 }

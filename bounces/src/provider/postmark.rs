@@ -64,16 +64,21 @@ impl Provider for Postmark {
 
     fn read(&self, request: &Request<'_>) -> Result<Vec<Notice>, Refusal> {
         self.prove(request)?;
-        let Event { record_type, r#type: kind, email, description, details } = parse(request.body)?;
-        let reason = match (record_type.as_str(), kind.as_str()) {
-            ("Bounce", "HardBounce" | "BadEmailAddress") => Reason::Bounce,
-            ("SpamComplaint", _) | ("Bounce", "SpamComplaint") => Reason::Complaint,
-            // All other kinds are for now, or about the mail: blocked, virus, automatic answers.
-            _ => return Ok(Vec::new()),
-        };
-        let said = [Some(kind), description, details].map(Option::unwrap_or_default);
-        Notice::all([email.as_str()], reason, &said.each_ref().map(String::as_str))
+        notices(request.body)
     }
+}
+
+/// What a notification says, whoever sent it.
+pub(crate) fn notices(body: &[u8]) -> Result<Vec<Notice>, Refusal> {
+    let Event { record_type, r#type: kind, email, description, details } = parse(body)?;
+    let reason = match (record_type.as_str(), kind.as_str()) {
+        ("Bounce", "HardBounce" | "BadEmailAddress") => Reason::Bounce,
+        ("SpamComplaint", _) | ("Bounce", "SpamComplaint") => Reason::Complaint,
+        // All other kinds are for now, or about the mail: blocked, virus, automatic answers.
+        _ => return Ok(Vec::new()),
+    };
+    let said = [Some(kind), description, details].map(Option::unwrap_or_default);
+    Notice::all([email.as_str()], reason, &said.each_ref().map(String::as_str))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::Deserialize;
 use sha2::Sha256;
 
-use super::{Provider, Request, parse};
+use super::{Object, Provider, Request, parse};
 use crate::Error;
 use crate::notice::{Notice, Reason, Refusal};
 
@@ -61,14 +61,19 @@ impl Resend {
 struct Event<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
-    data: Option<serde_json::Value>,
+}
+
+/// An event that is about a mail; others have other data.
+#[derive(Deserialize)]
+struct OfMail {
+    data: Object<Email>,
 }
 
 #[derive(Deserialize)]
 struct Email {
     to: Vec<String>,
     #[serde(default)]
-    bounce: Bounce,
+    bounce: Object<Bounce>,
 }
 
 #[derive(Default, Deserialize)]
@@ -87,26 +92,29 @@ impl Provider for Resend {
 
     fn read(&self, request: &Request<'_>) -> Result<Vec<Notice>, Refusal> {
         self.prove(request)?;
-        let event: Event<'_> = parse(request.body)?;
-        let reason = match event.kind {
-            "email.bounced" => Reason::Bounce,
-            "email.complained" => Reason::Complaint,
-            _ => return Ok(Vec::new()),
-        };
-        let email = event.data.and_then(|data| serde_json::from_value::<Email>(data).ok());
-        let Email { to, bounce } =
-            email.ok_or(Refusal::Unreadable("its data has another form than Resend documents"))?;
-        // `Transient` and `Undetermined` are not for good.
-        if reason == Reason::Bounce && bounce.kind != "Permanent" {
-            return Ok(Vec::new());
-        }
-        // Mails of Mailroom have one recipient; of several it is not said whom this is about.
-        if to.len() > 1 {
-            return Ok(Vec::new());
-        }
-        let said = [Some(bounce.kind), bounce.sub_type, bounce.message].map(Option::unwrap_or_default);
-        Notice::all(to.iter().map(String::as_str), reason, &said.each_ref().map(String::as_str))
+        notices(request.body)
     }
+}
+
+/// What a notification says, whoever sent it.
+pub(crate) fn notices(body: &[u8]) -> Result<Vec<Notice>, Refusal> {
+    let event: Event<'_> = parse(body)?;
+    let reason = match event.kind {
+        "email.bounced" => Reason::Bounce,
+        "email.complained" => Reason::Complaint,
+        _ => return Ok(Vec::new()),
+    };
+    let OfMail { data: Object(Email { to, bounce: Object(bounce) }) } = parse(body)?;
+    // `Transient` and `Undetermined` are not for good.
+    if reason == Reason::Bounce && bounce.kind != "Permanent" {
+        return Ok(Vec::new());
+    }
+    // Mails of Mailroom have one recipient; of several it is not said whom this is about.
+    if to.len() > 1 {
+        return Ok(Vec::new());
+    }
+    let said = [Some(bounce.kind), bounce.sub_type, bounce.message].map(Option::unwrap_or_default);
+    Notice::all(to.iter().map(String::as_str), reason, &said.each_ref().map(String::as_str))
 }
 
 #[cfg(test)]

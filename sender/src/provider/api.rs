@@ -29,13 +29,18 @@ pub(crate) const fn twenty() -> u64 {
     20
 }
 
-/// Reads a key that is sent in a header.
+/// Reads the key of a table, which is sent in a header.
 pub(super) fn key(name: &str, file: Option<&Path>, variable: Option<&str>) -> Result<Secret, Error> {
-    let key = Secret::read(&format!("[{name}] key"), file, variable)?;
-    if !key.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Error::configuration(format!("[{name}] the key must be ASCII without blanks")));
+    in_header(&format!("[{name}] key"), file, variable)
+}
+
+/// Reads a secret that is sent in a header; `name` is the setting's beginning.
+pub(super) fn in_header(name: &str, file: Option<&Path>, variable: Option<&str>) -> Result<Secret, Error> {
+    let secret = Secret::read(name, file, variable)?;
+    if !secret.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Error::configuration(format!("{name} must be ASCII without blanks")));
     }
-    Ok(key)
+    Ok(secret)
 }
 
 /// What every table of such a provider says.

@@ -12,6 +12,9 @@ use crate::stand_in::{Reply, Request, StandIn};
 
 const KEY_ID: &str = "AKIDEXAMPLE";
 
+/// The session token that belongs to the temporary key `ASIAEXAMPLE`.
+const TOKEN: &str = "FwoGZXIvYXdzEXAMPLE//+token==";
+
 fn start() -> StandIn {
     StandIn::start(|request| answer(request, || true))
 }
@@ -71,14 +74,18 @@ fn authenticate(request: &Request) -> Result<(), &'static str> {
     let part = |name: &str| rest.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
     let credential: Vec<&str> = part("Credential").unwrap().split('/').collect();
     let [id, day, region, service, end] = credential[..] else { return Err("IncompleteSignatureException") };
-    if id != KEY_ID {
-        return Err("UnrecognizedClientException");
+    // A temporary key without its token, or another one, is as unknown as any other; so is a permanent one with a token.
+    let (token, names) = (request.header("X-Amz-Security-Token"), part("SignedHeaders").unwrap());
+    match (id, token) {
+        (KEY_ID, None) => {}
+        ("ASIAEXAMPLE", Some(TOKEN)) if names.split(';').any(|name| name == "x-amz-security-token") => {}
+        ("ASIAEXAMPLE", Some(TOKEN)) => return Err("InvalidSignatureException"),
+        _ => return Err("UnrecognizedClientException"),
     }
     assert_eq!((region, service, end), ("eu-central-1", "ses", "aws4_request"));
     let date = request.header("X-Amz-Date").unwrap();
     let hours = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() / 3600;
     assert!(date.starts_with(day) && date.ends_with('Z') && date.len() == 16 && hours > 400_000);
-    let names = part("SignedHeaders").unwrap();
     for required in ["host", "x-amz-date", "content-type"] {
         assert!(names.split(';').any(|name| name == required), "{names}");
     }
@@ -161,6 +168,65 @@ fn what_the_api_answers_is_a_verdict_on_the_mail_or_on_the_account() {
             assert!(verdict.reason.contains(kind), "{verdict:?}");
         }
         sending.finish();
+    }
+}
+
+#[test]
+fn the_token_of_temporary_credentials_is_sent_signed_and_never_shown() {
+    let server = start();
+    let url = server.url();
+    let table = |key_id: &str, further: &str| {
+        format!(
+            "[ses]\nregion = \"eu-central-1\"\nkey_id = {key_id:?}\nkey_file = \"key\"\nurl = {url:?}\n{further}"
+        )
+    };
+    let with_token = table("ASIAEXAMPLE", "session_token_file = \"token\"\n");
+    let configuration = Configuration::new("", &with_token);
+    std::fs::write(configuration.path("token"), format!("{TOKEN}\n")).unwrap();
+    let found = mailroom_sender::check(&configuration.file()).unwrap();
+    assert!(found.iter().all(|sentence| !sentence.contains(TOKEN)), "{found:?}");
+    let mut sending = Sending::start(&configuration);
+    assert_eq!(sending.verdict(1, "ada@x.test").kind, "ok");
+    sending.finish();
+    let mut request = server.requests().remove(1);
+    assert_eq!((request.header("X-Amz-Security-Token"), authenticate(&request)), (Some(TOKEN), Ok(())));
+    // The stand-in would notice a token that is not signed.
+    let unsigned = |value: &str| value.replace(";x-amz-security-token", "");
+    request.headers.iter_mut().for_each(|(_, value)| *value = unsigned(value));
+    assert_eq!(authenticate(&request), Err("InvalidSignatureException"));
+
+    let another = "FwoGZXIvYXdzEXAMPLE//+other==";
+    std::fs::write(configuration.path("token"), another).unwrap();
+    for (number, table) in (2..).zip([
+        with_token.clone(),
+        table("ASIAEXAMPLE", ""),
+        table(KEY_ID, "session_token_file = \"token\"\n"),
+    ]) {
+        configuration.write("", &table);
+        let error = mailroom_sender::check(&configuration.file()).unwrap_err().to_string();
+        assert!(error.contains("403") && !error.contains(another), "{error}");
+        let mut sending = Sending::start(&configuration);
+        let verdict = sending.verdict(number, "ada@x.test");
+        let is_told = verdict.reason.contains("UnrecognizedClientException");
+        assert!(verdict.kind == "unavailable" && is_told && !verdict.reason.contains(another), "{verdict:?}");
+        sending.finish();
+    }
+    for (token, further) in [
+        ("hunter2 hunter2", "session_token_file = \"token\"\n"),
+        ("hunter2\r\nHost: x", "session_token_file = \"token\"\n"),
+        ("hunter2\u{e4}", "session_token_file = \"token\"\n"),
+        ("", "session_token_file = \"token\"\n"),
+        ("hunter2", "session_token_file = \"nothing\"\n"),
+        ("hunter2", "session_token_file = \"token\"\nsession_token_variable = \"AWS_SESSION_TOKEN\"\n"),
+        ("hunter2", "session_token_variable = \"MAILROOM_TOKEN\"\n"),
+        ("hunter2", "session_token_variable = \"NO_SUCH_VARIABLE\"\n"),
+        ("hunter2", "session_token = \"hunter2\"\n"),
+    ] {
+        std::fs::write(configuration.path("token"), token).unwrap();
+        configuration.write("", &table("ASIAEXAMPLE", further));
+        let fault = configuration.fault();
+        let is_named = fault.contains("session_token") || fault.contains("/token");
+        assert!(is_named && !fault.contains("hunter2"), "{token:?} {further}: {fault}");
     }
 }
 

@@ -17,12 +17,15 @@
 //! | [`memory_cache`] | operations on a store | a plain map |
 //! | [`connection_settings`] | parameters of a connection | their two forms with each other, and that no password is shown |
 //! | [`connection_string`] | any text | nothing: it must be refused or understood |
+//! | [`bounce_webhook`] | a webhook, behind a letter for its provider | what providers call certain |
+//! | [`bounce_mail`] | a mail to a return address | the rules of RFC 3464 |
 //! | [`sender_answer`] | a line of a sender | the table of the protocol |
 //! | [`redeem`] | links redeemed through a guard | the rules of the guard, written out |
 
 #![allow(clippy::missing_panics_doc, reason = "panicking is what these functions are for")]
 
 mod answer;
+mod bounces;
 mod connection;
 mod curve;
 mod judgement;
@@ -34,6 +37,7 @@ pub mod store;
 mod token;
 
 pub use answer::sender_answer;
+pub use bounces::{bounce_mail, bounce_webhook};
 pub use connection::{connection_settings, connection_string};
 pub use judgement::judgement;
 pub use keys::{code, nonce, prepared_key, private_key, public_key, shared_key};
@@ -46,7 +50,9 @@ pub use token::token;
 pub type Property = fn(&[u8]);
 
 /// Every property by the name of its fuzz target.
-pub const PROPERTIES: [(&str, Property); 13] = [
+pub const PROPERTIES: [(&str, Property); 15] = [
+    ("bounce_mail", bounce_mail),
+    ("bounce_webhook", bounce_webhook),
     ("code", code),
     ("connection_settings", connection_settings),
     ("connection_string", connection_string),

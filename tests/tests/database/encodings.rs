@@ -9,17 +9,26 @@ use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::cursor;
 use tokio_postgres::{Client, NoTls};
 
-/// A database with the base schema, in an encoding other than the server's.
-struct Encoded {
+/// A database in an encoding other than the server's.
+pub(crate) struct Encoded {
     server: Database,
     admin: Client,
-    client: Client,
+    pub(crate) client: Client,
     name: String,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Encoded {
+    /// With the base schema.
     async fn create(encoding: &str) -> Result<Self> {
+        let database = Self::empty(encoding).await?;
+        let folder = mailroom_tests::tools::workspace().join("migrations");
+        let schema = fs::read_to_string(folder.join("0_create_base_schema.up.sql"))?;
+        database.client.batch_execute(&schema).await?;
+        Ok(database)
+    }
+
+    pub(crate) async fn empty(encoding: &str) -> Result<Self> {
         let server = Database::create()?;
         let admin = server.connect().await?;
         let name = format!("{}_encoded", server.name());
@@ -28,8 +37,6 @@ impl Encoded {
         let url = server.url().replacen(server.name(), &name, 1);
         let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
         tokio::spawn(connection);
-        let folder = mailroom_tests::tools::workspace().join("migrations");
-        client.batch_execute(&fs::read_to_string(folder.join("0_create_base_schema.up.sql"))?).await?;
         Ok(Self { server, admin, client, name, url })
     }
 
@@ -39,7 +46,7 @@ impl Encoded {
         Ok(command)
     }
 
-    async fn drop(self) -> Result<()> {
+    pub(crate) async fn drop(self) -> Result<()> {
         self.admin.batch_execute(&format!("DROP DATABASE {} WITH (FORCE)", self.name)).await?;
         drop(self.server);
         Ok(())

@@ -1,14 +1,16 @@
 //! A mail in a mailbox of Debian's postfix, by the steps of OPERATIONS.md.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, KEY, wait_until};
 use mailroom_tests::machine::skip;
-use mailroom_tests::postgres::Database;
+use mailroom_tests::postgres::{Cluster, Database};
+use mailroom_tests::rows::{WITHOUT_VERDICT, wait_for};
 use mailroom_tests::sending::Configuration;
 use mailroom_tests::{program, tools};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -71,6 +73,14 @@ impl Drop for Postfix {
     }
 }
 
+/// A collector that sends by the freshly built program.
+fn collect(database: &Database, configuration: &Configuration) -> Result<Collector> {
+    let mut command = collector::command(database.url())?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    let sender = format!("'{program}' send --config '{}'", configuration.file().display());
+    Collector::start(command.args(["--batch-timeout", "0", "--sender", &sender]))
+}
+
 #[tokio::test]
 async fn a_mail_gets_into_a_mailbox_at_the_first_attempt() -> Result<()> {
     let Some(postfix) = Postfix::start()? else { return Ok(()) };
@@ -84,10 +94,7 @@ async fn a_mail_gets_into_a_mailbox_at_the_first_attempt() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     client.batch_execute("INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada')").await?;
-    let mut command = collector::command(database.url())?;
-    let program = command.get_program().to_string_lossy().into_owned();
-    let sender = format!("'{program}' send --config '{}'", configuration.file().display());
-    let collector = Collector::start(command.args(["--batch-timeout", "0", "--sender", &sender]))?;
+    let collector = collect(&database, &configuration)?;
     let arrived = wait_until(|| postfix.mails().is_ok_and(|mails| !mails.is_empty()));
     arrived.with_context(|| format!("{}\n{}", collector.log(), postfix.log()))?;
     collector.stop()?;
@@ -110,5 +117,56 @@ async fn a_mail_gets_into_a_mailbox_at_the_first_attempt() -> Result<()> {
     let mut verifying = verify.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
     std::io::Write::write_all(&mut verifying.stdin.take().context("it is a pipe")?, token.as_bytes())?;
     ensure!(verifying.wait()?.success(), "the link in the mailbox is not genuine");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_mail_that_bounces_after_it_was_accepted_suppresses_its_recipient_alone() -> Result<()> {
+    let Some(postfix) = Postfix::start()? else { return Ok(()) };
+    let folder = postfix.folder.path();
+    let path = |name: &str| folder.join(name).display().to_string();
+    fs::write(path("secret"), "a secret of at least thirty-two bytes\n")?;
+    let return_path =
+        format!("return_path = \"bounces@bounces.test\"\nreturn_path_secret_file = \"{}\"\n", path("secret"));
+    let (port, authority) = (postfix.port, path("ca.pem"));
+    let server = format!("[smtp]\nserver = \"localhost\"\nport = {port}\nca_file = \"{authority}\"\n");
+    let configuration = Configuration::new(&format!("{server}{return_path}"))?;
+    fs::write(path("bounces.toml"), format!("[mail]\n{return_path}"))?;
+    // Postfix runs the script as nobody, who may not use the socket of other servers.
+    let cluster = Cluster::builder().tcp().start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    let url =
+        format!("postgresql://postgres@127.0.0.1:{}/{}?sslmode=disable", cluster.port(), database.name());
+    let command = format!(
+        "#!/bin/sh\nMAILROOM_DATABASE_URL='{url}' exec '{}' bounces --config '{}' --mail\n",
+        program::mailroom()?.get_program().display(),
+        path("bounces.toml")
+    );
+    fs::write(path("bounce"), command)?;
+    fs::set_permissions(path("bounce"), Permissions::from_mode(0o755))?;
+
+    let client = database.connect().await?;
+    let accounts =
+        "INSERT INTO accounts (email, login) VALUES ('Gone@x.test', 'gone'), ('ada@x.test', 'ada')";
+    client.batch_execute(accounts).await?;
+    let collector = collect(&database, &configuration)?;
+    let suppressed = "SELECT count(*) FROM mailroom.suppressed_addresses";
+    let arrived = wait_for(&client, suppressed, 1_i64).await;
+    arrived.with_context(|| format!("{}\n{}", collector.log(), postfix.log()))?;
+    let query = "SELECT address, reason, provider, detail FROM mailroom.suppressed_addresses";
+    let row = client.query_one(query, &[]).await?;
+    let found: [&str; 4] = [0, 1, 2, 3].map(|column| row.get(column));
+    assert_eq!(found[..3], ["gone@x.test", "bounce", "mail"]);
+    ensure!(found[3].starts_with("5.1.1: ") && !found[3].contains("x.test"), "{}", found[3]);
+
+    let again = "INSERT INTO tokens (account, action) SELECT id, 'activation' FROM accounts";
+    client.batch_execute(again).await?;
+    wait_for(&client, WITHOUT_VERDICT, 0_i64).await?;
+    collector.stop()?;
+    let query = "SELECT login || ' ' || state::text FROM mailroom.deliveries JOIN tokens ON tokens.id = token
+        JOIN accounts ON accounts.id = account ORDER BY token";
+    let states: Vec<String> = client.query(query, &[]).await?.iter().map(|row| row.get(0)).collect();
+    assert_eq!(states, ["gone sent", "ada sent", "gone dead", "ada sent"]);
+    ensure!(postfix.log().contains("status=bounced") && postfix.log().contains("delivered to command"));
     Ok(())
 }

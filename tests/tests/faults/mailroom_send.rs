@@ -43,12 +43,66 @@ enum Kind {
 
 const KINDS: [Kind; 4] = [Kind::Sender, Kind::Collector, Kind::Database, Kind::Network];
 
+/// What is wrong with a provider for a while. After `Refuses` a mail was certainly not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    Refuses,
+    Silent,
+    Unheard,
+    Cut,
+}
+
+use Trouble::{Cut, Refuses, Silent, Unheard};
+
+/// The troubles of the first provider, and those of the fallback that come while it has them.
+const TROUBLES: [(Trouble, Option<Trouble>); 9] = [
+    (Refuses, None),
+    (Silent, None),
+    (Refuses, Some(Silent)),
+    (Unheard, Some(Refuses)),
+    (Refuses, Some(Unheard)),
+    (Refuses, Some(Cut)),
+    (Cut, None),
+    (Refuses, Some(Refuses)),
+    (Silent, Some(Silent)),
+];
+
+struct Provider {
+    server: MailServer,
+    way: Proxy,
+}
+
+impl Provider {
+    fn begin(&self, trouble: Trouble) {
+        match trouble {
+            Refuses => self.server.refuse(true),
+            Silent => self.way.half_open(),
+            Unheard => self.way.swallow_answers(),
+            Cut => self.way.cut(),
+        }
+    }
+
+    fn come_back(&self) {
+        self.server.refuse(false);
+        self.way.restore();
+    }
+
+    /// All mails by their recipients.
+    fn mails(&self) -> BTreeMap<String, Vec<Mail>> {
+        let mut mails: BTreeMap<String, Vec<Mail>> = BTreeMap::new();
+        for mail in self.server.mails() {
+            mails.entry(mail.to.clone()).or_default().push(mail);
+        }
+        mails
+    }
+}
+
 struct Installation {
     cluster: Cluster,
     database: Database,
     to_database: Proxy,
-    to_provider: Proxy,
-    provider: MailServer,
+    /// The first, and the fallback if there is one.
+    providers: Vec<Provider>,
     /// Each with a journal, which stays when a collector is started again.
     configurations: Vec<Configuration>,
     collectors: Vec<Collector>,
@@ -56,24 +110,27 @@ struct Installation {
 }
 
 impl Installation {
+    /// Each collector gets a configuration for the ports of the providers.
     fn start(
-        provider: MailServer,
+        servers: impl IntoIterator<Item = MailServer>,
         collectors: usize,
-        configuration: impl Fn(u16) -> Result<Configuration>,
+        configuration: impl Fn(&[u16]) -> Result<Configuration>,
     ) -> Result<Self> {
         let cluster = Cluster::builder().tcp().start()?;
         let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
         let to_database = Proxy::start(cluster.port())?;
-        let to_provider = Proxy::start(provider.port)?;
-        let configurations =
-            (0..collectors).map(|_| configuration(to_provider.port())).collect::<Result<_>>()?;
+        let providers = servers
+            .into_iter()
+            .map(|server| Ok(Provider { way: Proxy::start(server.port)?, server }))
+            .collect::<Result<Vec<_>>>()?;
+        let ports: Vec<u16> = providers.iter().map(|provider| provider.way.port()).collect();
+        let configurations = (0..collectors).map(|_| configuration(&ports)).collect::<Result<_>>()?;
         let random = fastrand::Rng::with_seed(17);
         let mut installation = Self {
             cluster,
             database,
             to_database,
-            to_provider,
-            provider,
+            providers,
             configurations,
             collectors: Vec::new(),
             random,
@@ -97,10 +154,7 @@ impl Installation {
     /// Kills everything in turn while mails are sent. Returns how many faults could double a mail where nobody knows its key.
     async fn kill_everything(&mut self, kills: usize) -> Result<usize> {
         let (mut sent, mut risks) = (0, 0);
-        let mut client = self.database.connect().await?;
-        // None may expire while it waits for the next start of something.
-        let day = "ALTER TABLE tokens ALTER COLUMN expires_at SET DEFAULT floor(extract(epoch FROM now()))::bigint + 86400";
-        client.batch_execute(day).await?;
+        let mut client = self.connect_for_days().await?;
         for kill in 0..kills {
             // What was killed last works again, and has more to do.
             register(&client, &format!("a{kill}-"), TOKENS / 2).await?;
@@ -115,6 +169,45 @@ impl Installation {
             sent = client.query_one(SENT, &[]).await?.get(0);
         }
         Ok(risks)
+    }
+
+    /// Has both providers fail in turn, and kills everything meanwhile. Returns how many faults could double a mail of the second, or
+    /// of the first, where it does not know the keys.
+    async fn trouble_everything(&mut self, rounds: usize) -> Result<[usize; 2]> {
+        let (mut sent, mut risks) = (0, [0, 0]);
+        let mut client = self.connect_for_days().await?;
+        for round in 0..rounds {
+            let (first, second) = TROUBLES[round % TROUBLES.len()];
+            self.providers[0].begin(first);
+            risks[0] += usize::from(first != Refuses);
+            register(&client, &format!("a{round}-"), TOKENS / 2).await?;
+            // What the first has not accepted goes out by the fallback, which works.
+            self.sends(&client, sent).await?;
+            register(&client, &format!("b{round}-"), TOKENS / 2).await?;
+            if let Some(second) = second {
+                self.providers[1].begin(second);
+                risks[1] += usize::from(second != Refuses);
+            }
+            sleep(Duration::from_millis(self.random.u64(0..300))).await;
+            let kind = [Kind::Collector, Kind::Sender, Kind::Database][round % 3];
+            let is_risk = usize::from(self.kill(kind)?);
+            risks = risks.map(|risks| risks + is_risk);
+            sleep(Duration::from_millis(self.random.u64(0..300))).await;
+            self.providers.iter().for_each(Provider::come_back);
+            if kind == Kind::Database {
+                client = self.database.connect().await?;
+            }
+            sent = client.query_one(SENT, &[]).await?.get(0);
+        }
+        Ok(risks)
+    }
+
+    /// A connection, to a database in which no token expires while it waits for the next start of something.
+    async fn connect_for_days(&self) -> Result<Client> {
+        let client = self.database.connect().await?;
+        let day = "ALTER TABLE tokens ALTER COLUMN expires_at SET DEFAULT floor(extract(epoch FROM now()))::bigint + 86400";
+        client.batch_execute(day).await?;
+        Ok(client)
     }
 
     /// Waits until more was sent than this, and returns how much.
@@ -149,7 +242,7 @@ impl Installation {
                 return Ok(false);
             }
             Kind::Network => match self.random.u8(0..4) {
-                0 => self.to_provider.cut(),
+                0 => self.providers[0].way.cut(),
                 statement => {
                     match statement {
                         1 => self.to_database.cut(),
@@ -163,8 +256,8 @@ impl Installation {
         Ok(true)
     }
 
-    /// Waits until everything was sent, and returns all mails by their recipients.
-    async fn mails(mut self, people: usize) -> Result<BTreeMap<String, Vec<Mail>>> {
+    /// Waits until everything was sent, and returns all mails of each provider by their recipients.
+    async fn mails(mut self, people: usize) -> Result<Vec<BTreeMap<String, Vec<Mail>>>> {
         let client = self.database.connect().await?;
         let people = i64::try_from(people)?;
         let mut sent = client.query_one(SENT, &[]).await?.get(0);
@@ -174,11 +267,7 @@ impl Installation {
         for collector in self.collectors.drain(..) {
             collector.stop()?;
         }
-        let mut mails: BTreeMap<String, Vec<Mail>> = BTreeMap::new();
-        for mail in self.provider.mails() {
-            mails.entry(mail.to.clone()).or_default().push(mail);
-        }
-        Ok(mails)
+        Ok(self.providers.iter().map(Provider::mails).collect())
     }
 }
 
@@ -194,19 +283,35 @@ fn kill_sender(collector: &Collector) -> Result<bool> {
     Ok(kill_process(sender, Signal::KILL).is_ok())
 }
 
+fn resend(port: u16, seconds: u8) -> String {
+    format!(
+        "[resend]\nkey_file = \"key\"\nurl = \"http://127.0.0.1:{port}\"\ntimeout_seconds = {seconds}\nconnections = {CONNECTIONS}\n"
+    )
+}
+
+fn with_key(configuration: Configuration) -> Result<Configuration> {
+    fs::write(configuration.path("key"), "re_test\n")?;
+    Ok(configuration)
+}
+
+/// How many mails there are too many, each of which must be the one before it.
+fn repetitions(mails: &BTreeMap<String, Vec<Mail>>) -> usize {
+    let repeated = mails.values().filter(|mails| mails.len() > 1);
+    repeated.fold(0, |count, mails| {
+        assert!(mails[0].header("Message-ID").is_some(), "{}", mails[0].content);
+        assert!(mails.iter().all(|mail| *mail == mails[0]), "a mail is repeated as it was");
+        count + mails.len() - 1
+    })
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn kills_of_everything_lose_and_double_no_mail_of_a_provider_with_keys() -> Result<()> {
     let kills = kills();
     let Some(provider) = MailServer::start_api(&["--drop", "0.1"])? else { return Ok(()) };
-    let mut installation = Installation::start(provider, 2, |port| {
-        let lines =
-            format!("[resend]\nkey_file = \"key\"\nurl = \"http://127.0.0.1:{port}\"\ntimeout_seconds = 5");
-        let configuration = Configuration::new(&format!("{lines}\nconnections = {CONNECTIONS}"))?;
-        fs::write(configuration.path("key"), "re_test\n")?;
-        Ok(configuration)
-    })?;
+    let mut installation =
+        Installation::start([provider], 2, |ports| with_key(Configuration::new(&resend(ports[0], 5))?))?;
     installation.kill_everything(kills).await?;
-    let mails = installation.mails(kills * TOKENS).await?;
+    let mails = installation.mails(kills * TOKENS).await?.remove(0);
     let doubled = mails.values().filter(|mails| mails.len() > 1).count();
     println!("{} mails, {kills} kills, {doubled} doubled", mails.len());
     assert_eq!((mails.len(), doubled), (kills * TOKENS, 0));
@@ -218,19 +323,50 @@ async fn kills_of_everything_lose_and_double_no_mail_of_a_provider_with_keys() -
 async fn kills_of_everything_lose_no_mail_by_smtp_and_double_only_what_was_on_its_way() -> Result<()> {
     let kills = kills();
     let Some(provider) = MailServer::start(&["--delay", "0.005"])? else { return Ok(()) };
-    let mut installation = Installation::start(provider, 1, |port| {
-        Configuration::smtp(port, &format!("timeout_seconds = 5\nconnections = {CONNECTIONS}"))
+    let mut installation = Installation::start([provider], 1, |ports| {
+        Configuration::smtp(ports[0], &format!("timeout_seconds = 5\nconnections = {CONNECTIONS}"))
     })?;
     let risks = installation.kill_everything(kills).await?;
-    let mails = installation.mails(kills * TOKENS).await?;
-    let repeated: Vec<_> = mails.values().filter(|mails| mails.len() > 1).collect();
-    let doubled: usize = repeated.iter().map(|mails| mails.len() - 1).sum();
+    let mails = installation.mails(kills * TOKENS).await?.remove(0);
+    let doubled = repetitions(&mails);
     println!("{} mails, {kills} kills, {doubled} doubled", mails.len());
     assert_eq!(mails.len(), kills * TOKENS, "mails are lost");
     assert!(doubled <= CONNECTIONS * risks, "{doubled} of {risks} kills between a mail and its answer");
-    for mails in repeated {
-        assert!(mails[0].header("Message-ID").is_some(), "{}", mails[0].content);
-        assert!(mails.iter().all(|mail| *mail == mails[0]), "a mail is repeated as it was");
+    Ok(())
+}
+
+/// One collector, since its journal says which provider may have accepted a mail.
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_of_everything_lose_no_mail_of_two_providers_that_fail_and_none_is_accepted_by_both()
+-> Result<()> {
+    let (rounds, orders) = if is_full() { (200, 2) } else { (6, 1) };
+    for order in 0..orders {
+        let Some(with_keys) = MailServer::start_api(&["--drop", "0.1"])? else { return Ok(()) };
+        let Some(smtp) = MailServer::start(&["--delay", "0.005"])? else { return Ok(()) };
+        let mut servers = [with_keys, smtp];
+        servers.rotate_left(order);
+        let mut installation = Installation::start(servers, 1, |ports| {
+            let (resend, fallback) = (resend(ports[order], 2), ["smtp", "resend"][order]);
+            let further = format!("timeout_seconds = 2\nconnections = {CONNECTIONS}\n{resend}");
+            let configuration = Configuration::smtp(ports[1 - order], &further)?;
+            configuration.write(&format!("fallback = \"{fallback}\"\n{}", configuration.text()?))?;
+            with_key(configuration)
+        })?;
+        let risks = installation.trouble_everything(rounds).await?[1 - order];
+        let mut mails = installation.mails(rounds * TOKENS).await?;
+        mails.rotate_left(order);
+        let [by_key, by_smtp] = &mails[..] else { bail!("there are two providers") };
+        let doubled = repetitions(by_smtp);
+        println!("{} and {} mails, {rounds} kills, {doubled} doubled by SMTP", by_key.len(), by_smtp.len());
+        let both = by_key.keys().filter(|to| by_smtp.contains_key(*to)).count();
+        assert_eq!(
+            (both, by_key.len() + by_smtp.len()),
+            (0, rounds * TOKENS),
+            "accepted by both, and by any"
+        );
+        assert!(by_key.values().all(|mails| mails.len() == 1), "doubled although there are keys");
+        assert!(doubled <= CONNECTIONS * risks, "{doubled} of {risks} faults between a mail and its answer");
+        assert!(!by_key.is_empty() && !by_smtp.is_empty(), "both are used");
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ mod sns;
 
 use serde::Deserialize;
 
-use super::{Provider, Request, parse};
+use super::{Object, Provider, Request, parse};
 use crate::Error;
 use crate::notice::{Notice, Reason, Refusal};
 use https::{Fetch, Https};
@@ -45,8 +45,8 @@ struct Event {
     /// The first name is of notifications of an identity, the second of a configuration set.
     #[serde(rename = "notificationType", alias = "eventType")]
     kind: Option<String>,
-    bounce: Option<Bounce>,
-    complaint: Option<Complaint>,
+    bounce: Option<Object<Bounce>>,
+    complaint: Option<Object<Complaint>>,
 }
 
 #[derive(Deserialize)]
@@ -56,13 +56,13 @@ struct Bounce {
     #[serde(rename = "bounceSubType")]
     sub_kind: Option<String>,
     #[serde(rename = "bouncedRecipients")]
-    recipients: Vec<Recipient>,
+    recipients: Vec<Object<Recipient>>,
 }
 
 #[derive(Deserialize)]
 struct Complaint {
     #[serde(rename = "complainedRecipients")]
-    recipients: Vec<Recipient>,
+    recipients: Vec<Object<Recipient>>,
     #[serde(rename = "complaintFeedbackType")]
     feedback: Option<String>,
 }
@@ -80,12 +80,12 @@ impl Event {
         const INCOMPLETE: Refusal = Refusal::Unreadable("it lacks what its type has");
         match self.kind.as_deref() {
             Some("Bounce") => {
-                let bounce = self.bounce.as_ref().ok_or(INCOMPLETE)?;
+                let Object(bounce) = self.bounce.as_ref().ok_or(INCOMPLETE)?;
                 // `Transient` and `Undetermined` are not for good.
                 if bounce.kind != "Permanent" {
                     return Ok(Vec::new());
                 }
-                let detail = |recipient: &Recipient| {
+                let detail = |Object(recipient): &Object<Recipient>| {
                     let said = [&bounce.sub_kind, &recipient.status, &recipient.diagnostic_code];
                     Notice::all(
                         [&*recipient.email_address],
@@ -98,7 +98,7 @@ impl Event {
                 if notices.is_empty() { Err(INCOMPLETE) } else { Ok(notices) }
             }
             Some("Complaint") => {
-                let complaint = self.complaint.as_ref().ok_or(INCOMPLETE)?;
+                let Object(complaint) = self.complaint.as_ref().ok_or(INCOMPLETE)?;
                 let feedback = complaint.feedback.as_deref().unwrap_or_default();
                 // The person says that it was none, or a machine reports something else. Of several recipients SES does not know who
                 // complained; mails of Mailroom have one.
@@ -107,7 +107,7 @@ impl Event {
                     return Ok(Vec::new());
                 }
                 let recipients = complaint.recipients.iter();
-                let recipients = recipients.map(|recipient| recipient.email_address.as_str());
+                let recipients = recipients.map(|Object(recipient)| recipient.email_address.as_str());
                 Notice::all(recipients, Reason::Complaint, &[feedback])
             }
             Some(_) => Ok(Vec::new()),
@@ -133,13 +133,7 @@ impl Provider for Ses {
         let topic = topic.ok_or(Refusal::Unproven("its topic is none of [ses] topics"))?;
         self.signatures.prove(&message, topic, request.now)?;
         match message.kind {
-            Kind::Notification => {
-                // What SES sends when the topic is chosen for a configuration set.
-                if message.text.starts_with("Successfully validated SNS topic") {
-                    return Ok(Vec::new());
-                }
-                parse::<Event>(message.text.as_bytes())?.notices()
-            }
+            Kind::Notification => of(&message),
             Kind::SubscriptionConfirmation => self.signatures.subscribe(&message, topic).map(|()| Vec::new()),
             Kind::UnsubscribeConfirmation => {
                 tracing::warn!(
@@ -151,6 +145,22 @@ impl Provider for Ses {
             }
         }
     }
+}
+
+/// What a message of SNS says, whoever signed it.
+pub(crate) fn notices(body: &[u8]) -> Result<Vec<Notice>, Refusal> {
+    let message: Message = parse(body)?;
+    message.time().ok_or(Refusal::Unproven("it does not say when it was signed"))?;
+    if message.kind == Kind::Notification { of(&message) } else { Ok(Vec::new()) }
+}
+
+/// What a notification says.
+fn of(message: &Message) -> Result<Vec<Notice>, Refusal> {
+    // What SES sends when the topic is chosen for a configuration set.
+    if message.text.starts_with("Successfully validated SNS topic") {
+        return Ok(Vec::new());
+    }
+    parse::<Event>(message.text.as_bytes())?.notices()
 }
 
 #[cfg(test)]

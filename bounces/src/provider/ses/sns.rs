@@ -88,6 +88,11 @@ pub(super) struct Message {
 }
 
 impl Message {
+    /// When it was signed, in seconds since the Unix epoch.
+    pub(super) fn time(&self) -> Option<u64> {
+        seconds(&self.timestamp)
+    }
+
     /// The text that is signed: names and values, a line each.
     fn signed_text(&self) -> String {
         let of_notification = self.kind == Kind::Notification;
@@ -140,7 +145,7 @@ impl Signatures {
         certificate
             .verify_signature(algorithm, message.signed_text().as_bytes(), &signature)
             .map_err(|_| Refusal::Unproven("its signature is not right"))?;
-        match seconds(&message.timestamp) {
+        match message.time() {
             Some(time) if time <= now.saturating_add(AHEAD) && time.saturating_add(LONGEST_AGE) >= now => {
                 Ok(())
             }

@@ -30,6 +30,9 @@ pub(crate) struct SesConfig {
     /// The file of the secret access key, or the variable.
     key_file: Option<PathBuf>,
     key_variable: Option<String>,
+    /// The file of the session token, or the variable; only temporary credentials have one.
+    session_token_file: Option<PathBuf>,
+    session_token_variable: Option<String>,
     /// The configuration set, by whose rules SES reports what becomes of mails.
     configuration_set: Option<String>,
     /// Where the API is; the region's own place unless given.
@@ -48,7 +51,9 @@ pub(crate) struct SesConfig {
 
 impl SesConfig {
     pub(crate) fn make_paths_relative_to(&mut self, folder: &Path) {
-        for path in [&mut self.ca_file, &mut self.key_file].into_iter().flatten() {
+        for path in
+            [&mut self.ca_file, &mut self.key_file, &mut self.session_token_file].into_iter().flatten()
+        {
             *path = folder.join(&*path);
         }
     }
@@ -89,8 +94,12 @@ pub(super) fn of(config: &SesConfig) -> Result<Client<Ses>, Error> {
         rate: config.rate,
     };
     let secret = api::key(NAME, config.key_file.as_deref(), config.key_variable.as_deref())?;
+    let token = match (config.session_token_file.as_deref(), config.session_token_variable.as_deref()) {
+        (None, None) => None,
+        (file, variable) => Some(api::in_header("[ses] session_token", file, variable)?),
+    };
     let ses = Ses {
-        credentials: Credentials { id: config.key_id.clone(), secret },
+        credentials: Credentials { id: config.key_id.clone(), secret, token },
         region: config.region.clone(),
         configuration_set: config.configuration_set.clone(),
     };
@@ -107,11 +116,12 @@ impl Api for Ses {
             body: request.body.as_bytes(),
         };
         let (date, authorization) = self.credentials.sign(&signed, &self.region, "ses", SystemTime::now());
-        vec![
-            ("Content-Type".to_owned(), JSON.to_owned()),
-            ("X-Amz-Date".to_owned(), date),
-            ("Authorization".to_owned(), authorization),
-        ]
+        let token = self.credentials.token.as_ref();
+        [("Content-Type", JSON.to_owned()), ("X-Amz-Date", date), ("Authorization", authorization)]
+            .into_iter()
+            .chain(token.map(|token| ("X-Amz-Security-Token", token.expose().to_owned())))
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
     }
 
     /// The whole mail as MIME, so that it is the one that a mail server would get. Message-ID and Date are those that SES gives it.

@@ -13,6 +13,8 @@ pub(super) struct Credentials {
     pub(super) id: String,
     /// The secret access key.
     pub(super) secret: Secret,
+    /// The session token of temporary credentials, which is sent in `X-Amz-Security-Token`.
+    pub(super) token: Option<Secret>,
 }
 
 /// What is signed of a request.
@@ -37,12 +39,19 @@ impl Credentials {
         let now = timestamp(now);
         let day = &now[..8];
         let Signed { method, host, path, content_type, body } = request;
-        let (content_type, names) = match content_type {
-            Some(content_type) => (format!("content-type:{content_type}\n"), "content-type;host;x-amz-date"),
-            None => (String::new(), "host;x-amz-date"),
-        };
-        let headers = format!("{content_type}host:{host}\nx-amz-date:{now}\n");
-        let canonical = format!("{method}\n{path}\n\n{headers}\n{names}\n{}", hash(body));
+        let token = self.token.as_ref().map(Secret::expose);
+        // In the order of their names.
+        let headers = [
+            ("content-type", *content_type),
+            ("host", Some(host)),
+            ("x-amz-date", Some(&now)),
+            ("x-amz-security-token", token),
+        ];
+        let headers: Vec<_> = headers.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
+        let names = headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
+        let lines =
+            headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect::<Vec<_>>().concat();
+        let canonical = format!("{method}\n{path}\n\n{lines}\n{names}\n{}", hash(body));
         let scope = format!("{day}/{region}/{service}/aws4_request");
         let to_sign = format!("AWS4-HMAC-SHA256\n{now}\n{scope}\n{}", hash(canonical.as_bytes()));
         let mut key = hmac(format!("AWS4{}", self.secret.expose()).as_bytes(), day);
@@ -83,11 +92,16 @@ mod tests {
     use super::*;
     use std::time::{Duration, UNIX_EPOCH};
 
-    fn credentials() -> Credentials {
+    fn secret(text: &str) -> Secret {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("key");
-        std::fs::write(&file, "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY\n").unwrap();
-        Credentials { id: "AKIDEXAMPLE".to_owned(), secret: Secret::read("key", Some(&file), None).unwrap() }
+        std::fs::write(&file, text).unwrap();
+        Secret::read("key", Some(&file), None).unwrap()
+    }
+
+    fn credentials(token: Option<&str>) -> Credentials {
+        let secret = secret("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
+        Credentials { id: "AKIDEXAMPLE".to_owned(), secret, token: token.map(self::secret) }
     }
 
     fn at() -> SystemTime {
@@ -128,7 +142,7 @@ mod tests {
                 content_type,
                 body: body.as_bytes(),
             };
-            let (date, authorization) = credentials().sign(&request, "us-east-1", "service", at());
+            let (date, authorization) = credentials(None).sign(&request, "us-east-1", "service", at());
             assert_eq!(date, "20150830T123600Z");
             let expected = format!(
                 "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, \
@@ -148,9 +162,24 @@ mod tests {
             content_type: Some("application/json"),
             body: b"{\"Content\":{}}",
         };
-        let (_, authorization) = credentials().sign(&request, "eu-central-1", "ses", at());
-        let signature = "5fd12a4e6c5a48359eb19fe9842eef5732ea457ea43b2ffb37a8d7427e5ebed0";
-        assert!(authorization.ends_with(&format!("Signature={signature}")), "{authorization}");
+        let names = "SignedHeaders=content-type;host;x-amz-date";
+        for (token, expected) in [
+            (
+                None,
+                format!(
+                    "{names}, Signature=5fd12a4e6c5a48359eb19fe9842eef5732ea457ea43b2ffb37a8d7427e5ebed0"
+                ),
+            ),
+            (
+                Some("AQoDYXdzEPT//////////wEXAMPLE+tc764bNrC9SA=="),
+                format!(
+                    "{names};x-amz-security-token, Signature=86f1b3ab83073cc61e17a3b6bd2af19d1ebcb728f7e5c6d8aa5a96dbc319f448"
+                ),
+            ),
+        ] {
+            let (_, authorization) = credentials(token).sign(&request, "eu-central-1", "ses", at());
+            assert!(authorization.ends_with(&expected), "{authorization}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `mailroom bounces`: notifications of providers become suppressed addresses, and nothing else does.
 
+mod encodings;
 mod mails;
 mod webhooks;
 

@@ -106,6 +106,9 @@ async fn what_is_not_proven_or_understood_is_refused_and_changes_nothing() -> Re
         r#"{"type":"email.bounced","type":"email.complained","data":{"to":["ada@x.test"]}}"#,
         r#"{"type":["email.bounced"],"data":{"to":["ada@x.test"]}}"#,
         r#"{"type":"email.complained","data":{"to":"ada@x.test"}}"#,
+        r#"{"type":"email.complained","data":{"to":["bob@x.test"],"to":["ada@x.test"]}}"#,
+        r#"{"type":"email.complained","data":[["ada@x.test"]]}"#,
+        r#"["email.complained",{"to":["ada@x.test"]}]"#,
         r#"{"type":"email.complained","data":{"to":[]}}"#,
         r#"{"type":"email.complained","data":{"to":["ada@x.test\nbob@x.test"]}}"#,
         r#"{"type":"email.complained","data":{"to":["nobody"]}}"#,
@@ -119,6 +122,7 @@ async fn what_is_not_proven_or_understood_is_refused_and_changes_nothing() -> Re
     for body in [
         r#"{"Type":"HardBounce"}"#,
         r#"{"RecordType":"SpamComplaint"}"#,
+        r#"["SpamComplaint","","ada@x.test",null,null]"#,
         r#"{"RecordType":"Bounce","Type":"HardBounce","Email":null}"#,
     ] {
         assert_eq!(bounces.postmark(body)?.0, 400, "{body}");

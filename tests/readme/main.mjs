@@ -4,7 +4,7 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
 import { withChromium } from "../browser/chromium.mjs";
 import * as esbuild from "../bundlers/esbuild.mjs";
@@ -41,6 +41,7 @@ const tokens = tests.filter(({ result }) => result === "valid").map(({ token }) 
 const report = new Report();
 await report.run("README, what it shows", shownFiles);
 await report.run("README, its commands", () => printed());
+await report.run("README, its handler with the links that it shows", tried);
 await report.run("ERRORS, its sections", () => errors());
 prepare(folder);
 await report.run("MIGRATING, from jose", () => fromJose(folder));
@@ -75,6 +76,33 @@ function shownFiles() {
     { name: "the files of the README", error: names === expected ? undefined : names },
     { name: "the README has at most 200 lines", error: lines <= 200 ? undefined : String(lines) },
   ];
+}
+
+/** What the README says to try the handler with: the key and the tokens of `redeem.mjs`. */
+async function tried() {
+  const place = join(folder, "try");
+  mkdirSync(place, { recursive: true });
+  write(place, "links.js", shown["links.js"]);
+  write(place, "database.js", 'export const redeem = async () => "ok";\n');
+  process.env.MAILROOM_SECRET_KEY = /keys: "([0-9a-f]{64})"/.exec(shown["redeem.mjs"])[1];
+  const { links } = await import(pathToFileURL(join(place, "links.js")));
+  const { text } = commands(document).find(({ text }) => text.startsWith("node redeem.mjs"));
+  const [activation, recovery] = text.match(/Ag[\w-]{100,}/g);
+  const ask = async (path, token, form) => {
+    const url = `https://app.example/${path}`;
+    const headers = { Origin: "https://app.example" };
+    const body = form && new URLSearchParams({ token, ...form });
+    const request = body ? new Request(url, { method: "POST", headers, body }) : new Request(`${url}?token=${token}`);
+    return (await links(request)).status;
+  };
+  const statuses = [
+    await ask("activate", activation),
+    await ask("activate", activation, {}),
+    await ask("activate", activation, {}),
+    await ask("recover", recovery),
+    await ask("recover", recovery, { code: "31943" }),
+  ].join(" ");
+  return [{ name: "a press works once", error: statuses === "200 200 409 200 200" ? undefined : statuses }];
 }
 
 /** Every block of commands, in one shell, as whoever reads on has the variables of the blocks before. */

@@ -10,7 +10,7 @@ export const de: Texts = {
     },
     recover: {
       title: "Konto wiederherstellen",
-      text: "Geben Sie die {digits} Ziffern ein, die Sie erhielten, als Sie den Link anforderten.",
+      text: "Geben Sie die {digits} Ziffern Ihres Codes ein.",
       button: "Mein Konto wiederherstellen",
       done: "Ihr Konto ist wiederhergestellt",
     },

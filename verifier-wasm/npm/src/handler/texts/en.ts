@@ -10,7 +10,7 @@ export const en: Texts = {
     },
     recover: {
       title: "Recover your account",
-      text: "Type the {digits} digits that you were given when you asked for this link.",
+      text: "Type the {digits} digits of your code.",
       button: "Recover my account",
       done: "Your account is recovered",
     },

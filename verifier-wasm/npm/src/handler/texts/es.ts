@@ -10,7 +10,7 @@ export const es: Texts = {
     },
     recover: {
       title: "Recuperar su cuenta",
-      text: "Escriba los {digits} dígitos que recibió al pedir este enlace.",
+      text: "Escriba los {digits} dígitos de su código.",
       button: "Recuperar mi cuenta",
       done: "Su cuenta está recuperada",
     },

@@ -10,7 +10,7 @@ export const fr: Texts = {
     },
     recover: {
       title: "Récupérer votre compte",
-      text: "Saisissez les {digits} chiffres que vous avez reçus en demandant ce lien.",
+      text: "Saisissez les {digits} chiffres de votre code.",
       button: "Récupérer mon compte",
       done: "Votre compte est récupéré",
     },

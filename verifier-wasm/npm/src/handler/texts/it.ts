@@ -10,7 +10,7 @@ export const it: Texts = {
     },
     recover: {
       title: "Recupera il tuo account",
-      text: "Scrivi le {digits} cifre che hai ricevuto quando hai chiesto questo link.",
+      text: "Scrivi le {digits} cifre del tuo codice.",
       button: "Recupera il mio account",
       done: "Il tuo account è stato recuperato",
     },

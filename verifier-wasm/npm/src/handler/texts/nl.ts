@@ -10,7 +10,7 @@ export const nl: Texts = {
     },
     recover: {
       title: "Uw account herstellen",
-      text: "Typ de {digits} cijfers die u kreeg toen u deze link aanvroeg.",
+      text: "Typ de {digits} cijfers van uw code.",
       button: "Mijn account herstellen",
       done: "Uw account is hersteld",
     },

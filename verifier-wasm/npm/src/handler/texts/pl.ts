@@ -10,7 +10,7 @@ export const pl: Texts = {
     },
     recover: {
       title: "Odzyskaj swoje konto",
-      text: "Wpisz kod podany Ci przy zamawianiu tego linku (liczba cyfr: {digits}).",
+      text: "Wpisz swój kod (liczba cyfr: {digits}).",
       button: "Odzyskaj moje konto",
       done: "Twoje konto zostało odzyskane",
     },

@@ -10,7 +10,7 @@ export const pt: Texts = {
     },
     recover: {
       title: "Recuperar a sua conta",
-      text: "Escreva os {digits} dígitos que recebeu quando pediu este link.",
+      text: "Escreva os {digits} dígitos do seu código.",
       button: "Recuperar a minha conta",
       done: "A sua conta foi recuperada",
     },

@@ -16,6 +16,11 @@ LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE;
 -- Collectors cannot claim or settle any more, and what they have not settled is sent again.
 LOCK TABLE mailroom.queue, mailroom.leases IN ACCESS EXCLUSIVE MODE;
 
+-- What is left of tokens is looked up by primary key, however many tokens there are.
+SET LOCAL enable_hashjoin = off;
+SET LOCAL enable_mergejoin = off;
+SET LOCAL enable_seqscan = off;
+
 DROP TRIGGER after_accounts_deleted ON accounts;
 DROP TRIGGER after_account_change ON accounts;
 DROP TRIGGER after_tokens_truncated ON tokens;
@@ -82,7 +87,10 @@ $$;
 
 DELETE FROM mailroom.queue USING tokens WHERE queue.token = tokens.id;
 DELETE FROM mailroom.dead_letters USING tokens WHERE dead_letters.token = tokens.id;
-DELETE FROM mailroom.leases WHERE tokens && ARRAY(SELECT id FROM tokens WHERE expires_at > extract(epoch FROM clock_timestamp()));
+DELETE FROM mailroom.leases
+WHERE EXISTS (
+    SELECT FROM unnest(leases.tokens) AS held (id) JOIN tokens USING (id) WHERE expires_at > extract(epoch FROM clock_timestamp())
+);
 DELETE FROM mailroom.issued_tokens AS known USING tokens WHERE known.id = tokens.id;
 
 UPDATE mailroom.actions SET eligibility = NULL

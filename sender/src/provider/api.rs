@@ -157,6 +157,8 @@ impl<A: Api> Client<A> {
             .max_idle_connections(connections)
             .max_idle_connections_per_host(connections)
             .timeout_global(Some(Duration::from_secs(timeout_seconds)))
+            // Without a connection nothing was sent, and the fallback may have the mail; after the whole time nobody knows.
+            .timeout_connect(Some(Duration::from_secs(timeout_seconds) / 2))
             .build()
             .new_agent();
         Ok(Self { name, agent, method: Method::POST, url, connections, rate, api })
@@ -266,8 +268,10 @@ fn unanswered(name: &str, error: &ureq::Error) -> Verdict {
         E::HostNotFound | E::ConnectionFailed | E::Tls(_) | E::Rustls(_) | E::TlsRequired => true,
         E::Timeout(timeout) => matches!(timeout, Timeout::Resolve | Timeout::Connect),
         E::Io(error) => {
-            // A certificate that does not fit comes as this kind of error of the stream.
-            matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::InvalidData)
+            // A certificate that does not fit comes as an error of the stream. Other errors of TLS may come after the request.
+            let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+            error.kind() == ErrorKind::ConnectionRefused
+                || matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
         }
         _ => false,
     };
@@ -294,4 +298,32 @@ fn roots(file: Option<&Path>) -> Result<RootCerts, String> {
         return Err("there are no certificates to trust: set ca_file to a file that holds some".to_owned());
     }
     Ok(RootCerts::new_with_certs(&certificates))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error as IoError, ErrorKind};
+
+    use rustls::{AlertDescription, CertificateError, Error as TlsError};
+    use ureq::{Error, Timeout};
+
+    use super::*;
+
+    #[test]
+    fn a_mail_is_certainly_not_accepted_only_where_no_request_was_sent() {
+        let of_tls = |error| Error::Io(IoError::new(ErrorKind::InvalidData, error));
+        for (error, is_certain) in [
+            (of_tls(TlsError::InvalidCertificate(CertificateError::UnknownIssuer)), true),
+            (of_tls(TlsError::AlertReceived(AlertDescription::InternalError)), false),
+            (of_tls(TlsError::DecryptError), false),
+            (Error::Io(ErrorKind::ConnectionRefused.into()), true),
+            (Error::Io(ErrorKind::ConnectionReset.into()), false),
+            (Error::Timeout(Timeout::Connect), true),
+            (Error::Timeout(Timeout::Global), false),
+        ] {
+            let verdict = unanswered("api", &error);
+            assert_eq!(matches!(verdict, Verdict::Unavailable { .. }), is_certain, "{error:?}");
+            assert_eq!(matches!(verdict, Verdict::Unanswered { .. }), !is_certain, "{error:?}");
+        }
+    }
 }

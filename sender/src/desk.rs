@@ -270,9 +270,11 @@ impl<'a, W: Write> Desk<'a, W> {
     }
 
     fn settle(&mut self, lane: usize, key: Key, verdict: &Verdict, withdrawn: &[Arc<Sealed>]) {
+        // What may have been accepted before stays with its provider, should it be put back.
+        let is_bound = self.waiting.get(&key).is_some_and(|waiting| waiting.is_bound);
         let recorded = match verdict {
             Verdict::Sent => self.journal.accept(key),
-            Verdict::Dead(_) => self.journal.give_up(key),
+            Verdict::Dead(_) if !is_bound => self.journal.give_up(key),
             _ => Ok(()),
         };
         if let Err(error) = recorded {

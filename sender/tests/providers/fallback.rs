@@ -158,6 +158,24 @@ fn after_an_unanswered_attempt_only_the_first_is_tried_also_by_later_processes()
 }
 
 #[test]
+fn what_the_first_may_have_accepted_before_it_refused_it_for_good_stays_with_it_when_it_is_put_back() {
+    let (mood, second) = (Mood::of("nothing"), server(&Mood::of("200")));
+    let first = server(&mood);
+    let configuration = configuration(&first, &second);
+    let mut sending = Sending::start(&configuration);
+    assert_eq!(sending.verdict(1, "ada@x.test").kind, "retry");
+    mood.set("422");
+    insist(&mut sending, 1, "ada@x.test", "dead");
+    mood.set("429");
+    let verdict = sending.verdict(1, "ada@x.test");
+    assert!(["retry", "unavailable"].contains(&verdict.kind.as_str()), "{verdict:?}");
+    sending.finish();
+    assert_eq!(recipients(&second), [""; 0]);
+    let bodies: BTreeSet<_> = first.requests().into_iter().map(|request| request.body).collect();
+    assert_eq!(bodies.len(), 1, "what is sent under a key never changes");
+}
+
+#[test]
 fn what_a_kill_during_an_attempt_leaves_is_tried_by_the_same_provider() {
     let (mood, second) = (Mood::of("hold"), server(&Mood::of("200")));
     let first = server(&mood);

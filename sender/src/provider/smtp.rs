@@ -6,7 +6,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -205,16 +205,28 @@ impl Smtp {
         })
     }
 
+    /// Connects to the first of the addresses that answers. Each has its share of the time, so that a silent one leaves some to the next.
+    fn connect(&self, addresses: &[SocketAddr], deadline: Instant) -> Result<SmtpConnection, String> {
+        let implicit = self.tls.as_ref().filter(|_| self.mode == TlsMode::Implicit);
+        let mut fault = "no address".to_owned();
+        for (address, left) in addresses.iter().zip((1..=addresses.len()).rev()) {
+            let share = remaining(deadline) / u32::try_from(left).unwrap_or(u32::MAX);
+            match SmtpConnection::connect(address, Some(share), &self.hello, implicit, None) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => fault = describe(&error),
+            }
+        }
+        Err(fault)
+    }
+
     /// Connects, encrypts and authenticates.
     fn open(&self, deadline: Instant) -> Result<SmtpConnection, String> {
         let place = format!("{}:{}", self.server, self.port);
         let failed = |what: &str, error: &smtp::Error| format!("{place}: {what}: {}", describe(error));
         let addresses = (self.server.as_str(), self.port).to_socket_addrs();
         let addresses: Vec<_> = addresses.map_err(|error| format!("{place}: no address: {error}"))?.collect();
-        let implicit = self.tls.as_ref().filter(|_| self.mode == TlsMode::Implicit);
-        let left = Some(remaining(deadline));
-        let mut connection = SmtpConnection::connect(&addresses[..], left, &self.hello, implicit, None)
-            .map_err(|error| failed("no connection", &error))?;
+        let mut connection =
+            self.connect(&addresses, deadline).map_err(|fault| format!("{place}: no connection: {fault}"))?;
         if let (TlsMode::StartTls, Some(tls)) = (self.mode, &self.tls) {
             if !connection.can_starttls() {
                 connection.abort();
@@ -438,7 +450,34 @@ fn describe(error: &smtp::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
     use super::*;
+
+    #[test]
+    fn an_address_that_is_silent_leaves_time_to_the_next() {
+        let [silent, good] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let addresses = [silent.local_addr().unwrap(), good.local_addr().unwrap()];
+        let server = thread::spawn(move || {
+            let (mut stream, _) = good.accept().unwrap();
+            stream.write_all(b"220 mail.example\r\n").unwrap();
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            stream.write_all(b"250 mail.example\r\n").unwrap();
+            line
+        });
+        let config = basic_toml::from_str("server = \"127.0.0.1\"\ntls = \"none\"").unwrap();
+        let smtp = Smtp::new(&config).unwrap();
+        let start = Instant::now();
+        let mut connection = smtp.connect(&addresses, start + Duration::from_secs(8)).unwrap();
+        assert!(start.elapsed() >= Duration::from_secs(4));
+        connection.abort();
+        assert!(server.join().unwrap().starts_with("EHLO "));
+        let silent = smtp.connect(&addresses[..1], Instant::now() + Duration::from_millis(100));
+        assert!(silent.is_err());
+    }
 
     #[test]
     fn no_line_of_a_mail_ends_it() {

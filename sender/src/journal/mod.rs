@@ -255,9 +255,10 @@ impl Journal {
             self.file.sync_data().map_err(failed)?;
             self.is_dirty = false;
         }
-        for span in self.to_erase.drain(..) {
+        while let Some(span) = self.to_erase.last() {
             let blank = vec![record::ERASED; usize::try_from(span.length).unwrap_or_default()];
             self.file.write_all_at(&blank, span.offset).map_err(failed)?;
+            self.to_erase.pop();
         }
         if self.end > SMALLEST_REWRITTEN && self.end / 2 > self.used {
             // The old file is as good as the new one, so that a full disk is no reason to stop.

@@ -49,7 +49,7 @@ async fn claims(client: &Client) -> Result<Vec<(i64, i64, i64)>> {
     Ok(client.query(query, &[]).await?.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
 }
 
-/// An hour where long tests are asked for.
+/// Two minutes where long tests are asked for.
 #[tokio::test]
 async fn collectors_that_come_and_go_and_are_killed_share_it_and_use_all_of_it() -> Result<()> {
     let (rate, per_day, seconds, pause) = ("20/s", 1_728_000, if is_full() { 120 } else { 12 }, 1_500);

@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -73,11 +73,25 @@ impl Drop for Postfix {
     }
 }
 
+/// The configuration that OPERATIONS.md makes, in a folder, but for the mail server.
+fn follow_operations(folder: &Path, server: &str) -> Result<PathBuf> {
+    let document = fs::read_to_string(tools::workspace().join("docs/OPERATIONS.md"))?;
+    let block = document.split_once("mailroom send --init templates\ncat > send.toml <<'END'\n");
+    let shown = block.and_then(|(_, rest)| rest.split_once("END\n")).context("the steps are others")?.0;
+    let own = shown.replace("server = \"mail.example.org\"", server);
+    ensure!(own != shown, "{shown}");
+    let file = folder.join("send.toml");
+    fs::write(&file, own)?;
+    let init = program::mailroom()?.args(["send", "--init", "templates"]).current_dir(folder).status()?;
+    ensure!(init.success());
+    Ok(file)
+}
+
 /// A collector that sends by the freshly built program.
-fn collect(database: &Database, configuration: &Configuration) -> Result<Collector> {
+fn collect(database: &Database, configuration: &Path) -> Result<Collector> {
     let mut command = collector::command(database.url())?;
     let program = command.get_program().to_string_lossy().into_owned();
-    let sender = format!("'{program}' send --config '{}'", configuration.file().display());
+    let sender = format!("'{program}' send --config '{}'", configuration.display());
     Collector::start(command.args(["--batch-timeout", "0", "--sender", &sender]))
 }
 
@@ -85,10 +99,11 @@ fn collect(database: &Database, configuration: &Configuration) -> Result<Collect
 async fn a_mail_gets_into_a_mailbox_at_the_first_attempt() -> Result<()> {
     let Some(postfix) = Postfix::start()? else { return Ok(()) };
     let (port, folder) = (postfix.port, postfix.folder.path().display());
-    let server = format!("[smtp]\nserver = \"localhost\"\nport = {port}\nca_file = \"{folder}/ca.pem\"");
-    let configuration = Configuration::new(&server)?;
+    let server = format!("server = \"localhost\"\nport = {port}\nca_file = \"{folder}/ca.pem\"");
+    let home = tempfile::tempdir()?;
+    let configuration = follow_operations(home.path(), &server)?;
     let checked =
-        program::mailroom()?.args(["send", "--config"]).arg(configuration.file()).arg("--check").output()?;
+        program::mailroom()?.args(["send", "--config"]).arg(&configuration).arg("--check").output()?;
     ensure!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 
     let database = Database::migrated()?;
@@ -105,12 +120,12 @@ async fn a_mail_gets_into_a_mailbox_at_the_first_attempt() -> Result<()> {
     assert_eq!((row.get::<_, &str>(0), row.get::<_, i64>(1)), ("sent", 1));
     let mails = postfix.mails()?;
     let [mail] = mails.as_slice() else { anyhow::bail!("{} mails came", mails.len()) };
-    let id = format!("Message-ID: <{}@x.test>\n", row.get::<_, &str>(2));
+    let id = format!("Message-ID: <{}@example.org>\n", row.get::<_, &str>(2));
     for line in ["Delivered-To: ada@x.test\n", "with ESMTPS", &id] {
         ensure!(mail.contains(line), "{line} is not in\n{mail}");
     }
     let text = mail.replace("=\n", "").replace("=3D", "=");
-    let (_, link) = text.split_once("https://example.test/activate?token=").context("there is no link")?;
+    let (_, link) = text.split_once("https://example.org/activate?token=").context("there is no link")?;
     let token = link.split_whitespace().next().context("there is no token")?;
     let mut verify = program::mailroom()?;
     verify.args(["verify", "--action", "activate", "-"]).env("MAILROOM_SECRET_KEY", KEY);
@@ -149,7 +164,7 @@ async fn a_mail_that_bounces_after_it_was_accepted_suppresses_its_recipient_alon
     let accounts =
         "INSERT INTO accounts (email, login) VALUES ('Gone@x.test', 'gone'), ('ada@x.test', 'ada')";
     client.batch_execute(accounts).await?;
-    let collector = collect(&database, &configuration)?;
+    let collector = collect(&database, &configuration.file())?;
     let suppressed = "SELECT count(*) FROM mailroom.suppressed_addresses";
     let arrived = wait_for(&client, suppressed, 1_i64).await;
     arrived.with_context(|| format!("{}\n{}", collector.log(), postfix.log()))?;

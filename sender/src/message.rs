@@ -73,6 +73,8 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
+        // These are no lists, so there is nothing to unsubscribe from.
+        assert!(!text.contains("List-"));
         assert!(text.is_ascii());
         assert!(text.lines().all(|line| line.len() <= 998));
     }

@@ -10,7 +10,7 @@ from aiosmtpd import smtp
 parser = argparse.ArgumentParser()
 parser.add_argument("--port", type=int, default=0)
 parser.add_argument("--greeting", help="the code that every connection is greeted with, instead of 220")
-parser.add_argument("--mail", help="the code that MAIL FROM is refused with")
+parser.add_argument("--refuse", help="VERB=CODE: a verb (EHLO, STARTTLS, AUTH or MAIL) that is refused, and with which code")
 parser.add_argument("--mails", type=int, default=0, help="how many mails a connection takes until it ends with 421")
 parser.add_argument("--tls", choices=["starttls", "implicit"])
 parser.add_argument("--certificate")
@@ -18,6 +18,7 @@ parser.add_argument("--key")
 parser.add_argument("--login", help="user:password")
 parser.add_argument("--delay", type=float, default=0, help="seconds until the content is answered")
 options = parser.parse_args()
+options.refuse = dict([options.refuse.split("=")] if options.refuse else [])
 seen, lock = set(), threading.Lock()
 
 
@@ -40,7 +41,8 @@ def echo():
     gets 421, until `accept`."""
     for line in sys.stdin:
         if line.strip():
-            options.greeting = options.mail = "421" if line.strip() == "refuse" else None
+            options.greeting = "421" if line.strip() == "refuse" else None
+            options.refuse = {"MAIL": "421"} if options.greeting else {}
         tell()
 
 
@@ -59,9 +61,18 @@ class Server(smtp.SMTP):
         if code == "421":
             self.transport.close()
 
+    async def smtp_EHLO(self, arg):
+        await (self.refuse(options.refuse["EHLO"]) if "EHLO" in options.refuse else super().smtp_EHLO(arg))
+
+    async def smtp_STARTTLS(self, arg):
+        await (self.refuse(options.refuse["STARTTLS"]) if "STARTTLS" in options.refuse else super().smtp_STARTTLS(arg))
+
+    async def smtp_AUTH(self, arg):
+        await (self.refuse(options.refuse["AUTH"]) if "AUTH" in options.refuse else super().smtp_AUTH(arg))
+
     async def smtp_MAIL(self, arg):
-        if options.mail:
-            await self.refuse(options.mail)
+        if "MAIL" in options.refuse:
+            await self.refuse(options.refuse["MAIL"])
         elif options.mails and self.mails >= options.mails:
             await self.refuse("421")
         else:

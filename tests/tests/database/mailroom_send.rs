@@ -64,7 +64,7 @@ async fn mails_reach_their_recipients_and_every_token_gets_its_verdict() -> Resu
 
 #[tokio::test]
 async fn an_outage_of_the_mail_server_costs_no_token_an_attempt() -> Result<()> {
-    let Some(server) = MailServer::start(&["--mail", "421"])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&["--refuse", "MAIL=421"])? else { return Ok(()) };
     let database = Database::migrated()?;
     let client = database.connect().await?;
     client.batch_execute("INSERT INTO accounts (email, login) SELECT 'p' || n || '@x.test', 'p' || n FROM generate_series(1, 40) AS n").await?;

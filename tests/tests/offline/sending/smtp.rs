@@ -88,9 +88,11 @@ fn what_is_about_the_server_gives_the_whole_batch_back() -> Result<()> {
     for (options, email, expected) in [
         (&["--greeting", "421"][..], "ada@x.test", "421 "),
         (&["--greeting", "554"], "ada@x.test", "554 "),
-        (&["--mail", "451"], "ada@x.test", "MAIL FROM: 451 "),
-        (&["--mail", "550"], "ada@x.test", "MAIL FROM: 550 "),
-        (&["--mail", "421"], "ada@x.test", "MAIL FROM: 421 "),
+        (&["--refuse", "EHLO=421"], "ada@x.test", "421 "),
+        (&["--refuse", "EHLO=550"], "ada@x.test", "550 "),
+        (&["--refuse", "MAIL=451"], "ada@x.test", "MAIL FROM: 451 "),
+        (&["--refuse", "MAIL=550"], "ada@x.test", "MAIL FROM: 550 "),
+        (&["--refuse", "MAIL=421"], "ada@x.test", "MAIL FROM: 421 "),
         (&[], "rcpt-421@x.test", "421 "),
         (&[], "data-421@x.test", "421 "),
         (&[], "content-421@x.test", "421 "),
@@ -187,15 +189,21 @@ fn passwords_go_to_servers_that_prove_who_they_are_and_wrong_ones_are_no_fault_o
     fs::write(path("password"), "hunter2\n")?;
     fs::write(path("wrong"), "hunter3\n")?;
     for mode in ["starttls", "implicit"] {
-        for (name, ca, password, expected) in [
-            ("localhost", "ca.pem", "password", None),
-            ("localhost", "ca.pem", "wrong", Some("the login is refused: 535 ")),
-            ("other.test", "ca.pem", "password", Some("certificate not valid for name")),
-            ("localhost", "other.test", "password", Some("invalid peer certificate")),
+        for (name, ca, password, refused, expected) in [
+            ("localhost", "ca.pem", "password", "HELP=502", None),
+            ("localhost", "ca.pem", "wrong", "HELP=502", Some("the login is refused: 535 ")),
+            ("localhost", "ca.pem", "password", "AUTH=454", Some("the login is refused: 454 ")),
+            ("localhost", "ca.pem", "password", "STARTTLS=454", Some("STARTTLS failed: 454 ")),
+            ("other.test", "ca.pem", "password", "HELP=502", Some("certificate not valid for name")),
+            ("localhost", "other.test", "password", "HELP=502", Some("invalid peer certificate")),
         ] {
+            if mode == "implicit" && refused.starts_with("STARTTLS") {
+                continue;
+            }
             let (certificate, key) = (path(name), path(&format!("{name}.key")));
             let options =
                 ["--tls", mode, "--certificate", &certificate, "--key", &key, "--login", "us:hunter2"];
+            let options = [&options[..], &["--refuse", refused]].concat();
             let Some(server) = MailServer::start(&options)? else { return Ok(()) };
             let configuration = Configuration::new(&format!(
                 "[smtp]\nserver = \"localhost\"\nport = {}\ntls = \"{mode}\"\nca_file = \"{}\"\nusername = \"us\"\n\

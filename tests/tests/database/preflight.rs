@@ -232,7 +232,8 @@ async fn row_level_security_that_hides_accounts_is_said_and_does_not_keep_the_da
     let before = transactions().await?;
     sleep(Duration::from_secs(10));
     let count = transactions().await? - before;
-    assert!(count < 100, "{count} transactions in ten seconds");
+    // Ten tokens that are looked at a few times, each by its own; without their pauses it would be thousands.
+    assert!(count < 300, "{count} transactions in ten seconds");
     let looks = "SELECT max(deferrals) FROM mailroom.queue";
     let looks: i16 = place.superuser.query_one(looks, &[]).await?.get(0);
     assert!((5..=10).contains(&looks), "a token was looked at {looks} times");

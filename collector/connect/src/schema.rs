@@ -48,9 +48,8 @@ impl fmt::Display for Schema {
 
 impl Schema {
     /// What a name must be, for messages.
-    pub const ALLOWED: &str = "a schema of Mailroom's own: 1 to 63 small letters, digits and underscores, of which a digit is not the \
-         first, but no reserved word of SQL, no name of PostgreSQL's such as `public` or `pg_…`, and no table of the accounts' (accounts, \
-         tokens, jobs)";
+    pub const ALLOWED: &str = "a schema of Mailroom's own: 1 to 63 small letters, digits and underscores, no digit first, no reserved word of \
+         SQL, and neither a name of PostgreSQL's (`public`, `pg_…`) nor `accounts`, `tokens` or `jobs`";
 
     /// Reads a name; `None` if it is not [`ALLOWED`](Self::ALLOWED).
     pub fn parse(text: &str) -> Option<Self> {

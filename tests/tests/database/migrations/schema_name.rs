@@ -1,5 +1,6 @@
 //! An installation whose schema has another name than `mailroom`, by `--schema` and `MAILROOM_SCHEMA`.
 
+use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use mailroom::migrate::MIGRATIONS;
 use mailroom_connect::Schema;
 use mailroom_tests::collector::{self, Collector, Item, KEY};
 use mailroom_tests::postgres::{Database, Installation, Wanted};
-use mailroom_tests::program;
 use mailroom_tests::rows::{register, wait_for};
+use mailroom_tests::{program, tools};
 use mailroom_verifier_core::{Action, Expected, KeyRing, Moment, SharedKey, UntrustedToken};
 use serde_json::Value;
 use tokio_postgres::Client;
@@ -192,8 +193,13 @@ async fn the_installation_is_the_same_but_for_the_name_which_is_nowhere_in_it() 
 async fn a_wrong_name_is_refused_with_the_right_one_and_installs_nothing() -> Result<()> {
     for up in [UP, WITHOUT_ACCOUNTS] {
         let database = Database::create()?;
+        let client = database.connect().await?;
         succeed(&database, up)?;
-        let before = dump(&database)?;
+        let objects = async || -> Result<_> {
+            let described = description(&client).await?;
+            Ok((described, count(&client, "pg_class").await?, count(&client, "pg_namespace").await?))
+        };
+        let before = objects().await?;
         for arguments in [
             &["status"][..],
             &["up"],
@@ -221,7 +227,7 @@ async fn a_wrong_name_is_refused_with_the_right_one_and_installs_nothing() -> Re
             assert!(outcome.status.code() == Some(1) && complaint.contains(words), "{complaint}");
             assert!(complaint.contains("the right schema in MAILROOM_SCHEMA"), "{complaint}");
         }
-        assert_eq!(dump(&database)?, before);
+        assert_eq!(objects().await?, before);
     }
     Ok(())
 }
@@ -249,6 +255,32 @@ async fn a_collector_waits_for_a_schema_of_its_name() -> Result<()> {
     register(&client, 1..=1).await?;
     assert_eq!(collector.lines()?.next_items(1)?[0].login, "user1");
     collector.stop()?;
+    Ok(())
+}
+
+/// What the rule does not find would look into another schema.
+#[test]
+fn no_statement_in_a_file_names_the_schema_in_a_way_that_stays() -> Result<()> {
+    let schema = Schema::parse("letters").context("it is a name")?;
+    let mut folders = vec![tools::workspace().join("collector/src")];
+    let mut statements = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "sql") {
+                let text = fs::read_to_string(&path)?;
+                let lines = text.lines().filter(|line| !line.trim_start().starts_with("--"));
+                let sent = schema
+                    .sql(&lines.collect::<Vec<_>>().join("\n"))
+                    .replace("'mailroom queue %s in %s'", "");
+                assert!(!sent.contains("mailroom"), "{}: {sent}", path.display());
+                statements += 1;
+            }
+        }
+    }
+    assert!(statements > 30);
     Ok(())
 }
 

@@ -401,12 +401,12 @@ BEGIN
     -- As new rows: a claim in between, which deletes them, is waited for, and a collector that sleeps is woken. By a clock that is
     -- read when the transaction has its number, as peek() needs it.
     WITH deferred AS (
-        DELETE FROM mailroom.queue
+        DELETE FROM mailroom.queue AS waiting
         USING mailroom.issued_tokens AS tokens
         WHERE tokens.subject_id = recheck.subject_id
-            AND mailroom.queue.token = tokens.id
+            AND waiting.token = tokens.id
             AND deferrals > 0
-        RETURNING mailroom.queue.*
+        RETURNING waiting.*
     )
     INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code)
     SELECT token, mailroom.clock(), attempts, failures, priority, secret, code FROM deferred

@@ -582,17 +582,18 @@ $$;
 DO $$
 DECLARE
     migrator oid := (SELECT oid FROM pg_roles WHERE rolname = current_user);
-    owner oid := (SELECT nspowner FROM pg_namespace WHERE nspname = 'mailroom');
+    home oid := (SELECT oid FROM pg_namespace WHERE nspname = 'mailroom');
+    owner oid := (SELECT nspowner FROM pg_namespace WHERE oid = home);
     made text;
 BEGIN
     FOR made IN
         SELECT 'FUNCTION ' || oid::regprocedure
         FROM pg_proc
-        WHERE pronamespace = 'mailroom'::regnamespace AND proowner = migrator AND migrator <> owner
+        WHERE pronamespace = home AND proowner = migrator AND migrator <> owner
         UNION ALL
         SELECT 'VIEW ' || oid::regclass
         FROM pg_class
-        WHERE relnamespace = 'mailroom'::regnamespace AND relkind = 'v' AND relowner = migrator AND migrator <> owner
+        WHERE relnamespace = home AND relkind = 'v' AND relowner = migrator AND migrator <> owner
     LOOP
         EXECUTE format('ALTER %s OWNER TO %s', made, owner::regrole);
     END LOOP;

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use mailroom_connect::{ConnectionSettings, Session, SessionOptions, connect, explain};
+use mailroom_connect::{ConnectionSettings, SchemaClient, Session, SessionOptions, connect, explain};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
@@ -19,7 +18,7 @@ const AWAY: Refusal = Refusal::Unavailable("the database cannot be used now");
 /// The database, and the connection that was used last.
 pub(crate) struct Database {
     settings: ConnectionSettings,
-    client: Mutex<Option<Client>>,
+    client: Mutex<Option<SchemaClient>>,
 }
 
 impl Database {
@@ -39,7 +38,7 @@ impl Database {
         let written = timeout(PATIENCE, async {
             let mut client = self.client.lock().await;
             // A connection may have ended since it was used last.
-            if let Some(client) = client.take_if(|client| !client.is_closed())
+            if let Some(client) = client.take_if(|client| !client.raw.is_closed())
                 && let Ok(count) = write(&client, provider, notices).await
             {
                 return Ok((count, client));
@@ -65,7 +64,7 @@ impl Database {
         Err(AWAY)
     }
 
-    async fn connect(&self) -> Result<Client, String> {
+    async fn connect(&self) -> Result<SchemaClient, String> {
         let options = SessionOptions {
             application_name: "mailroom bounces",
             statement_timeout: Some(PATIENCE),
@@ -74,11 +73,15 @@ impl Database {
         let session = Box::pin(connect(&self.settings, &options)).await;
         let Session { client, connection, .. } = session.map_err(|error| error.to_string())?;
         connection.spawn();
-        Ok(client)
+        Ok(SchemaClient { raw: client, schema: self.settings.schema.clone() })
     }
 }
 
-async fn write(client: &Client, provider: &str, notices: &[Notice]) -> Result<usize, tokio_postgres::Error> {
+async fn write(
+    client: &SchemaClient,
+    provider: &str,
+    notices: &[Notice],
+) -> Result<usize, tokio_postgres::Error> {
     let mut count = 0;
     for Notice { addresses, reason, detail } in notices {
         for address in addresses {

@@ -14,6 +14,8 @@ use clap::{Arg, CommandFactory, Error, FromArgMatches, Parser};
 #[cfg(feature = "send")]
 use crate::commands::send;
 use crate::commands::{collect, keygen, migrate, prune, retry, sign, status, suppress, verify};
+#[cfg(feature = "bounces")]
+use crate::config::SchemaSetting;
 
 /// The longest text that can be a misspelt flag or command. Tokens, secrets and keys are longer.
 const LONGEST_NAME: usize = 24;
@@ -51,13 +53,17 @@ pub(crate) enum Command {
     /// Show and change which addresses get no mails
     ///
     /// Mails for them are given up when a collector comes to them.
-    #[command(subcommand)]
     Suppress(suppress::SuppressArguments),
     /// Suppress addresses that bounce or complain, as providers and mail servers report
     ///
     /// It needs the right to execute `mailroom.suppress` in the database of `MAILROOM_DATABASE_URL`, and no other.
     #[cfg(feature = "bounces")]
-    Bounces(mailroom_bounces::Arguments),
+    Bounces {
+        #[command(flatten)]
+        arguments: mailroom_bounces::Arguments,
+        #[command(flatten)]
+        schema: SchemaSetting,
+    },
     /// Send the mails of tokens: a sender for `mailroom collect --sender`
     ///
     /// Reads batches from standard input, sends a mail for each token as its configuration says, and answers on standard output.

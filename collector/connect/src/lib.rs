@@ -4,6 +4,8 @@
 //! variables, service file, password file, socket folders. [`connect`] tries the servers in turn, encrypted
 //! as `sslmode` requires, and returns a [`Session`].
 //!
+//! Statements are written for the schema `mailroom`; [`Schema`] has them for another name.
+//!
 //! `docs/CONNECTING.md` lists every parameter and variable and what is done with it. Parameters that are not
 //! supported are refused where ignoring them would weaken security or change what is read; unknown ones too.
 //! No password and no whole connection string is ever part of an error, a log line or debugging output.
@@ -17,6 +19,7 @@ mod keywords;
 mod parameters;
 mod passfile;
 mod pooler;
+mod schema;
 #[cfg(test)]
 mod secrecy;
 mod servers;
@@ -32,5 +35,6 @@ mod verifier;
 pub use connect::connect;
 pub use environment::Environment;
 pub use error::{ConnectError, SettingsError, explain};
+pub use schema::{Schema, SchemaClient};
 pub use session::{Connection, Session, SessionOptions};
 pub use settings::ConnectionSettings;

@@ -9,7 +9,7 @@ use tokio_postgres::Config;
 use super::parameters::Values;
 use super::servers::{self, Host, Server};
 use super::tls_settings::{self, SslMode, TlsSettings};
-use super::{Environment, SettingsError, keywords, service, timeouts, tls, url};
+use super::{Environment, Schema, SettingsError, keywords, service, timeouts, tls, url};
 
 /// Where and how to connect; libpq's parameters after all defaults were filled in.
 ///
@@ -26,6 +26,8 @@ pub struct ConnectionSettings {
     /// The folders whose sockets a password file calls `localhost`.
     pub(crate) local_folders: Vec<PathBuf>,
     pub(crate) tls: TlsSettings,
+    /// The schema of Mailroom in the database; no parameter of libpq's.
+    pub schema: Schema,
 }
 
 /// What kind of server is good enough; libpq's `target_session_attrs`.
@@ -92,6 +94,7 @@ impl ConnectionSettings {
             password_file: values.path("passfile", environment.home.join(".pgpass"))?,
             local_folders: environment.socket_folders.clone(),
             tls: tls_settings::read(&values, environment, &mut config)?,
+            schema: Schema::default(),
             config,
         };
         if settings.servers.iter().any(|server| matches!(server.host, Host::Tcp(..))) {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{CommandError, Outcome, connection_settings};
 use crate::collect::{CollectError, Collector, Inputs};
-use crate::config::{CollectSettings, QueueKind, Wake, name_of, unknown_variables};
+use crate::config::{CollectSettings, QueueKind, SchemaSetting, Wake, name_of, unknown_variables};
 use crate::keys::{KeySource, KeyUse};
 use crate::log::display::HumanDuration;
 use crate::migrate::MIGRATIONS;
@@ -34,6 +34,9 @@ pub(crate) struct CollectArguments {
     key_file: Option<PathBuf>,
 
     #[command(flatten)]
+    schema: SchemaSetting,
+
+    #[command(flatten)]
     pub(crate) settings: CollectSettings,
 }
 
@@ -50,8 +53,10 @@ pub(crate) async fn run(arguments: CollectArguments) -> Outcome {
     }
 }
 
-async fn collect(CollectArguments { key_file, settings }: CollectArguments) -> Result<(), CommandError> {
-    let connection = connection_settings()?;
+async fn collect(
+    CollectArguments { key_file, schema, settings }: CollectArguments,
+) -> Result<(), CommandError> {
+    let connection = connection_settings(schema)?;
     let keys = KeySource::find(key_file.as_deref(), KeyUse::Signing(settings.token_format))?;
     match &settings.sender {
         Some(command) => {
@@ -136,8 +141,9 @@ fn log_start(
     tracing::info!(
         event = "started",
         version = env!("CARGO_PKG_VERSION"),
-        schema = MIGRATIONS.last().map(|migration| migration.version),
+        schema_version = MIGRATIONS.last().map(|migration| migration.version),
         database = %connection,
+        schema = %connection.schema,
         keys,
         key_file,
         token_format = %settings.token_format,

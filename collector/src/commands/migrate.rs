@@ -1,13 +1,14 @@
 //! `mailroom migrate`: brings the database to the schema that this version works with, or back.
 
 use clap::{Args, Subcommand};
+use mailroom_connect::SchemaClient;
 use tokio_postgres::Client;
 use tokio_postgres::error::{DbError, SqlState};
 
-use super::{CommandError, Outcome, connect, print, report};
-use crate::config::{Setting, digits, must_be, setting_of_variable};
+use super::{CommandError, Outcome, connect, connection_settings, print, report};
+use crate::config::{SchemaSetting, Setting, digits, must_be, setting_of_variable};
 use crate::migrate::{self, DataLoss, HistoryTable, MIGRATIONS, MigrateError, Plan};
-use crate::preflight;
+use crate::preflight::{self, Requirements};
 
 #[derive(Args)]
 pub(crate) struct MigrateArguments {
@@ -15,6 +16,9 @@ pub(crate) struct MigrateArguments {
     // clap would read the variable of a global flag also where the flag stands before the action, and fail if it is invalid.
     #[arg(long, value_name = "TABLE", global = true, value_parser = Setting(history_table))]
     migrations_table: Option<HistoryTable>,
+
+    #[command(flatten)]
+    schema: SchemaSetting,
 
     #[command(subcommand)]
     action: MigrateAction,
@@ -73,19 +77,26 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
         }
         given => given,
     };
-    let session = connect("mailroom migrate", true).await?;
+    let settings = connection_settings(arguments.schema)?;
+    let schema = settings.schema.clone();
+    if table.as_ref() == Some(&HistoryTable::without_accounts(&schema)) {
+        let fault = "is what Mailroom without accounts records in; give --migrations-table another name";
+        return Err(CommandError::Usage(format!("{schema}.migrations {fault}")));
+    }
+    let session = connect(&settings, "mailroom migrate", true).await?;
     // The client's next call reports why a connection ended.
     tokio::spawn(async { session.connection.run_with(show).await.ok() });
-    let (mut client, table) = (session.client, table.unwrap_or_default());
+    let mut client = SchemaClient { raw: session.client, schema: schema.clone() };
+    let table = table.unwrap_or_default();
     let plan = match arguments.action {
-        MigrateAction::Up { without_accounts: true, .. } => Plan::without_accounts(),
-        MigrateAction::Up { drop_secrets: true, .. } => Plan::dropping_secrets(table),
-        MigrateAction::Up { .. } => Plan::with_accounts(&client, table).await?,
-        _ => Plan::of_database(&client, table).await?,
+        MigrateAction::Up { without_accounts: true, .. } => Plan::without_accounts(schema),
+        MigrateAction::Up { drop_secrets: true, .. } => Plan::dropping_secrets(table, schema),
+        MigrateAction::Up { .. } => Plan::with_accounts(&client.raw, table, schema).await?,
+        _ => Plan::of_database(&client.raw, table, schema).await?,
     };
     let outcome = match arguments.action {
         MigrateAction::Up { baseline, .. } => {
-            let outcome = up(&mut client, plan, baseline).await?;
+            let outcome = up(&mut client.raw, plan, baseline).await?;
             for warning in preflight::warnings(&client).await? {
                 report(format_args!("warning: {warning}"));
             }
@@ -93,13 +104,17 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
         }
         MigrateAction::Down { yes } => {
             let data_loss = if yes { DataLoss::Accepted } else { DataLoss::Refused };
-            match migrate::down(&mut client, plan, data_loss, &mut |line| report(line)).await? {
+            match migrate::down(&mut client.raw, plan, data_loss, &mut |line| report(line)).await? {
                 None => "no migration is applied".to_owned(),
                 Some(migration) => format!("{migration} is taken back"),
             }
         }
-        MigrateAction::Status => migrate::status(&client, plan).await?,
+        MigrateAction::Status => migrate::status(&client.raw, plan).await?,
         MigrateAction::Bind => {
+            let requirements = Requirements { functions: &["mailroom.bind"], tables: &[], alternative: "" };
+            if let Some(fault) = preflight::missing(&client, requirements).await? {
+                return Err(CommandError::Failure(fault));
+            }
             client.query_typed("SELECT mailroom.bind()", &[]).await?;
             "the queue is sent from this cluster".to_owned()
         }

@@ -18,14 +18,15 @@ use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use mailroom_connect::{ConnectError, ConnectionSettings, Environment, Session, SessionOptions, explain};
-use tokio_postgres::Client;
+use mailroom_connect::{
+    ConnectError, ConnectionSettings, Environment, SchemaClient, Session, SessionOptions, explain,
+};
 use tracing::level_filters::LevelFilter;
 use zeroize::Zeroizing;
 
 use crate::cli::{self, Command};
 use crate::collect::CollectError;
-use crate::config::setting_of_variable;
+use crate::config::{SchemaSetting, setting_of_variable};
 use crate::keys::KeyError;
 use crate::log::{self, LogFormat};
 use crate::migrate::MigrateError;
@@ -64,12 +65,12 @@ async fn execute(command: Command) -> Outcome {
         Command::Collect(arguments) => Box::pin(collect::run(*arguments)).await,
         Command::Migrate(arguments) => migrate::run(arguments).await,
         Command::Status(arguments) => status::run(arguments).await,
-        Command::Retry(arguments) => retry::run(&arguments).await,
+        Command::Retry(arguments) => retry::run(arguments).await,
         Command::Prune(arguments) => prune::run(arguments).await,
-        Command::Suppress(arguments) => suppress::run(&arguments).await,
+        Command::Suppress(arguments) => suppress::run(arguments).await,
         #[cfg(feature = "bounces")]
-        Command::Bounces(arguments) => {
-            let database = connection_settings().map_err(|error| error.to_string());
+        Command::Bounces { arguments, schema } => {
+            let database = connection_settings(schema).map_err(|error| error.to_string());
             Ok(mailroom_bounces::run(&arguments, database).await)
         }
         #[cfg(feature = "send")]
@@ -139,33 +140,42 @@ fn random_bytes() -> Result<Zeroizing<[u8; 32]>, CommandError> {
     Ok(bytes)
 }
 
-fn connection_settings() -> Result<ConnectionSettings, CommandError> {
+fn connection_settings(schema: SchemaSetting) -> Result<ConnectionSettings, CommandError> {
+    let schema = schema.read().map_err(CommandError::Usage)?;
     let resolve = |text: &str| {
         let settings = ConnectionSettings::resolve(text, &Environment::of_process());
         settings.map_err(|error| format!("cannot be used: {error}"))
     };
     let settings = setting_of_variable(DATABASE_URL, resolve).map_err(CommandError::Usage)?;
-    settings.ok_or_else(|| {
+    let mut settings = settings.ok_or_else(|| {
         let advice =
             "set it to a URL (postgresql://user@host/database) or a keyword string (host=… dbname=…)";
         CommandError::Usage(format!("{DATABASE_URL} is not set; {advice}"))
-    })
+    })?;
+    settings.schema = schema;
+    Ok(settings)
 }
 
 /// Connects. The session has to be driven, see [`Session`].
-async fn connect(application_name: &str, needs_session: bool) -> Result<Session, CommandError> {
-    let settings = connection_settings()?;
+async fn connect(
+    settings: &ConnectionSettings,
+    application_name: &str,
+    needs_session: bool,
+) -> Result<Session, CommandError> {
     let options = SessionOptions { application_name, statement_timeout: None, needs_session };
-    Ok(Box::pin(mailroom_connect::connect(&settings, &options)).await?)
+    Ok(Box::pin(mailroom_connect::connect(settings, &options)).await?)
 }
 
 /// Connects, also by a pooler, and requires functions of the queue. Returns also whether a lock of the session lasts.
 async fn connect_to_queue(
+    schema: SchemaSetting,
     application_name: &str,
     functions: &[&str],
-) -> Result<(Client, bool), CommandError> {
-    let Session { client, connection, keeps_state, .. } = connect(application_name, false).await?;
+) -> Result<(SchemaClient, bool), CommandError> {
+    let settings = connection_settings(schema)?;
+    let Session { client, connection, keeps_state, .. } = connect(&settings, application_name, false).await?;
     connection.spawn();
+    let client = SchemaClient { raw: client, schema: settings.schema };
     let requirements = Requirements { functions, tables: &[], alternative: "" };
     match preflight::missing(&client, requirements).await? {
         Some(fault) => Err(CommandError::Failure(fault)),

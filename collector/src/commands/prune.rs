@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::{Outcome, connect_to_queue, print, report};
-use crate::config::{Setting, retention};
+use crate::config::{SchemaSetting, Setting, retention};
 use crate::log::display::{Counted, HumanDuration};
 use crate::retention::{Pruned, prune, try_lock};
 
@@ -18,12 +18,15 @@ pub(crate) struct PruneArguments {
     /// Age from which delivery attempts, dead letters that cannot be sent any more and expired tokens go: 30d, 48h; at least 1d
     #[arg(long, value_name = "AGE", value_parser = Setting(retention), allow_hyphen_values = true)]
     older_than: Duration,
+
+    #[command(flatten)]
+    schema: SchemaSetting,
 }
 
 /// The progress goes to standard error, the outcome to standard output.
-pub(crate) async fn run(PruneArguments { older_than }: PruneArguments) -> Outcome {
+pub(crate) async fn run(PruneArguments { older_than, schema }: PruneArguments) -> Outcome {
     let functions = ["mailroom.prune_attempts", "mailroom.prune_dead_letters", "mailroom.prune_tokens"];
-    let (client, keeps_state) = connect_to_queue("mailroom prune", &functions).await?;
+    let (client, keeps_state) = connect_to_queue(schema, "mailroom prune", &functions).await?;
     if keeps_state && !try_lock(&client).await? {
         report("another process is pruning; waiting for it to end");
         while !try_lock(&client).await? {

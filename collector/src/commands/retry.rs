@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tokio_postgres::types::Type;
 
 use super::{Outcome, connect_to_queue, print, report};
-use crate::config::digits;
+use crate::config::{SchemaSetting, digits};
 use crate::log::display::Counted;
 
 #[derive(clap::Args)]
@@ -23,12 +23,15 @@ pub(crate) struct RetryArguments {
     /// All dead letters
     #[arg(long, conflicts_with = "ids")]
     all_dead: bool,
+
+    #[command(flatten)]
+    schema: SchemaSetting,
 }
 
 /// Ends with 0 if all tokens that were named are back.
-pub(crate) async fn run(arguments: &RetryArguments) -> Outcome {
+pub(crate) async fn run(arguments: RetryArguments) -> Outcome {
     let function = if arguments.all_dead { "mailroom.retry_all" } else { "mailroom.retry" };
-    let (client, _) = connect_to_queue("mailroom retry", &[function]).await?;
+    let (client, _) = connect_to_queue(arguments.schema, "mailroom retry", &[function]).await?;
     let rows = if arguments.all_dead {
         client.query_typed("SELECT * FROM mailroom.retry_all()", &[]).await?
     } else {

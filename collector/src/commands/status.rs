@@ -4,12 +4,12 @@ use std::process::ExitCode;
 use std::str::FromStr as _;
 use std::time::Duration;
 
+use mailroom_connect::{Schema, SchemaClient};
 use serde_json::{Value, json};
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use super::{Outcome, connect_to_queue, print};
-use crate::config::TimeoutSettings;
+use crate::config::{SchemaSetting, TimeoutSettings};
 use crate::log::display::{Counted, HumanDuration, milliseconds};
 use crate::preflight;
 
@@ -30,11 +30,14 @@ pub(crate) struct StatusArguments {
 
     #[command(flatten)]
     timeouts: TimeoutSettings,
+
+    #[command(flatten)]
+    schema: SchemaSetting,
 }
 
 /// Ends with 0 if nothing is an alarm.
-pub(crate) async fn run(StatusArguments { json, timeouts }: StatusArguments) -> Outcome {
-    let (client, _) = connect_to_queue("mailroom status", &["mailroom.status"]).await?;
+pub(crate) async fn run(StatusArguments { json, timeouts, schema }: StatusArguments) -> Outcome {
+    let (client, _) = connect_to_queue(schema, "mailroom status", &["mailroom.status"]).await?;
     let sent = match query(&client, SENT).await {
         // Only this needs a right on a table.
         Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Value::Null,
@@ -57,7 +60,7 @@ pub(crate) async fn run(StatusArguments { json, timeouts }: StatusArguments) -> 
     status["sent"] = sent;
     status["warnings"] = json!(warnings);
     status["alarms"] = json!(alarms);
-    print(if json { status.to_string() } else { text(&status, &warnings, &alarms) })?;
+    print(if json { status.to_string() } else { text(&status, &warnings, &alarms, &client.schema) })?;
     Ok(if alarms.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -66,7 +69,7 @@ fn at(status: &Value, place: &str) -> Option<i64> {
     status.pointer(&format!("/{}", place.replace('.', "/")))?.as_i64()
 }
 
-fn text(status: &Value, warnings: &[String], alarms: &[&str]) -> String {
+fn text(status: &Value, warnings: &[String], alarms: &[&str], schema: &Schema) -> String {
     let number = |place| at(status, place).unwrap_or_default();
     let counted = |place, one, many| Counted(number(place), one, many);
     let tokens = |place| counted(place, "token", "tokens");
@@ -80,7 +83,7 @@ fn text(status: &Value, warnings: &[String], alarms: &[&str]) -> String {
     let (claimed_since, lapsed) = (since("leases.oldest_ms", "claimed"), number("leases.lapsed"));
     let (expired, last_hour) = (tokens("expired.logged"), number("expired.last_hour"));
     let sent = if status["sent"].is_null() {
-        "unknown: this role may not read the table mailroom.delivery_attempts".to_owned()
+        format!("unknown: this role may not read the table {schema}.delivery_attempts")
     } else {
         let (minute, hour) = (tokens("sent.last_minute"), number("sent.last_hour"));
         format!("{minute} within the last minute, {hour} within the last hour")
@@ -106,7 +109,7 @@ fn text(status: &Value, warnings: &[String], alarms: &[&str]) -> String {
 }
 
 /// The object of a query's one row, which is the text of JSON.
-async fn query(client: &Client, query: &str) -> Result<Value, tokio_postgres::Error> {
+async fn query(client: &SchemaClient, query: &str) -> Result<Value, tokio_postgres::Error> {
     let row = client.query_typed_one(query, &[]).await?;
     Ok(Value::from_str(row.try_get(0)?).expect("PostgreSQL makes valid JSON"))
 }

@@ -5,9 +5,19 @@ use std::process::ExitCode;
 use tokio_postgres::types::Type;
 
 use super::{Outcome, connect_to_queue, print};
+use crate::config::SchemaSetting;
+
+#[derive(clap::Args)]
+pub(crate) struct SuppressArguments {
+    #[command(subcommand)]
+    action: SuppressAction,
+
+    #[command(flatten)]
+    schema: SchemaSetting,
+}
 
 #[derive(clap::Subcommand)]
-pub(crate) enum SuppressArguments {
+enum SuppressAction {
     /// Show the suppressed addresses: since when, why, who said so, and what was said
     List {
         /// Print a line of JSON for each
@@ -21,20 +31,20 @@ pub(crate) enum SuppressArguments {
 }
 
 /// Ends with 0 if the address is as it was wanted, also if it was before.
-pub(crate) async fn run(arguments: &SuppressArguments) -> Outcome {
+pub(crate) async fn run(SuppressArguments { action, schema }: SuppressArguments) -> Outcome {
     let functions = ["mailroom.suppress", "mailroom.lift_suppression"];
-    let (client, _) = connect_to_queue("mailroom suppress", &functions).await?;
-    let (statement, address, [now, before]) = match arguments {
-        SuppressArguments::List { json } => {
+    let (client, _) = connect_to_queue(schema, "mailroom suppress", &functions).await?;
+    let (statement, address, [now, before]) = match &action {
+        SuppressAction::List { json } => {
             for row in client.query_typed(include_str!("suppressed.sql"), &[]).await? {
                 print(row.try_get::<_, String>(usize::from(*json))?)?;
             }
             return Ok(ExitCode::SUCCESS);
         }
-        SuppressArguments::Add { address } => {
+        SuppressAction::Add { address } => {
             ("SELECT mailroom.suppress($1, 'manual')", address, ["is now", "was already"])
         }
-        SuppressArguments::Remove { address } => {
+        SuppressAction::Remove { address } => {
             ("SELECT mailroom.lift_suppression($1)", address, ["is no longer", "was not"])
         }
     };

@@ -6,6 +6,7 @@
 mod choice;
 mod collect;
 mod rate;
+mod schema;
 mod setting;
 
 use std::env;
@@ -15,13 +16,15 @@ pub(crate) use choice::{LineFormat, MissingSchema, PrefetchLimit, QueueKind, Ret
 pub use collect::DeliverySettings;
 pub(crate) use collect::{CollectSettings, TimeoutSettings};
 pub use rate::Rate;
+pub(crate) use schema::SchemaSetting;
 pub(crate) use setting::{Setting, digits, must_be, name_of, retention, setting_of_variable, token_format};
 
 const PREFIX: &str = "MAILROOM_";
 
 /// Settings without a flag of clap's, or of another command.
-const OTHERS: [&str; 7] = [
+const OTHERS: [&str; 8] = [
     "DATABASE_URL",
+    "SCHEMA",
     "SECRET_KEY",
     "SIGNING_KEY",
     "PUBLIC_KEY",

@@ -41,14 +41,20 @@ pub(super) struct MigrationStep<'a> {
 }
 
 impl<'a> MigrationStep<'a> {
-    pub(super) fn up(migration: &'a Migration) -> Self {
+    pub(super) fn up(migration: &'a Migration, history: &History) -> Self {
+        let statements = migration.statements(&history.mailroom.sql(migration.up));
         let (target, data_loss) = (Some(migration.version), DataLoss::Accepted);
-        Self { migration, direction: "up", statements: migration.statements(migration.up), target, data_loss }
+        Self { migration, direction: "up", statements, target, data_loss }
     }
 
-    pub(super) fn down(migration: &'a Migration, before: Option<&Migration>, data_loss: DataLoss) -> Self {
-        let (target, statements) =
-            (before.map(|before| before.version), migration.statements(migration.down));
+    pub(super) fn down(
+        migration: &'a Migration,
+        before: Option<&Migration>,
+        history: &History,
+        data_loss: DataLoss,
+    ) -> Self {
+        let statements = migration.statements(&history.mailroom.sql(migration.down));
+        let target = before.map(|before| before.version);
         Self { migration, direction: "down", statements, target, data_loss }
     }
 

@@ -18,8 +18,8 @@ pub async fn baseline<'a>(
     version: i64,
     report: Report<'_>,
 ) -> Result<bool, MigrateError> {
-    let Plan { migrations, table } = plan.into();
-    with_lock(client, &table, report, async |client, history, _| {
+    let Plan { migrations, table, schema } = plan.into();
+    with_lock(client, &table, schema, report, async |client, history, _| {
         let schema = &history.schema;
         let refused = |reason| Err(MigrateError::Refused(reason));
         if let Some(applied) = history.recorded(client, migrations).await? {
@@ -38,7 +38,7 @@ pub async fn baseline<'a>(
                  --baseline"
             ));
         }
-        if let Some(row) = client.query_opt(include_str!("base_columns.sql"), &[schema]).await? {
+        if let Some(row) = history.misfit(client).await? {
             let [column, expected] = [0, 1].map(|index| row.get::<_, &str>(index));
             let found = row.get::<_, Option<&str>>(2).unwrap_or("missing");
             return refused(format!(
@@ -46,7 +46,7 @@ pub async fn baseline<'a>(
                  give Mailroom a schema of its own"
             ));
         }
-        let found: i64 = client.query_one(include_str!("traces.sql"), &[schema, &false]).await?.get("version");
+        let found: i64 = history.traces(client).await?.get("version");
         if version != found {
             return refused(format!(
                 "the schema has what the migrations up to {found} make, and not what those up to {version} make; run `mailroom \

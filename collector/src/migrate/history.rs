@@ -1,6 +1,7 @@
 //! The schema's history: the table that records which version a schema has, in golang-migrate's shape.
 
-use tokio_postgres::{Client, GenericClient};
+use mailroom_connect::Schema;
+use tokio_postgres::{Client, GenericClient, Row};
 
 use super::error::MigrateError;
 use super::migration::{Migration, WITH_DROP_SECRETS};
@@ -22,8 +23,8 @@ impl Default for HistoryTable {
 
 impl HistoryTable {
     /// That of an installation without accounts, which has it and no other table.
-    pub(super) fn without_accounts() -> Self {
-        Self { schema: Some("mailroom".to_owned()), name: "migrations".to_owned() }
+    pub fn without_accounts(schema: &Schema) -> Self {
+        Self { schema: Some(schema.to_string()), name: "migrations".to_owned() }
     }
 
     /// Reads `table` or `schema.table`, of names that need no quotes.
@@ -35,8 +36,7 @@ impl HistoryTable {
                 && !name.starts_with(|first: char| first.is_ascii_digit())
         };
         let is_valid = schema.into_iter().chain([name]).all(is_name);
-        let table = Self { schema: schema.map(str::to_owned), name: name.to_owned() };
-        (is_valid && table != Self::without_accounts()).then_some(table)
+        is_valid.then(|| Self { schema: schema.map(str::to_owned), name: name.to_owned() })
     }
 }
 
@@ -68,17 +68,24 @@ pub(super) struct History {
     pub(super) table: String,
     /// Schema and table, quoted.
     quoted: String,
+    /// The schema that the migrations call `mailroom`.
+    pub(super) mailroom: Schema,
     /// Whether the installation has no accounts, and no other schema than `mailroom`.
     pub(super) is_standalone: bool,
 }
 
 impl History {
     /// That of the schema in which a session creates tables, or of `mailroom`; the other kind of installation is refused.
-    pub(super) async fn of_session(client: &Client, table: &HistoryTable) -> Result<Self, MigrateError> {
-        let is_standalone = *table == HistoryTable::without_accounts();
-        client.query_one(include_str!("search_path.sql"), &[]).await?;
-        let home = is_standalone.then_some("mailroom");
-        let row = client.query_one(include_str!("home.sql"), &[&table.schema, &table.name, &home]).await?;
+    pub(super) async fn of_session(
+        client: &Client,
+        table: &HistoryTable,
+        mailroom: Schema,
+    ) -> Result<Self, MigrateError> {
+        let is_standalone = *table == HistoryTable::without_accounts(&mailroom);
+        client.query_one(&*mailroom.sql(include_str!("search_path.sql")), &[]).await?;
+        let home = is_standalone.then(|| mailroom.to_string());
+        let query = mailroom.sql(include_str!("home.sql"));
+        let row = client.query_one(&*query, &[&table.schema, &table.name, &home]).await?;
         let refused = |reason: &str| Err(MigrateError::Refused(reason.to_owned()));
         let Some(schema) = row.get::<_, Option<String>>(0) else {
             return refused(
@@ -88,6 +95,11 @@ impl History {
         };
         let (current, has_standalone, has_schema): (Option<&str>, _, bool) =
             (row.get(3), row.get(4), row.get(5));
+        if let Some(other) = row.get::<_, Option<&str>>(6).filter(|_| !has_schema) {
+            return refused(&format!(
+                "the database has Mailroom in the schema {other} and not in {mailroom}; name that schema by --schema or MAILROOM_SCHEMA"
+            ));
+        }
         if has_standalone && !is_standalone {
             return refused(
                 "the database has Mailroom without accounts; run `mailroom migrate up --without-accounts`, or `mailroom migrate down` \
@@ -95,15 +107,26 @@ impl History {
             );
         }
         if is_standalone && !has_standalone {
-            let misfit = client.query_opt(include_str!("base_columns.sql"), &[&current]).await?;
+            let misfit = misfit(client, &mailroom, current).await?;
             if has_schema || misfit.is_none() {
                 return refused(
                     "the database has Mailroom with accounts; run `mailroom migrate up` without --without-accounts",
                 );
             }
         }
-        let table_schema = row.get(1);
-        Ok(Self { schema, table_schema, table: table.name.clone(), quoted: row.get(2), is_standalone })
+        let (table_schema, quoted, table) = (row.get(1), row.get(2), table.name.clone());
+        Ok(Self { schema, table_schema, table, quoted, mailroom, is_standalone })
+    }
+
+    /// The first column of the schema that no version of Mailroom's tables has, with both types.
+    pub(super) async fn misfit(&self, client: &Client) -> Result<Option<Row>, tokio_postgres::Error> {
+        misfit(client, &self.mailroom, Some(&self.schema)).await
+    }
+
+    /// What the migrations have left in the schema.
+    pub(super) async fn traces(&self, client: &Client) -> Result<Row, tokio_postgres::Error> {
+        let query = self.mailroom.sql(include_str!("traces.sql"));
+        client.query_one(&*query, &[&self.schema, &self.is_standalone]).await
     }
 
     /// What is recorded, if anything is.
@@ -146,12 +169,11 @@ impl History {
             // The base schema itself may have failed.
             return Ok(true);
         }
-        let misfit = client.query_opt(include_str!("base_columns.sql"), &[&self.schema]).await?;
-        let is_misfit = misfit.is_some() && !self.is_standalone;
+        let is_misfit = self.misfit(client).await?.is_some() && !self.is_standalone;
         if is_misfit || recorded.dirty {
             return Ok(!is_misfit);
         }
-        let row = client.query_one(include_str!("traces.sql"), &[&self.schema, &self.is_standalone]).await?;
+        let row = self.traces(client).await?;
         // Either is enough: an object that is not Mailroom's can look like a trace, and a trace can have been changed.
         let known: i64 = row.get("known");
         // What comes after the migration that drops secrets says nothing about whether that was asked for.
@@ -193,9 +215,8 @@ impl History {
     /// Whether a migration that is recorded as dirty can be executed again.
     pub(super) async fn resumes(&self, client: &Client, migration: &Migration) -> Result<bool, MigrateError> {
         // golang-migrate records this version, too, when it fails to take back the next one.
-        let traces =
-            client.query_one(include_str!("traces.sql"), &[&self.schema, &self.is_standalone]).await?;
-        Ok(!migration.is_transactional() && traces.get::<_, i64>("newest") <= migration.version)
+        Ok(!migration.is_transactional()
+            && self.traces(client).await?.get::<_, i64>("newest") <= migration.version)
     }
 
     /// How many of the migrations are applied. Tables that nothing records are refused.
@@ -229,7 +250,7 @@ impl History {
             // What an application has put into the schema stays, and so does the schema then.
             let drop =
                 "DO $$ BEGIN DROP SCHEMA mailroom; EXCEPTION WHEN dependent_objects_still_exist THEN END $$";
-            return client.batch_execute(&format!("DROP TABLE {table}; {drop}")).await;
+            return client.batch_execute(&format!("DROP TABLE {table}; {}", self.mailroom.sql(drop))).await;
         }
         let insert = version.map(|version| format!("INSERT INTO {table} VALUES ({version}, {dirty})"));
         // Statements that are sent together are one transaction.
@@ -246,4 +267,12 @@ impl History {
         let tables = &&OWN_TABLES[..];
         Ok(client.query_one(include_str!("own_tables.sql"), &[&self.schema, tables]).await?.get(0))
     }
+}
+
+async fn misfit(
+    client: &Client,
+    mailroom: &Schema,
+    schema: Option<&str>,
+) -> Result<Option<Row>, tokio_postgres::Error> {
+    client.query_opt(&*mailroom.sql(include_str!("base_columns.sql")), &[&schema]).await
 }

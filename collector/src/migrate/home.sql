@@ -1,10 +1,16 @@
 -- The schema of the tables that are made, $3 or the first of the search path; that of the history's table $2, $1 or the same; and
--- which installation of Mailroom the database has: one without accounts, and any that has the schema mailroom.
+-- which installation of Mailroom the database has: one without accounts, any that has the schema mailroom, and the other schema of
+-- one that has that.
 SELECT
     home,
     table_home,
     format('%I.%I', coalesce(table_home, ''), $2::text),
     current_schema()::text,
     to_regclass('mailroom.migrations') IS NOT NULL,
-    to_regclass('mailroom.installation') IS NOT NULL
+    to_regclass('mailroom.installation') IS NOT NULL,
+    (
+        SELECT min(nspname::text)
+        FROM pg_class AS own JOIN pg_class AS other USING (relnamespace) JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE own.relname = 'installation' AND other.relname = 'issued_tokens' AND NOT nspname = 'mailroom'
+    )
 FROM coalesce($3::text, current_schema()::text) AS home, coalesce($1::text, home) AS table_home

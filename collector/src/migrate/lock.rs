@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mailroom_connect::Schema;
 use tokio::time::sleep;
 use tokio_postgres::Client;
 
@@ -29,16 +30,21 @@ pub fn lock_ids(database: &str, schema: &str, table: &str) -> [i64; 2] {
 pub(super) async fn with_lock<T>(
     client: &mut Client,
     table: &HistoryTable,
+    schema: Schema,
     report: Report<'_>,
     work: impl AsyncFnOnce(&mut Client, &History, Report<'_>) -> Result<T, MigrateError>,
 ) -> Result<T, MigrateError> {
-    let history = History::of_session(client, table).await?;
+    let history = History::of_session(client, table, schema.clone()).await?;
     let row = client.query_one("SELECT current_database()::text", &[]).await?;
     let ids = lock_ids(row.get(0), &history.table_schema, &history.table);
     for id in ids {
         wait_for(client, id, report).await?;
     }
-    let outcome = work(client, &history, report).await;
+    // Whoever had them may have installed another schema.
+    let outcome = match History::of_session(client, table, schema).await {
+        Ok(history) => work(client, &history, report).await,
+        Err(error) => Err(error),
+    };
     for id in ids {
         let released = client.execute("SELECT pg_advisory_unlock($1)", &[&id]).await;
         // A connection that was lost has released them already.

@@ -13,6 +13,7 @@ mod migration;
 mod prerequisites;
 mod status;
 
+use mailroom_connect::Schema;
 use tokio_postgres::Client;
 
 pub use apply::LOCK_ATTEMPTS;
@@ -38,41 +39,52 @@ pub struct Plan<'a> {
     pub migrations: &'a [Migration],
     /// The table that records which are applied.
     pub table: HistoryTable,
+    /// The schema for which they write `mailroom`.
+    pub schema: Schema,
 }
 
 impl<'a> From<&'a [Migration]> for Plan<'a> {
     fn from(migrations: &'a [Migration]) -> Self {
-        Self { migrations, table: HistoryTable::default() }
+        Self { migrations, table: HistoryTable::default(), schema: Schema::default() }
     }
 }
 
 impl Plan<'static> {
     /// The migrations of an installation without accounts, recorded in its own table.
-    pub fn without_accounts() -> Self {
-        Self { migrations: &MIGRATIONS[migration::OF_MAILROOM], table: HistoryTable::without_accounts() }
+    pub fn without_accounts(schema: Schema) -> Self {
+        let table = HistoryTable::without_accounts(&schema);
+        Self { migrations: &MIGRATIONS[migration::OF_MAILROOM], table, schema }
     }
 
     /// Those of the installation that a database has; with accounts recorded in `table`, and if it has none.
-    pub async fn of_database(client: &Client, table: HistoryTable) -> Result<Self, MigrateError> {
+    pub async fn of_database(
+        client: &Client,
+        table: HistoryTable,
+        schema: Schema,
+    ) -> Result<Self, MigrateError> {
         let query = "SELECT to_regclass('mailroom.migrations') IS NOT NULL";
-        if client.query_typed_one(query, &[]).await?.get(0) {
-            return Ok(Self::without_accounts());
+        if client.query_typed_one(&schema.sql(query), &[]).await?.get(0) {
+            return Ok(Self::without_accounts(schema));
         }
-        Self::with_accounts(client, table).await
+        Self::with_accounts(client, table, schema).await
     }
 
     /// The migrations with accounts; the one that drops secrets is among them if it is applied.
-    pub async fn with_accounts(client: &Client, table: HistoryTable) -> Result<Self, MigrateError> {
+    pub async fn with_accounts(
+        client: &Client,
+        table: HistoryTable,
+        schema: Schema,
+    ) -> Result<Self, MigrateError> {
         // By what the migration makes: others may be applying some just now.
         let query = "SELECT to_regprocedure('mailroom.trg_after_token_changed()') IS NOT NULL";
-        let is_dropped = client.query_typed_one(query, &[]).await?.get(0);
-        let plan = Self::dropping_secrets(table);
+        let is_dropped = client.query_typed_one(&schema.sql(query), &[]).await?.get(0);
+        let plan = Self::dropping_secrets(table, schema);
         Ok(if is_dropped { plan } else { Self { migrations: MIGRATIONS, ..plan } })
     }
 
     /// All migrations with accounts, with the one that drops secrets.
-    pub fn dropping_secrets(table: HistoryTable) -> Self {
-        Self { migrations: migration::WITH_DROP_SECRETS, table }
+    pub fn dropping_secrets(table: HistoryTable, schema: Schema) -> Self {
+        Self { migrations: migration::WITH_DROP_SECRETS, table, schema }
     }
 }
 
@@ -94,8 +106,8 @@ pub async fn up<'a>(
     plan: impl Into<Plan<'a>>,
     report: Report<'_>,
 ) -> Result<usize, MigrateError> {
-    let Plan { migrations, table } = plan.into();
-    with_lock(client, &table, report, async |client, history, report| {
+    let Plan { migrations, table, schema } = plan.into();
+    with_lock(client, &table, schema, report, async |client, history, report| {
         let Applied { count, is_unfinished } = history.applied(client, migrations).await?;
         let missing = &migrations[count - usize::from(is_unfinished)..];
         let Some(next) = missing.first() else { return Ok(0) };
@@ -108,7 +120,7 @@ pub async fn up<'a>(
         };
         let base = (steps.len() < missing.len()).then_some(&BASE);
         for migration in base.into_iter().chain(steps) {
-            MigrationStep::up(migration).run(client, history, report).await?;
+            MigrationStep::up(migration, history).run(client, history, report).await?;
         }
         Ok(missing.len())
     })
@@ -125,11 +137,11 @@ pub async fn down<'a>(
     data_loss: DataLoss,
     report: Report<'_>,
 ) -> Result<Option<&'a Migration>, MigrateError> {
-    let Plan { migrations, table } = plan.into();
-    with_lock(client, &table, report, async |client, history, report| {
+    let Plan { migrations, table, schema } = plan.into();
+    with_lock(client, &table, schema, report, async |client, history, report| {
         let applied = history.applied(client, migrations).await?.count;
         let Some((migration, before)) = migrations[..applied].split_last() else { return Ok(None) };
-        let step = MigrationStep::down(migration, before.last(), data_loss);
+        let step = MigrationStep::down(migration, before.last(), history, data_loss);
         step.run(client, history, report).await?;
         Ok(Some(migration))
     })

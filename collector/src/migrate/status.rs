@@ -8,8 +8,8 @@ use super::history::{History, RecordedVersion};
 
 /// Says which migrations the database has: a line for each, then one on what is recorded. Only reads, and waits for no lock.
 pub async fn status<'a>(client: &Client, plan: impl Into<Plan<'a>>) -> Result<String, MigrateError> {
-    let Plan { migrations, table } = plan.into();
-    let history = History::of_session(client, &table).await?;
+    let Plan { migrations, table, schema } = plan.into();
+    let history = History::of_session(client, &table, schema).await?;
     let recorded = history.read(client).await?;
     let mut lines = Vec::new();
     let mut summary = match recorded {

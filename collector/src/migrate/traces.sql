@@ -11,7 +11,7 @@ functions AS (
     SELECT proname, prosrc, prosecdef, proconfig FROM pg_proc JOIN home ON pronamespace = home.oid
 ),
 -- What is in the schema mailroom, which is looked up by its name.
-mailroom AS (
+own AS (
     SELECT relname AS name FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = 'mailroom'
     UNION ALL
     SELECT proname FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace WHERE nspname = 'mailroom'
@@ -26,11 +26,11 @@ triggers AS (
 traces (version, is_there) AS (
     VALUES
         (1, EXISTS (SELECT FROM functions WHERE proname = 'generate_token_code')
-            OR EXISTS (SELECT FROM mailroom WHERE name = 'trg_after_token_changed')),
+            OR EXISTS (SELECT FROM own WHERE name = 'trg_after_token_changed')),
         (2, EXISTS (
             SELECT FROM pg_constraint JOIN relations ON conrelid = relations.oid
             WHERE relname = 'tokens' AND conname = 'tokens_code_five_digits' AND convalidated
-        ) OR EXISTS (SELECT FROM mailroom WHERE name = 'trg_after_token_changed')),
+        ) OR EXISTS (SELECT FROM own WHERE name = 'trg_after_token_changed')),
         (3, EXISTS (
             SELECT FROM columns WHERE relname = 'tokens' AND attname = 'expires_at' AND type_name = 'bigint'
         )),
@@ -51,24 +51,24 @@ traces (version, is_there) AS (
             WHERE proname = 'trg_before_account_status_change' AND prosrc LIKE '%NEW.status::text%'
         )),
         (10, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_insert' AND prosecdef)
-            OR EXISTS (SELECT FROM mailroom WHERE name = 'adopted_accounts')),
-        (11, EXISTS (SELECT FROM mailroom WHERE name = 'installation')),
-        (12, EXISTS (SELECT FROM mailroom WHERE name = 'enqueue')),
-        (13, EXISTS (SELECT FROM mailroom WHERE name = 'redeem')),
-        (14, EXISTS (SELECT FROM mailroom WHERE name = 'claim')),
-        (15, EXISTS (SELECT FROM mailroom WHERE name = 'sweep')),
-        (16, EXISTS (SELECT FROM mailroom WHERE name = 'prune_tokens')),
-        (17, EXISTS (SELECT FROM mailroom WHERE name = 'adopted_accounts')),
+            OR EXISTS (SELECT FROM own WHERE name = 'adopted_accounts')),
+        (11, EXISTS (SELECT FROM own WHERE name = 'installation')),
+        (12, EXISTS (SELECT FROM own WHERE name = 'enqueue')),
+        (13, EXISTS (SELECT FROM own WHERE name = 'redeem')),
+        (14, EXISTS (SELECT FROM own WHERE name = 'claim')),
+        (15, EXISTS (SELECT FROM own WHERE name = 'sweep')),
+        (16, EXISTS (SELECT FROM own WHERE name = 'prune_tokens')),
+        (17, EXISTS (SELECT FROM own WHERE name = 'adopted_accounts')),
         -- They take something away, which an empty schema has not either.
-        (18, EXISTS (SELECT FROM mailroom WHERE name = 'adopted_accounts') AND NOT EXISTS (
+        (18, EXISTS (SELECT FROM own WHERE name = 'adopted_accounts') AND NOT EXISTS (
             SELECT FROM pg_attribute
             WHERE attrelid = to_regclass('mailroom.installation') AND attname = 'adopts_through' AND NOT attisdropped
         )),
-        (19, EXISTS (SELECT FROM mailroom WHERE name = 'adopted_accounts')
+        (19, EXISTS (SELECT FROM own WHERE name = 'adopted_accounts')
             AND NOT EXISTS (SELECT FROM relations WHERE relname = 'tokens_id_expires_consumed_action_idx')),
-        (20, EXISTS (SELECT FROM mailroom WHERE name = 'adopted_accounts')
+        (20, EXISTS (SELECT FROM own WHERE name = 'adopted_accounts')
             AND NOT EXISTS (SELECT FROM relations WHERE relname = 'accounts_id_status_idx')),
-        (21, EXISTS (SELECT FROM mailroom WHERE name = 'trg_after_token_changed'))
+        (21, EXISTS (SELECT FROM own WHERE name = 'trg_after_token_changed'))
 )
 SELECT
     coalesce(min(version) FILTER (WHERE NOT is_there) - 1, max(version))::bigint AS version,

@@ -1,7 +1,8 @@
 //! Checks of a database before it is used: missing objects and rights, and what would silently keep tokens from being sent.
 
+use mailroom_connect::SchemaClient;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Error, Row};
+use tokio_postgres::{Error, Row};
 
 const MISSING: &str = include_str!("missing.sql");
 const WARNINGS: &str = include_str!("warnings.sql");
@@ -35,11 +36,11 @@ pub(crate) struct Requirements<'a> {
 
 /// What a session does not find or may not use, and what helps, in a sentence; `None` if nothing is missing.
 pub(crate) async fn missing(
-    client: &Client,
+    client: &SchemaClient,
     requirements: Requirements<'_>,
 ) -> Result<Option<String>, Error> {
-    let parameters =
-        [(&requirements.functions as _, Type::TEXT_ARRAY), (&requirements.tables as _, Type::TEXT_ARRAY)];
+    let functions: Vec<_> = requirements.functions.iter().map(|name| client.schema.sql(name)).collect();
+    let parameters = [(&functions as _, Type::TEXT_ARRAY), (&requirements.tables as _, Type::TEXT_ARRAY)];
     let rows = client.query_typed(MISSING, &parameters).await?;
     let Some(first) = rows.first() else { return Ok(None) };
     let (role, path): (&str, &str) = (first.get(0), first.get(1));
@@ -48,7 +49,7 @@ pub(crate) async fn missing(
 }
 
 /// Conditions under which tokens are silently not made or not sent, each with what helps, in a sentence.
-pub(crate) async fn warnings(client: &Client) -> Result<Vec<String>, Error> {
+pub(crate) async fn warnings(client: &SchemaClient) -> Result<Vec<String>, Error> {
     client.query_typed(WARNINGS, &[]).await?.iter().map(|row| row.try_get(0)).collect()
 }
 
@@ -63,9 +64,10 @@ fn fault(rows: &[Row], requirements: Requirements<'_>, role: &str) -> Option<Str
     // The first is on the path if any is.
     let Some((object, home)) = rows.iter().find_map(|row| Some((row, schema(row)?))) else {
         let (s, names) = (plural(rows.len()), names(&rows.iter().collect::<Vec<_>>()));
+        let schema_advice = if tables.is_empty() { " and the right schema in MAILROOM_SCHEMA" } else { "" };
         return Some(format!(
             "no schema of the database has the {kind}{s} {names}; run `mailroom migrate up`, or name the right database in \
-             MAILROOM_DATABASE_URL{alternative}"
+             MAILROOM_DATABASE_URL{schema_advice}{alternative}"
         ));
     };
     let place = format!("the {kind} {} is in the schema {home}", name(object));

@@ -3,12 +3,12 @@
 use std::future::Future;
 use std::time::Duration;
 
-use mailroom_connect::{ConnectionSettings, Session, SessionOptions};
+use mailroom_connect::{ConnectionSettings, SchemaClient, Session, SessionOptions};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::FromSql;
-use tokio_postgres::{Client, Error, Row};
+use tokio_postgres::{Error, Row};
 
 use super::QueueError;
 use crate::preflight::{self, Requirements};
@@ -19,7 +19,7 @@ pub(super) const ANSWER: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct QueueSession {
-    pub(super) client: Client,
+    pub(super) client: SchemaClient,
     /// Which server answers, for log lines.
     pub(super) server: String,
     pub(super) is_unicode: bool,
@@ -30,7 +30,7 @@ pub(super) struct QueueSession {
 impl QueueSession {
     /// Connects to a primary, and finds out whether the database has what the queue needs.
     pub(super) async fn open(
-        connection: &ConnectionSettings,
+        settings: &ConnectionSettings,
         statement_timeout: Duration,
         needs_session: bool,
         required: Requirements<'_>,
@@ -40,13 +40,14 @@ impl QueueSession {
             statement_timeout: Some(statement_timeout),
             needs_session,
         };
-        let connected = mailroom_connect::connect(connection, &options).await;
+        let connected = mailroom_connect::connect(settings, &options).await;
         let connected = connected.map_err(|error| QueueError::Unavailable(error.to_string()))?;
         let Session { client, connection, server, keeps_state } = connected;
         let is_unicode = connection.parameter("server_encoding") == Some("UTF8");
+        let client = SchemaClient { raw: client, schema: settings.schema.clone() };
         let session = Self { client, server, is_unicode, _driver: JoinSet::from_iter([connection.run()]) };
         if keeps_state {
-            answer(session.client.batch_execute(SETTINGS)).await?;
+            answer(session.client.raw.batch_execute(SETTINGS)).await?;
         }
         // First: a standby that lags behind may lack what the primary has.
         let is_standby = answer(session.client.query_typed_one("SELECT pg_is_in_recovery()", &[])).await?;
@@ -92,7 +93,7 @@ impl From<Error> for QueueError {
             // What `preflight` finds, which is asked when the queue is opened again, is said in its words.
             Some(refusal) if WRONG_SCHEMA.contains(refusal.code()) => Self::Unusable(format!(
                 "the database has no schema that this queue can use ({}); run `mailroom migrate up`, or name the right \
-                 database and schema in MAILROOM_DATABASE_URL, or set MAILROOM_QUEUE_KIND to `cursor` for a schema from \
+                 database and schema in MAILROOM_DATABASE_URL and MAILROOM_SCHEMA, or set MAILROOM_QUEUE_KIND to `cursor` for a schema from \
                  before migration 17",
                 refusal.message()
             )),

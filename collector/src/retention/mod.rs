@@ -4,10 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use mailroom_connect::{ConnectionSettings, SessionOptions, explain};
+use mailroom_connect::{ConnectionSettings, SchemaClient, SessionOptions, explain};
 use tokio::time::sleep;
+use tokio_postgres::Error;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Error};
 
 use crate::backoff::jittered;
 use crate::log::display::HumanDuration;
@@ -46,13 +46,13 @@ pub(crate) struct Pruned {
 }
 
 /// Tries the advisory lock of the one process that prunes. It lasts as long as the session, which a pooler may share.
-pub(crate) async fn try_lock(client: &Client) -> Result<bool, Error> {
+pub(crate) async fn try_lock(client: &SchemaClient) -> Result<bool, Error> {
     client.query_typed_one(TRY_LOCK, &[]).await?.try_get(0)
 }
 
 /// Deletes what is older than `age`. Awaits `report` after each step with what was deleted and how long the step took.
 pub(crate) async fn prune(
-    client: &Client,
+    client: &SchemaClient,
     age: Duration,
     mut report: impl AsyncFnMut(Pruned, Duration),
 ) -> Result<Pruned, Error> {
@@ -116,7 +116,8 @@ async fn run(connection: &ConnectionSettings, age: Duration) -> Result<Pruned, S
     };
     let session = Box::pin(mailroom_connect::connect(connection, &options)).await;
     let session = session.map_err(|error| error.to_string())?;
-    let (client, driver) = (session.client, session.connection.run());
+    let client = SchemaClient { raw: session.client, schema: connection.schema.clone() };
+    let driver = session.connection.run();
     let work = async {
         if session.keeps_state && !try_lock(&client).await? {
             return Ok(Pruned::default());

@@ -28,9 +28,9 @@ use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
+use mailroom_connect::SchemaClient;
 use tokio::sync::watch;
 use tokio::time::sleep;
-use tokio_postgres::Client;
 
 use super::listener::response;
 
@@ -116,7 +116,7 @@ impl IdleLockHolder {
     }
 
     /// Serves requests on a session that listens and counts notifications in `wakeups`. Returns why the session is lost.
-    pub(super) async fn serve(&mut self, client: &Client, mut wakeups: watch::Receiver<u64>) -> String {
+    pub(super) async fn serve(&mut self, client: &SchemaClient, mut wakeups: watch::Receiver<u64>) -> String {
         // A request that the last session could not serve any more was refused.
         let mut served = self.replies.borrow().0;
         loop {
@@ -136,7 +136,7 @@ impl IdleLockHolder {
     async fn grant(
         &mut self,
         request: u64,
-        client: &Client,
+        client: &SchemaClient,
         wakeups: &mut watch::Receiver<u64>,
     ) -> Result<(), String> {
         // Before the lock is tried: any notification from here on releases it.
@@ -162,7 +162,7 @@ impl IdleLockHolder {
         Ok(())
     }
 
-    async fn acquire(&mut self, request: u64, client: &Client) -> Result<Role, String> {
+    async fn acquire(&mut self, request: u64, client: &SchemaClient) -> Result<Role, String> {
         let mut pause = FIRST_PAUSE;
         loop {
             let role = Role::try_acquire(client).await?;
@@ -199,8 +199,9 @@ enum Role {
 }
 
 impl Role {
-    async fn try_acquire(client: &Client) -> Result<Self, String> {
-        let acquired = response(async { client.query_one(TRY_IDLE_LOCK, &[]).await?.try_get(0) }).await?;
+    async fn try_acquire(client: &SchemaClient) -> Result<Self, String> {
+        let acquired =
+            response(async { client.query_typed_one(TRY_IDLE_LOCK, &[]).await?.try_get(0) }).await?;
         Ok(match acquired {
             Some(true) => Self::Holder,
             Some(false) => Self::Follower,
@@ -208,9 +209,9 @@ impl Role {
         })
     }
 
-    async fn release(self, client: &Client) -> Result<(), String> {
+    async fn release(self, client: &SchemaClient) -> Result<(), String> {
         // The session holds no other lock.
-        let release = client.batch_execute("SELECT pg_advisory_unlock_all()");
+        let release = client.raw.batch_execute("SELECT pg_advisory_unlock_all()");
         if self == Self::Holder { response(release).await } else { Ok(()) }
     }
 }

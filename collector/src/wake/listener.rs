@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use mailroom_connect::{ConnectionSettings, Session, SessionOptions, explain};
+use mailroom_connect::{ConnectionSettings, SchemaClient, Session, SessionOptions, explain};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -90,6 +90,7 @@ impl Listening {
     /// Listens until the connection is lost; returns why it is.
     async fn listen(&mut self, session: Session) -> String {
         let Session { client, mut connection, .. } = session;
+        let client = SchemaClient { raw: client, schema: self.connection.schema.clone() };
         let wakeups = self.wakeups.clone();
         // In a task of its own, so that it is read also while a statement waits for its response.
         let mut reading = JoinSet::from_iter([async move {
@@ -104,7 +105,7 @@ impl Listening {
         // Quoted, so that any name is one, and none is more than that.
         let listen = format!("LISTEN \"{}\"", self.channel.replace('"', "\"\""));
         for statement in [SETTINGS, &listen] {
-            if let Err(cause) = response(client.batch_execute(statement)).await {
+            if let Err(cause) = response(client.raw.batch_execute(statement)).await {
                 return cause;
             }
         }
@@ -116,7 +117,7 @@ impl Listening {
         let pinging = async {
             loop {
                 sleep(self.ping_interval).await;
-                if let Err(cause) = response(client.batch_execute("SELECT 1")).await {
+                if let Err(cause) = response(client.raw.batch_execute("SELECT 1")).await {
                     return cause;
                 }
             }

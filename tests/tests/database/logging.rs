@@ -65,7 +65,8 @@ fn the_first_line_has_the_versions_and_every_setting_that_is_not_secret() -> Res
     let (log, started) = started(&mut command)?;
     assert!(log.lines().next().is_some_and(|line| line.contains("\"event\":\"started\"")), "{log}");
     assert_eq!(started["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(started["schema"], json!(mailroom::migrate::MIGRATIONS.last().context("some")?.version));
+    let newest = mailroom::migrate::MIGRATIONS.last().context("some")?.version;
+    assert_eq!(started["schema_version"], json!(newest));
     assert_eq!((&started["sender"], &started["batch_limit"]), (&json!("sh"), &json!(10)));
     assert_eq!((&started["poll_interval"], &started["retention"]), (&json!("5s"), &json!("30d")));
     assert_eq!(started["key_file"], json!(key_file.path()));

@@ -82,8 +82,8 @@ SELECT
     -- Whether tokens of accounts are queued since this session began, from where another queue takes them. A statement that
     -- sees a token which was queued sees this, too.
     EXISTS (
-        SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-        WHERE nspname = 'mailroom' AND relname = 'adopted_accounts'
+        SELECT FROM pg_class AS own JOIN pg_class AS other USING (relnamespace)
+        WHERE own.relname = 'adopted_accounts' AND other.relname = 'issued_tokens'
     )
 FROM reach
 CROSS JOIN wire

@@ -11,6 +11,6 @@ SELECT
     (SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()),
     -- Whether tokens of accounts are queued, from where another queue takes them.
     EXISTS (
-        SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-        WHERE nspname = 'mailroom' AND relname = 'adopted_accounts'
+        SELECT FROM pg_class AS own JOIN pg_class AS other USING (relnamespace)
+        WHERE own.relname = 'adopted_accounts' AND other.relname = 'issued_tokens'
     )

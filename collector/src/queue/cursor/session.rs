@@ -96,7 +96,7 @@ impl Page {
 impl CursorSession {
     pub(super) async fn open(settings: &ConnectionSettings, queue: &str) -> Result<Self, QueueError> {
         let connection = QueueSession::open(settings, ANSWER, true, preflight::OF_CURSORS).await?;
-        let client = &connection.client;
+        let client = &connection.client.raw;
         let row = answer(client.query_one(INSPECT, &[&queue])).await?;
         if let Some(others) = column::<Option<String>>(&row, 0)? {
             return Err(unknown_queue(queue, &others));
@@ -122,7 +122,7 @@ impl CursorSession {
         if self.try_lock().await? {
             return Ok(());
         }
-        let client = &self.connection.client;
+        let client = &self.connection.client.raw;
         let (pid, started) = past.map(|(pid, started)| (pid, started.as_str())).unzip();
         let holder = answer(client.query_opt(HOLDER, &[&self.lock, &pid, &started])).await?;
         let Some(holder) = holder else {
@@ -150,19 +150,19 @@ impl CursorSession {
 
     async fn try_lock(&self) -> Result<bool, QueueError> {
         let lock = "SELECT pg_try_advisory_lock($1)";
-        column(&answer(self.connection.client.query_one(lock, &[&self.lock])).await?, 0)
+        column(&answer(self.connection.client.raw.query_one(lock, &[&self.lock])).await?, 0)
     }
 
     /// Reads where the cursor stands. No other collector moves it as long as this session lasts.
     pub(super) async fn begin(&self) -> Result<i64, QueueError> {
-        let rows = answer(self.connection.client.query(BEGIN, &[&self.queue])).await?;
+        let rows = answer(self.connection.client.raw.query(BEGIN, &[&self.queue])).await?;
         column(rows.first().ok_or_else(|| unknown_queue(&self.queue, ""))?, 0)
     }
 
     /// Moves the cursor, if it still is at `from` and this session still has the lock.
     pub(super) async fn advance(&self, from: i64, to: i64) -> Result<(), QueueError> {
         let parameters: [&(dyn ToSql + Sync); 4] = [&self.queue, &to, &from, &self.lock];
-        if answer(self.connection.client.execute(&self.advance, &parameters)).await? == 1 {
+        if answer(self.connection.client.raw.execute(&self.advance, &parameters)).await? == 1 {
             return Ok(());
         }
         Err(QueueError::Unavailable(format!(
@@ -185,7 +185,7 @@ impl CursorSession {
         let is_single = limit + again.len() <= 1;
         for unread in &UNREAD[..if is_single { UNREAD.len() } else { 1 }] {
             let parameters: [&(dyn ToSql + Sync); 4] = [&after, &rows, &again, unread];
-            match answer_within(ANSWER, self.connection.client.query(&self.claim, &parameters)).await? {
+            match answer_within(ANSWER, self.connection.client.raw.query(&self.claim, &parameters)).await? {
                 Err(error) if error.code().is_some_and(|code| UNTRANSLATABLE.contains(code)) => {}
                 rows => return Page::of(&rows?).map(Some),
             }
@@ -205,14 +205,14 @@ impl CursorSession {
         let seconds = |span: Duration| i64::try_from(span.as_secs() + 1).unwrap_or(i64::MAX);
         let parameters: [&(dyn ToSql + Sync); 5] =
             [&through, &limit, &cursor, &seconds(slack), &seconds(SLOWEST_TRANSACTION)];
-        answer(self.connection.client.query(&self.recover_skipped, &parameters)).await
+        answer(self.connection.client.raw.query(&self.recover_skipped, &parameters)).await
     }
 }
 
 /// The schema has another queue, which sends the same tokens.
 fn superseded() -> QueueError {
     QueueError::Superseded(
-        "the tokens of this database are queued in the table mailroom.queue, and the queue `cursor` would send them a second \
+        "the tokens of this database are queued in Mailroom's table `queue`, and the queue `cursor` would send them a second \
          time; set MAILROOM_QUEUE_KIND to `deliveries`, or unset it"
             .to_owned(),
     )

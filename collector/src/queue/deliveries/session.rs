@@ -94,7 +94,7 @@ pub(super) async fn rows_if(
 }
 
 pub(super) async fn ping(session: &QueueSession) -> Result<(), QueueError> {
-    Ok(answer_within(PING, session.client.batch_execute("SELECT 1")).await??)
+    Ok(answer_within(PING, session.client.raw.batch_execute("SELECT 1")).await??)
 }
 
 pub(super) fn integer(number: usize) -> i32 {

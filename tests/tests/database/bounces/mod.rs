@@ -31,6 +31,11 @@ struct Bounces {
 
 impl Bounces {
     fn listen(database_url: &str) -> Result<Self> {
+        Self::listen_for(database_url, "mailroom")
+    }
+
+    /// For an installation in another schema.
+    fn listen_for(database_url: &str, schema: &str) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let files = [
             ("resend", format!("whsec_{}\n", Base64::encode_string(KEY))),
@@ -48,7 +53,8 @@ impl Bounces {
         command
             .args(["bounces", "--listen", "127.0.0.1:0", "--config"])
             .arg(folder.path().join("bounces.toml"));
-        let program = Collector::start(command.env("MAILROOM_DATABASE_URL", database_url))?;
+        command.envs([("MAILROOM_DATABASE_URL", database_url), ("MAILROOM_SCHEMA", schema)]);
+        let program = Collector::start(&mut command)?;
         program.wait_for_log("notifications are taken", 1)?;
         let log = program.log();
         let address = log.split_once("address=").context("an address")?.1;

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mailroom_tests::postgres::Database;
+use mailroom_tests::program;
 
 use super::{Bounces, bounced, drop_role, role, suppressed};
 
@@ -53,6 +54,23 @@ async fn hard_bounces_and_complaints_suppress_once_and_soft_bounces_never() -> R
     let log = bounces.program.stop()?;
     assert!(!log.contains("x.test") && !log.contains("ada"), "{log}");
     drop_role(&database, &client).await
+}
+
+#[tokio::test]
+async fn bounces_are_suppressed_in_a_schema_of_another_name_and_refused_while_it_is_not_there() -> Result<()>
+{
+    let database = Database::create()?;
+    let client = database.connect().await?;
+    let bounces = Bounces::listen_for(database.url(), "letters")?;
+    let hard = r#"{"RecordType":"Bounce","Type":"HardBounce","Email":"hard@x.test"}"#;
+    assert_eq!(bounces.postmark(hard)?.0, 503);
+    let mut migrate = program::mailroom()?;
+    migrate.args(["migrate", "up", "--schema", "letters"]).env("MAILROOM_DATABASE_URL", database.url());
+    assert!(migrate.output()?.status.success());
+    assert_eq!(status(&bounces.postmark(hard)?), OK);
+    let row = client.query_one("SELECT address FROM letters.suppressed_addresses", &[]).await?;
+    assert_eq!(row.get::<_, &str>(0), "hard@x.test");
+    Ok(())
 }
 
 #[tokio::test]

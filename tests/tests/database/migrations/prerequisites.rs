@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use mailroom::migrate::{self, HistoryTable, MIGRATIONS, Plan};
+use mailroom_connect::Schema;
 use mailroom_tests::application::{Application, Redemption};
 use mailroom_tests::postgres::{Cluster, Database};
 use tokio_postgres::Client;
@@ -177,7 +178,7 @@ async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() ->
         client.batch_execute("RESET ROLE").await?;
         assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len() - done);
         if done == MIGRATIONS.len() {
-            let last = Plan::dropping_secrets(HistoryTable::default());
+            let last = Plan::dropping_secrets(HistoryTable::default(), Schema::default());
             assert_eq!(migrate::up(&mut client, last, &mut |_| {}).await?, 1);
         }
         client

@@ -5,6 +5,7 @@ use std::fs;
 
 use anyhow::Result;
 use mailroom::migrate::{HistoryTable, MIGRATIONS, Migration, Plan};
+use mailroom_connect::Schema;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::tools;
 use tokio_postgres::Client;
@@ -23,7 +24,7 @@ pub(super) async fn description(client: &Client) -> Result<Vec<String>> {
 
 /// Also the one that is taken only on request.
 fn all_steps() -> &'static [Migration] {
-    Plan::dropping_secrets(HistoryTable::default()).migrations
+    Plan::dropping_secrets(HistoryTable::default(), Schema::default()).migrations
 }
 
 /// Executes a file as psql and golang-migrate do.

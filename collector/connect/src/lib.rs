@@ -19,7 +19,6 @@ mod keywords;
 mod parameters;
 mod passfile;
 mod pooler;
-mod schema;
 #[cfg(test)]
 mod secrecy;
 mod servers;
@@ -35,6 +34,6 @@ mod verifier;
 pub use connect::connect;
 pub use environment::Environment;
 pub use error::{ConnectError, SettingsError, explain};
-pub use schema::{Schema, SchemaClient};
+pub use mailroom_schema::{Schema, SchemaClient};
 pub use session::{Connection, Session, SessionOptions};
 pub use settings::ConnectionSettings;

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { prepare } from "./command_line.mjs";
 import { ALTERED_EVERY, contestants } from "./contestants.mjs";
 import { median } from "./median.mjs";
+import { publicKeys } from "./public_keys.mjs";
 import { redeeming } from "./redeeming.mjs";
 
 const ROUNDS = 1000;
@@ -16,7 +17,8 @@ const ROUNDS = 1000;
 const VERIFICATIONS = { mailroom: 2048, node_crypto: 512, webcrypto: 32, jose: 16, native: 8192 };
 
 const { consumer, json } = prepare();
-const verifierPackage = createRequire(join(consumer, "package.json"))("mailroom-verifier");
+const require = createRequire(join(consumer, "package.json"));
+const verifierPackage = require("mailroom-verifier");
 
 const all = await contestants(verifierPackage);
 const samples = Object.fromEntries(Object.keys(all).map((name) => [name, []]));
@@ -43,12 +45,15 @@ const ratio = Object.fromEntries(
   ["node_crypto", "webcrypto", "jose"].map((name) => [name, rounded(median(samples[name]) / median(samples.mailroom))]),
 );
 const { v1, v2, v2_recover, consume, redeem } = await redeeming(verifierPackage);
+const ofPublicKeys = await publicKeys(require("mailroom-verifier/public"));
 const more = {
   v2_ns: rounded(v2),
   v2_recover_ns: rounded(v2_recover),
   v2_ratio: { activate: hundredths(v2 / v1), recover: hundredths(v2_recover / v1) },
   consume_per_s: Math.round(1e9 / consume),
   redeem_ns: rounded(redeem),
+  v3_signatures: ofPublicKeys.signatures,
+  ...Object.fromEntries(Object.entries(ofPublicKeys.ns).map(([name, time]) => [`${name}_ns`, rounded(time)])),
 };
 if (json) {
   console.log(JSON.stringify({ ns, ratio, ...more }));
@@ -64,6 +69,10 @@ if (json) {
   line("v2, code", v2_recover, `${more.v2_ratio.recover} times as long as v1`);
   line("consume", consume, `${more.consume_per_s.toLocaleString("en")} a second in memory`);
   line("redeem", redeem, "verify, consume in memory, answer");
+  line("v3", ofPublicKeys.ns.v3, `signatures by the ${ofPublicKeys.signatures}`);
+  line("  module", ofPublicKeys.ns.v3_webassembly, 'with signatures: "webassembly"');
+  line("  node:crypto", ofPublicKeys.ns.v3_node_crypto, "the signature alone");
+  line("  jose", ofPublicKeys.ns.v3_jose, "EdDSA");
 }
 
 function hundredths(value) {

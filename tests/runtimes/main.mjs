@@ -27,6 +27,7 @@ for (const { title, path } of FULL ? programs.NODES : [programs.NODES[0], progra
     require: ["--expose-gc", "required.cjs", ...loading],
     slim: ["--expose-gc", "slim.mjs", ...loading],
     "without FinalizationRegistry": ["--expose-gc", "unfinalized.mjs", ...freeing],
+    "the platform's Ed25519": ["platform.mjs"],
     ...(FULL && { "the whole surface": ["surface.mjs"] }),
   });
 }
@@ -55,6 +56,7 @@ await onProgram("Deno", programs.deno(), {
   require: [...denoOptions, "--allow-read=.", "required.cjs", ...loading],
   slim: [...denoOptions, "--allow-read=.", "slim.mjs", ...loading],
   "without FinalizationRegistry": [...denoOptions, "unfinalized.mjs", ...freeing],
+  "the platform's Ed25519": [...denoOptions, "--allow-read=.", "platform.mjs"],
   ...(FULL && {
     "the whole surface": [...denoOptions, "--allow-read=.", "surface.mjs"],
     "a million": [...denoOptions, "--allow-sys", "millions.mjs", "1"],
@@ -67,6 +69,7 @@ await onProgram("Bun", programs.bun(), {
   // The engine of Safari, which shares nothing with that of the others.
   "the whole surface": ["run", "surface.mjs"],
   "without FinalizationRegistry": ["run", "unfinalized.mjs", ...freeing],
+  "the platform's Ed25519": ["run", "platform.mjs"],
   ...(FULL && { "a million": ["run", "millions.mjs", "1"] }),
 });
 await onWorkerd();
@@ -122,6 +125,7 @@ async function onWorkerd() {
           ...(isWhole ? {} : loadingQuery),
           FinalizationRegistry: date === unfinalized ? "undefined" : "function",
           process: node ? "object" : "undefined",
+          signatures: node ? "platform" : "webassembly",
         });
         return withWorker(worker, (url) => resultsOfWorker(`${url}/?${expected}`));
       });

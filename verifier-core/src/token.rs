@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-#[cfg(feature = "public")]
-use crate::v3;
+#[cfg(feature = "elsewhere")]
+use crate::elsewhere::{Elsewhere, Judgement};
 use crate::{
     action::Action,
     binding::{Binding, Browser},
@@ -15,6 +15,7 @@ use crate::{
     ring::{KeyRing, VerifyingKey},
     secret::Secret,
     v1, v2,
+    v3::{Here, Judge},
     verified::VerifiedToken,
     version::Version,
 };
@@ -136,8 +137,29 @@ impl UntrustedToken {
         action: Action,
         moment: Moment,
     ) -> Result<VerifiedLink<'r>, VerifyError> {
-        let (key, expires_at) = self.signed_link(ring, action, moment)?;
+        let (key, expires_at) = self.signed_link(ring, action, moment, &Here)?;
         Ok(VerifiedLink { token: self.clone(), key, action, expires_at })
+    }
+
+    /// The same with one key, under which another implementation of Ed25519 may have accepted the signature. Returns when the
+    /// link ends.
+    ///
+    /// `judge` gets what is signed and the signature of a v3 link that names the key, unless implementations may disagree about
+    /// the signature, which this crate judges. **Nothing else proves what `judge` accepts**, so it says
+    /// [`Accepted`](Judgement::Accepted) only for the very bytes that the other implementation accepted under this very key.
+    ///
+    /// # Errors
+    /// Those of [`verify_link`](Self::verify_link); for as long as the judgement is [`Pending`](Judgement::Pending)
+    /// [`Signature`](VerifyError::Signature).
+    #[cfg(feature = "elsewhere")]
+    pub fn verify_link_elsewhere(
+        &self,
+        ring: &KeyRing,
+        action: Action,
+        moment: Moment,
+        judge: impl Fn(&[u8], &[u8; 64]) -> Judgement,
+    ) -> Result<Expiry, VerifyError> {
+        self.signed_link(ring, action, moment, &Elsewhere(judge)).map(|(_, expires_at)| expires_at)
     }
 
     /// Proves that a key of `ring` signed this token for what is `expected`, and that it is still valid.
@@ -159,7 +181,7 @@ impl UntrustedToken {
         moment: Moment,
     ) -> Result<VerifiedToken, VerifyError> {
         let Fields { header: VersionedHeader::V1, secret, .. } = &self.fields else {
-            let (key, expires_at) = self.signed_link(ring, expected.action, moment)?;
+            let (key, expires_at) = self.signed_link(ring, expected.action, moment, &Here)?;
             let browser = Browser::of(self.unauthenticated_binding(), expected.binding);
             if browser == Browser::Other {
                 return Err(VerifyError::OtherBrowser);
@@ -192,6 +214,8 @@ impl UntrustedToken {
         ring: &'r KeyRing<K>,
         action: Action,
         moment: Moment,
+        #[cfg_attr(not(feature = "public"), expect(unused_variables, reason = "v3 alone has signatures"))]
+        judge: &impl Judge,
     ) -> Result<(&'r VerifyingKey, Expiry), VerifyError> {
         let secret = &self.fields.secret;
         let Some(header) = self.header() else { return Err(VerifyError::LinkUncheckable) };
@@ -211,7 +235,7 @@ impl UntrustedToken {
             VersionedHeader::V3(header) => {
                 let signature = self.fields.proof();
                 let signed = |key: &&VerifyingKey| match key {
-                    VerifyingKey::Public(key) => v3::is_signed_by(key, header, secret, signature),
+                    VerifyingKey::Public(key) => judge.is_signed_by(key, header, secret, signature),
                     VerifyingKey::Shared(_) => false,
                 };
                 ring.named(header.key_id).find(signed)

@@ -75,7 +75,7 @@ pub(crate) fn sign_for(
 
 /// Calls `with` with what is signed.
 #[cfg(feature = "public")]
-fn with_message<T>(header: &Header, secret: &Secret, with: impl FnOnce(&[u8]) -> T) -> T {
+pub(crate) fn with_message<T>(header: &Header, secret: &Secret, with: impl FnOnce(&[u8]) -> T) -> T {
     let mut message = [0; CONTEXT.len() + Header::LONGEST_SIGNED];
     let (context, signed) = message.split_at_mut(CONTEXT.len());
     context.copy_from_slice(CONTEXT);
@@ -83,13 +83,31 @@ fn with_message<T>(header: &Header, secret: &Secret, with: impl FnOnce(&[u8]) ->
     with(message.get(..CONTEXT.len() + length).unwrap_or_default())
 }
 
-/// Whether `key` signed header and secret.
-#[cfg(feature = "public")]
-pub(crate) fn is_signed_by(
-    key: &PublicKey,
-    header: &Header,
-    secret: &Secret,
-    signature: &[u8; SIGNATURE],
-) -> bool {
-    with_message(header, secret, |message| key.verifies(message, signature))
+/// What judges signatures.
+pub(crate) trait Judge {
+    /// Whether `key` signed header and secret.
+    #[cfg(feature = "public")]
+    fn is_signed_by(
+        &self,
+        key: &PublicKey,
+        header: &Header,
+        secret: &Secret,
+        signature: &[u8; SIGNATURE],
+    ) -> bool;
+}
+
+/// The Ed25519 of this crate.
+pub(crate) struct Here;
+
+impl Judge for Here {
+    #[cfg(feature = "public")]
+    fn is_signed_by(
+        &self,
+        key: &PublicKey,
+        header: &Header,
+        secret: &Secret,
+        signature: &[u8; SIGNATURE],
+    ) -> bool {
+        with_message(header, secret, |message| key.verifies(message, signature))
+    }
 }

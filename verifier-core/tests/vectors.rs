@@ -125,6 +125,8 @@ fn judge_every_case(file: &str, cases: usize) {
             let verdict = UntrustedToken::parse(&case.token)
                 .and_then(|token| token.verify(&ring, expected, Moment::at(case.now)));
             let named = format!("tcId {}: {}", case.tc_id, case.comment);
+            #[cfg(feature = "elsewhere")]
+            agrees_elsewhere(&ring, case, group.action());
             match (case.result.as_str(), verdict) {
                 ("valid", Ok(token)) => {
                     assert_eq!(Some(hexadecimal(token.secret().as_bytes())), case.secret, "{named}");
@@ -144,6 +146,51 @@ fn judge_every_case(file: &str, cases: usize) {
         }
     }
     assert_eq!(groups.iter().map(|group| group.tests.len()).sum::<usize>(), cases, "every case was tried");
+}
+
+/// Where another implementation of Ed25519 checks signatures, a link gets the same verdict.
+#[cfg(feature = "elsewhere")]
+fn agrees_elsewhere(ring: &KeyRing, case: &Case, action: Action) {
+    use ed25519_dalek::{Signature, Verifier, VerifyingKey as Ed25519};
+    use mailroom_verifier_core::{Judgement, Malformed, VerifyError};
+    use std::cell::Cell;
+
+    let (Ok(token), moment) = (UntrustedToken::parse(&case.token), Moment::at(case.now)) else { return };
+    let verdict = token.verify_link(ring, action, moment).map(|link| link.expires_at());
+    let asked = Cell::new(0);
+    let lenient = |message: &[u8], signature: &[u8; 64]| {
+        asked.set(asked.get() + 1);
+        let [VerifyingKey::Public(key)] = ring.keys() else { panic!("a shared key has no signatures") };
+        let key = Ed25519::from_bytes(key.as_bytes()).unwrap();
+        let accepted = key.verify(message, &Signature::from_bytes(signature)).is_ok();
+        if accepted { Judgement::Accepted } else { Judgement::Open }
+    };
+    let named = format!("tcId {}: {}", case.tc_id, case.comment);
+    assert_eq!(token.verify_link_elsewhere(ring, action, moment, lenient), verdict, "{named}");
+
+    let pending = token.verify_link_elsewhere(ring, action, moment, |message, signature| {
+        asked.set(asked.get() + 1);
+        assert!(message.starts_with(b"mailroom/v3 link\0"));
+        assert_eq!(signature, token.unauthenticated_tag());
+        Judgement::Pending
+    });
+    let accepted = token.verify_link_elsewhere(ring, action, moment, |_, _| Judgement::Accepted);
+    match verdict {
+        // What comes before the signature, and tokens that have none or name another key.
+        Err(VerifyError::Malformed(Malformed::Action { .. }) | VerifyError::LinkUncheckable) => {
+            assert_eq!((pending, accepted, asked.get()), (verdict, verdict, 0), "{named}");
+        }
+        Err(VerifyError::Signature) if asked.get() == 0 => {
+            assert_eq!((pending, accepted), (verdict, verdict), "{named}");
+        }
+        Err(VerifyError::Signature) => assert_eq!((pending, asked.get()), (verdict, 2), "{named}"),
+        // What comes after it is judged here, whoever accepted it.
+        _ if token.version() == Version::V3 => {
+            assert_eq!((pending, accepted), (Err(VerifyError::Signature), verdict), "{named}");
+            assert_eq!(asked.get(), 2, "{named}");
+        }
+        _ => assert_eq!((pending, accepted, asked.get()), (verdict, verdict, 0), "{named}"),
+    }
 }
 
 fn make_every_genuine_token_again(file: &str, tokens: usize) {

@@ -23,6 +23,13 @@ pub(crate) const KEY_LENGTH: usize = mailroom_verifier_core::SharedKey::PREPARED
 #[cfg(not(feature = "shared"))]
 pub(crate) const KEY_LENGTH: usize = mailroom_verifier_core::PublicKey::LENGTH;
 
+/// As long as a signature of v3.
+#[cfg(not(feature = "shared"))]
+pub(crate) const SIGNATURE_LENGTH: usize = 64;
+/// As long as the message of a bound link.
+#[cfg(not(feature = "shared"))]
+pub(crate) const MESSAGE_LENGTH: usize = 79;
+
 /// All of them, one behind the other without gaps, as `npm/src/engine.ts` expects them.
 #[repr(C)]
 pub(crate) struct Buffers {
@@ -38,6 +45,12 @@ pub(crate) struct Buffers {
     pub(crate) actions: Buffer<ACTIONS_LENGTH>,
     /// The prepared key that is to be loaded.
     pub(crate) key: Buffer<KEY_LENGTH>,
+    /// The signature that is left to the platform.
+    #[cfg(not(feature = "shared"))]
+    pub(crate) signature: Buffer<SIGNATURE_LENGTH>,
+    /// Its message.
+    #[cfg(not(feature = "shared"))]
+    pub(crate) message: Buffer<MESSAGE_LENGTH>,
 }
 
 pub(crate) static BUFFERS: Buffers = Buffers {
@@ -47,6 +60,10 @@ pub(crate) static BUFFERS: Buffers = Buffers {
     output: Buffer::new(),
     actions: Buffer::new(),
     key: Buffer::new(),
+    #[cfg(not(feature = "shared"))]
+    signature: Buffer::new(),
+    #[cfg(not(feature = "shared"))]
+    message: Buffer::new(),
 };
 
 /// Bytes of the module's memory that JavaScript reads and writes.

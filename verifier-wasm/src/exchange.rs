@@ -67,7 +67,8 @@ pub(crate) fn action(number: u8, ring: &KeyRing) -> Option<Action> {
 
 /// The address of the buffers, in this order: the token of the next call in ASCII, or the key that is to be prepared, in
 /// bytes or in text (176 bytes); the code of the next call in ASCII (16); the nonce of the visitor's browser (48); the result of the last call where it is more than a
-/// number (16); the actions that are to be loaded (128); the prepared key that is to be loaded.
+/// number (16); the actions that are to be loaded (128); the prepared key that is to be loaded; in the module of public keys the
+/// signature that is left to the platform (64), and its message (79).
 ///
 /// It is returned once: the user of the buffers remembers which key was loaded, so two users would verify with each other's
 /// keys. A second call gets an address that is beyond every memory.

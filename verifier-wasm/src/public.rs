@@ -1,6 +1,8 @@
 //! Public keys: v3.
 
-use mailroom_verifier_core::{KeyRing, PublicKey, VerifyError, Version};
+use core::cell::Cell;
+
+use mailroom_verifier_core::{Judgement, KeyRing, PublicKey, VerifyError, Version};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{
@@ -44,19 +46,42 @@ pub fn load_key() {
 /// the status of [`VerifyError::OtherBrowser`]. `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, one that is known; `now` and
 /// `tolerance` are seconds. A length beyond the buffer stands for whatever is too long. Returns a number of `status.rs` for
 /// tokens.
+///
+/// `signature` says who checks it: 0, or any number without a meaning, this module; 1 the platform, to which signature and
+/// message are left in their buffers, with the result `PENDING`, unless the module knows the verdict or platforms may disagree
+/// about it. 2 says that the platform accepted it **of this token under the key that is loaded**, which nothing else proves.
 #[wasm_bindgen]
-pub fn verify_link(length: usize, action: u8, nonce_length: i32, now: f64, tolerance: f64) -> u32 {
-    RING.with(status::UNKNOWN, |ring| {
+pub fn verify_link(
+    length: usize,
+    action: u8,
+    nonce_length: i32,
+    now: f64,
+    tolerance: f64,
+    signature: u32,
+) -> u32 {
+    let pending = Cell::new(false);
+    let judge = |message: &[u8], bytes: &[u8; 64]| match signature {
+        1 => {
+            BUFFERS.signature.store(bytes);
+            BUFFERS.message.store(message);
+            pending.set(true);
+            Judgement::Pending
+        }
+        2 => Judgement::Accepted,
+        _ => Judgement::Open,
+    };
+    let verdict = RING.with(status::UNKNOWN, |ring| {
         let Some(action) = action_of(action, ring) else { return status::UNKNOWN };
         status::of(token(length).and_then(|token| {
             // Checked first, so that the code of the other formats is not linked.
             if token.version() != Version::V3 {
                 return Err(VerifyError::Signature);
             }
-            let expiry = token.verify_link(ring, action, moment(now, tolerance))?.expires_at();
+            let expiry = token.verify_link_elsewhere(ring, action, moment(now, tolerance), judge)?;
             leave_link(expiry, &token, visitor(nonce_length).as_ref())
         }))
-    })
+    });
+    if pending.get() { status::PENDING } else { verdict }
 }
 
 /// The same for a caller who may have a code, of which `code_length` is the length, negative for none. No signature covers
@@ -69,8 +94,9 @@ pub fn verify(
     nonce_length: i32,
     now: f64,
     tolerance: f64,
+    signature: u32,
 ) -> u32 {
-    match verify_link(length, action, nonce_length, now, tolerance) {
+    match verify_link(length, action, nonce_length, now, tolerance, signature) {
         status::OK if code_length >= 0 => status::of(Err(VerifyError::CodeUncheckable)),
         verdict => verdict,
     }

@@ -10,7 +10,16 @@ import vectors from "./suite/v1.mjs";
 const frame = document.body.appendChild(document.createElement("iframe"));
 
 const topics = new URL(location.href).searchParams.get("topics") ?? undefined;
-const loaded = { publicEntry, errors, vectors, memories, otherRealm: frame.contentWindow, topics, inWindow: true };
+const loaded = {
+  publicEntry,
+  errors,
+  vectors,
+  memories,
+  otherRealm: frame.contentWindow,
+  topics,
+  signatures: "webassembly",
+  inWindow: true,
+};
 
 run({ verifierPackage, ...loaded }).then(
   (results) => (globalThis.results = results),

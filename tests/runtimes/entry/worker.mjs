@@ -15,8 +15,8 @@ const verifier = verifierPackage.createVerifier({ keys: activation.key });
 
 export default {
   async fetch(request) {
-    const { topics, ...expected } = Object.fromEntries(new URL(request.url).searchParams);
-    const results = await run({ verifierPackage, ...loaded, topics });
+    const { topics, signatures, ...expected } = Object.fromEntries(new URL(request.url).searchParams);
+    const results = await run({ verifierPackage, ...loaded, topics, signatures });
     const fromTopLevel = { name: "worker: a verifier made outside of any request verifies in one" };
     if (verifier.verify(activation.token, { action: "activate" }).action !== "activate") {
       fromTopLevel.error = "another action";

@@ -1,5 +1,5 @@
 // Every case of the shared vectors of v2 and v3 gives the verdict and the reason that the Rust core gives, alone and in a
-// ring of many keys.
+// ring of many keys, and whatever checks signatures.
 
 import { refusal, same } from "./expect.mjs";
 import { bytes, hex, judging } from "./tokens.mjs";
@@ -19,19 +19,28 @@ export function* v3(subject) {
     return;
   }
   const others = vectors3.groups.map((group) => bytes(group.public_key));
-  yield* cases(subject, vectors3, (group, clock) => [
-    publicEntry.createVerifier({ keys: bytes(group.public_key), clock }),
-    publicEntry.createVerifier({ keys: [...others, text(group.public_key)], accept: ["v3"], clock }),
-  ]);
+  yield* cases(subject, vectors3, (group, clock) =>
+    publicVerifiers(publicEntry, group, { clock }, [...others, text(group.public_key)]),
+  );
 }
 
-/** Every case of vectors, by what makes the verifiers of a group: of its key alone, and of many. */
+/** Verifiers of a group: of its key alone and of all `keys`, both with the platform where it has Ed25519, and without it. */
+export function publicVerifiers({ createVerifier }, group, given, keys) {
+  const alone = { keys: bytes(group.public_key), ...given };
+  const verifier = createVerifier(alone);
+  // Now that it is asked for it, it does not wait until it is worthwhile.
+  same(["platform", "webassembly"].includes(verifier.signatures), true, "signatures");
+  const many = createVerifier({ ...alone, keys, accept: ["v3"] });
+  return [verifier, many, createVerifier({ ...alone, signatures: "webassembly" })];
+}
+
+/** Every case of vectors, by what makes the verifiers of a group: of its key alone, and others. */
 export function* cases(subject, vectors, verifiersOf) {
   for (const group of vectors.groups) {
     const { version, action, tests } = group;
     let now = 0;
     // A ring with a key of another group would accept what that key signed.
-    const [verifier, many] = verifiersOf(group, () => now);
+    const [verifier, ...others] = verifiersOf(group, () => now);
     for (const test of tests) {
       const { tcId, comment, token, code, nonce, result, error } = test;
       // Cases that say nothing of a browser come without one.
@@ -43,9 +52,9 @@ export function* cases(subject, vectors, verifiersOf) {
         () => {
           now = test.now;
           const { verify, tryVerify } = judging(verifier, expected);
-          const ofMany = judging(many, expected).tryVerify;
+          const ofOthers = others.map((other) => judging(other, expected).tryVerify(token, expected));
           if (result === "valid") {
-            for (const verified of [verify(token, expected), ofMany(token, expected).token]) {
+            for (const verified of [verify(token, expected), ...ofOthers.map(({ token }) => token)]) {
               proven(verified, version, action, test);
               same(verified.codeIsProven, version === 2 && code !== null, "codeIsProven");
               same(verified.browser, [126, 146, 168].includes(token.length) ? "same" : "unbound", "browser");
@@ -56,7 +65,7 @@ export function* cases(subject, vectors, verifiersOf) {
             refusal(subject, error, "verify", () => verify(token, expected));
             same(tryVerify(token, expected).reason, error, "reason of tryVerify");
             if (comment !== "another key") {
-              same(ofMany(token, expected).reason, error, "reason of tryVerify with many keys");
+              for (const { reason } of ofOthers) same(reason, error, "reason of tryVerify of another verifier");
             }
             if (error.startsWith("ERR_CODE_")) {
               same(link().link.tryWithUncountedCode(code ?? undefined).reason, error, "reason of tryWithUncountedCode");

@@ -1,8 +1,7 @@
 // Further actions: every case of their shared vectors, what the option `actions` refuses, and a guard that redeems them.
 
 import { holds, refusal, same } from "./expect.mjs";
-import { cases, manyKeys, text } from "./formats.mjs";
-import { bytes } from "./tokens.mjs";
+import { cases, manyKeys, publicVerifiers, text } from "./formats.mjs";
 
 /** The further actions of a group, as the option has them. */
 export function optionOf({ actions }) {
@@ -28,13 +27,9 @@ export function* ofActions(subject, vectors) {
     ];
   });
   if (publicEntry === undefined) return;
-  yield* cases(subject, ofVersion(3), (group, clock) => {
-    const given = { actions: optionOf(group), clock };
-    return [
-      publicEntry.createVerifier({ keys: bytes(group.public_key), ...given }),
-      publicEntry.createVerifier({ keys: text(group.public_key), accept: ["v3"], ...given }),
-    ];
-  });
+  yield* cases(subject, ofVersion(3), (group, clock) =>
+    publicVerifiers(publicEntry, group, { actions: optionOf(group), clock }, text(group.public_key)),
+  );
 }
 
 /** The genuine link of an action in v2, and what judges it. */

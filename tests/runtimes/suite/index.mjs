@@ -59,6 +59,7 @@ const TOPICS = {
  * @param {object} [loaded.slimEntry] the namespace of `./slim`
  * @param {WebAssembly.Module} [loaded.module] the module in `./verifier.wasm`
  * @param {object} [loaded.publicEntry] the namespace of `./public`
+ * @param {"platform" | "webassembly"} [loaded.signatures] what checks those of v3 in this runtime
  * @param {object} [loaded.handlerEntry] the namespace of `./handler`
  * @param {object} loaded.vectors what `tests/vectors/v1.json` holds
  * @param {Record<string, object>} [loaded.others] the same things loaded in another way; their classes are the same

@@ -227,6 +227,15 @@ export function* publicKeys(subject) {
       same(claimed.unverifiedSignature.length, 64, "length of the signature");
     },
   ];
+  if (subject.signatures !== undefined) {
+    yield [
+      `signatures are checked by the ${subject.signatures}, unless the option says otherwise`,
+      () => {
+        same(publicEntry.createVerifier({ keys, clock }).signatures, subject.signatures, "signatures");
+        same(publicEntry.createVerifier({ keys, signatures: "webassembly" }).signatures, "webassembly", "the option");
+      },
+    ];
+  }
   // A point of order 1, one of order 8, the second encoding of a point, no point at all.
   const weak = [
     "0100000000000000000000000000000000000000000000000000000000000000",

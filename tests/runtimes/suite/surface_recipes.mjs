@@ -64,8 +64,8 @@ function fixtureOfKeys(subject, _entry, api, maker, isPublic) {
   const { entries } = subject;
   const { activation, recovery, key, clock, code } = genuine(subject, isPublic);
   const { createVerifier } = api.createVerifier ? api : entries["."];
-  const permission = isPublic ? {} : { dangerouslyAllowSecretInBrowser: true };
-  const creating = () => ({ keys: key, accept: [isPublic ? "v3" : "v2"], clock, clockTolerance: 0, ...permission });
+  const more = isPublic ? { signatures: "webassembly" } : { dangerouslyAllowSecretInBrowser: true };
+  const creating = () => ({ keys: key, accept: [isPublic ? "v3" : "v2"], clock, clockTolerance: 0, ...more });
   const bound = boundOf(subject, isPublic);
   const verifier = createVerifier({ ...creating(), keys: [key, bound.key] });
   const store = () => ({ consume: () => true, attempt: () => 1, release() {}, withdraw() {} });
@@ -211,6 +211,7 @@ function ofVerifier({ inWindow }, { expiresAt }) {
     "options.clock": optional(functions),
     "options.clock()": (now) => (isNumber(now, 0, expiresAt - 1) ? WORKS : USELESS),
     "options.clock() later": () => USELESS,
+    "options.signatures": optional(),
     "options.clockTolerance": optional(when((value) => isWhole(value, 0, 999))),
     "options.dangerouslyAllowSecretInBrowser": inWindow
       ? when((value) => value === true)

@@ -30,6 +30,15 @@ const NO_CODE = -1;
 export const NOT_JUDGED = -1;
 type Nonce = string | typeof NOT_JUDGED;
 
+/** Who checks the signature of a v3 token: the module; the platform, which did not yet; the platform, which accepted it. */
+export const BY_MODULE = 0;
+export const PENDING = 1;
+export const ACCEPTED = 2;
+export type Judgement = typeof BY_MODULE | typeof PENDING | typeof ACCEPTED;
+
+/** An export that judges a token. The module of shared keys ignores the judgement, which comes last. */
+type Judging = (...numbers: (number | undefined)[]) => number;
+
 /**
  * One instance of a WebAssembly module, and the buffers in its memory that it shares with JavaScript.
  *
@@ -98,13 +107,14 @@ export class Engine {
     keys: readonly PreparedKey[],
     now: number,
     tolerance: number,
+    signature?: Judgement,
   ): number {
     const codeLength = code === undefined ? NO_CODE : typeof code === "string" ? write(code, this.#code) : 0;
     const nonceLength = this.#writeNonce(token, nonce);
-    const { verify } = this.#exports;
+    const verify = this.#exports.verify as Judging;
     const { number } = action;
     return this.#judge(token, action, keys, (length) =>
-      verify(length, number, codeLength, nonceLength, now, tolerance),
+      verify(length, number, codeLength, nonceLength, now, tolerance, signature),
     );
   }
 
@@ -119,12 +129,13 @@ export class Engine {
     keys: readonly PreparedKey[],
     now: number,
     tolerance: number,
+    signature?: Judgement,
   ): number {
     const nonceLength = this.#writeNonce(token, nonce);
-    const { verify_link } = this.#exports;
+    const verify_link = this.#exports.verify_link as Judging;
     const { number } = action;
     return this.#judge(token, action, keys, (length) =>
-      verify_link(length, number, nonceLength, now, tolerance),
+      verify_link(length, number, nonceLength, now, tolerance, signature),
     );
   }
 
@@ -143,6 +154,11 @@ export class Engine {
       this.#stack.leave();
     }
     return status;
+  }
+
+  /** The last buffer that both modules have. What the module of public keys leaves for the platform follows it. */
+  get key(): Bytes {
+    return this.#key;
   }
 
   /** The 16 bytes that name the browser that has this nonce, if it is one. */

@@ -9,6 +9,12 @@ export type PublicKey = string | Uint8Array;
 export interface PublicVerifierOptions<Further extends string = never> extends CommonOptions<"v3", Further> {
   /** The public key, or a ring of them: the current one first, then earlier and upcoming ones. A function is called at the first use. */
   readonly keys: PublicKey | readonly PublicKey[] | (() => PublicKey | readonly PublicKey[] | undefined);
+  /**
+   * `"webassembly"`: the module of this package checks all signatures, even where the platform has an Ed25519 of its own.
+   *
+   * @default the platform's where there is a synchronous one (`node:crypto`) that proves to be as strict as the module
+   */
+  readonly signatures?: "webassembly" | undefined;
 }
 
 /**
@@ -18,6 +24,9 @@ export interface PublicVerifierOptions<Further extends string = never> extends C
  */
 export interface PublicVerifier<Further extends string = never>
   extends Pick<Verifier<Further>, "verifyLink" | "tryVerifyLink" | "clockTolerance"> {
+  /** What checks signatures: the platform's own Ed25519, or the module of this package. The verdicts are the same. */
+  readonly signatures: "platform" | "webassembly";
+
   /** The same as `verifyLink`, with the result that a guard gives, too. A code beside the token is refused. */
   verify(token: string, expected: LinkExpectation<Further>): VerifiedToken<Action | Further>;
 

@@ -35,6 +35,9 @@ export const CODE_MISMATCH = 12;
 /** The link is valid, but in another browser. */
 export const OTHER_BROWSER = 14;
 
+/** The module has left the signature to the platform. */
+export const PENDING_SIGNATURE = 254;
+
 /** A token of v3 for a verifier of shared keys. The modules do not return this number. */
 const FOR_PUBLIC_KEY = 15;
 

@@ -3,6 +3,8 @@ import { atCaller } from "./caller.js";
 import { type Engine, NOT_JUDGED } from "./engine.js";
 import { VerifiedLink } from "./link.js";
 import { codeOf, OF_LINK, OF_TOKEN, readExpectation, textOf } from "./options.js";
+import { platformOf } from "./platform.js";
+import { withPlatform } from "./platform_judging.js";
 import type { PublicVerifier } from "./public_verifier.js";
 import type { KeyRing } from "./ring.js";
 import type { Clock } from "./seconds.js";
@@ -36,6 +38,12 @@ export interface Parts {
   readonly clockTolerance: number;
 }
 
+/** @internal What a verifier of public keys is made of. */
+export interface PublicParts extends Parts {
+  /** Whether the platform may check signatures. */
+  readonly usesPlatform: boolean;
+}
+
 /** @internal What the entries of shared keys call `createVerifier`, once they have read its options. */
 export function makeVerifier<Further extends string>(parts: Parts): Verifier<Further> {
   const { judge, verifier } = makeJudge<Further>(parts);
@@ -49,19 +57,29 @@ export function makeVerifier<Further extends string>(parts: Parts): Verifier<Fur
 }
 
 /** @internal The same for public keys. No v3 signature covers a code, so there is none to compare. */
-export function makePublicVerifier<Further extends string>(parts: Parts): PublicVerifier<Further> {
-  return Object.freeze(makeJudge<Further>(parts).verifier);
+export function makePublicVerifier<Further extends string>(parts: PublicParts): PublicVerifier<Further> {
+  const { engine, usesPlatform } = parts;
+  const platform = usesPlatform ? platformOf(engine) : undefined;
+  const judging = platform ? withPlatform(engine, platform) : engine;
+  return Object.freeze<PublicVerifier<Further>>({
+    ...makeJudge<Further>(parts, judging).verifier,
+    get signatures() {
+      return platform?.ed25519 ? "platform" : "webassembly";
+    },
+  });
 }
 
+/** `judging` is the engine of the parts, or stands before it. */
 function makeJudge<Further extends string>(
   parts: Parts,
+  judging: Pick<Engine, "verify" | "verifyLink"> = parts.engine,
 ): {
   judge: (
     sent: unknown,
     expected: unknown,
     known: typeof OF_TOKEN,
   ) => VerifiedToken<Action | Further> | number;
-  verifier: PublicVerifier<Further>;
+  verifier: Omit<PublicVerifier<Further>, "signatures">;
 } {
   type Token = VerifiedToken<Action | Further>;
   const { engine, ring, actions, accepted, clock, clockTolerance } = parts;
@@ -76,7 +94,7 @@ function makeJudge<Further extends string>(
     const token = textOf(sent);
     const now = read();
     const keys = ring().candidates(token);
-    const status = engine.verify(token, action, codeOf(code), textOf(nonce), keys, now, clockTolerance);
+    const status = judging.verify(token, action, codeOf(code), textOf(nonce), keys, now, clockTolerance);
     const version = versionOf(token);
     if (!accepts[version - 1]) {
       return isMalformed(status) || (version === 1 && isAboutCode(status)) ? status : unaccepted(version);
@@ -90,7 +108,7 @@ function makeJudge<Further extends string>(
     const token = textOf(sent);
     const now = read();
     const keys = ring().candidates(token);
-    const status = engine.verifyLink(token, action, textOf(nonce), keys, now, clockTolerance);
+    const status = judging.verifyLink(token, action, textOf(nonce), keys, now, clockTolerance);
     const version = versionOf(token);
     if (!accepts[version - 1]) return isMalformed(status) ? status : unaccepted(version);
     const elsewhere = status === OTHER_BROWSER;
@@ -112,7 +130,7 @@ function makeJudge<Further extends string>(
     });
   }
 
-  const verifier: PublicVerifier<Further> = {
+  const verifier: Omit<PublicVerifier<Further>, "signatures"> = {
     verify: (token, expected) => atCaller(verifier.verify, () => orThrow(judge(token, expected, OF_LINK))),
     tryVerify: (token, expected) => asResult(judge(token, expected, OF_LINK)),
     verifyLink: (token, expected) => atCaller(verifier.verifyLink, () => orThrow(judgeLink(token, expected))),

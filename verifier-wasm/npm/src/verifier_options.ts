@@ -5,7 +5,7 @@ import { type KeyKind, PUBLIC, SHARED } from "./key_faults.js";
 import { readKeys } from "./keys.js";
 import { readOptions, unreadable } from "./options.js";
 import { MAX_CLOCK_TOLERANCE, readClock, readSpan } from "./seconds.js";
-import type { Parts } from "./verifier_factory.js";
+import type { Parts, PublicParts } from "./verifier_factory.js";
 import type { Version } from "./version.js";
 
 const TOLERANCE = { name: "clockTolerance", least: 0, most: MAX_CLOCK_TOLERANCE };
@@ -33,15 +33,20 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
 }
 
 /** The options of a verifier of public keys. */
-export function readPublicOptions(engine: Engine, options: unknown): Parts {
-  const [keys, actions, accept, clock, clockTolerance] = readOptions(options, [
+export function readPublicOptions(engine: Engine, options: unknown): PublicParts {
+  const [keys, actions, accept, clock, clockTolerance, signatures] = readOptions(options, [
     "keys",
     "actions",
     "accept",
     "clock",
     "clockTolerance",
+    "signatures",
   ]);
-  return readParts(engine, [3], PUBLIC, keys, actions, accept, clock, clockTolerance);
+  if (signatures !== undefined && signatures !== "webassembly") {
+    throw new InvalidArgumentError('the option signatures is "webassembly", or left out');
+  }
+  const parts = readParts(engine, [3], PUBLIC, keys, actions, accept, clock, clockTolerance);
+  return { ...parts, usesPlatform: signatures === undefined };
 }
 
 function readParts(

@@ -126,8 +126,12 @@ createGuard({
 publicEntry.createGuard({ verifier: publicVerifier, store });
 same<
   typeof publicEntry.createVerifier extends (options: infer Given) => unknown ? keyof Given : never,
-  "keys" | "actions" | "accept" | "clock" | "clockTolerance"
+  "keys" | "actions" | "accept" | "clock" | "clockTolerance" | "signatures"
 >(true);
+same<typeof publicVerifier.signatures, "platform" | "webassembly">(true);
+publicEntry.createVerifier({ keys: "mrpk_", signatures: "webassembly" });
+// @ts-expect-error not every platform has it
+publicEntry.createVerifier({ keys: "mrpk_", signatures: "platform" });
 publicEntry.createVerifier({ keys: () => "mrpk_" });
 // @ts-expect-error a public key cannot check a code
 publicVerifier.verify(token, { action: "recover", code: "01234" });

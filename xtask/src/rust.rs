@@ -48,7 +48,7 @@ const OF_THE_VERSION: [&str; 14] = [
     "waking::reasons",
 ];
 
-/// What runs pg_dump, which only Debian's packages have, on the first version alone.
+/// What runs `pg_dump`, which only Debian's packages have, on the first version alone.
 const OF_PG_DUMP: [&str; 2] = ["any_account::secrets::", "migrations::schema_name::dumps::"];
 
 pub(crate) fn formatting(steps: &mut Steps) {

@@ -92,8 +92,7 @@ CREATE TABLE mailroom.issued_tokens (
     binding bytea,
 
     CONSTRAINT issued_tokens_pkey PRIMARY KEY (id),
-    CONSTRAINT issued_tokens_consumed_id_key UNIQUE (consumed_id),
-    CONSTRAINT issued_tokens_binding CHECK (octet_length(binding) = 16)
+    CONSTRAINT issued_tokens_consumed_id_key UNIQUE (consumed_id)
 ) WITH (fillfactor = 90);
 
 CREATE INDEX issued_tokens_subject_id_idx ON mailroom.issued_tokens (subject_id);

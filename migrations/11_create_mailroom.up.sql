@@ -123,13 +123,12 @@ CREATE TABLE mailroom.payloads (
     token bigint NOT NULL,
     payload jsonb NOT NULL,
 
-    CONSTRAINT payloads_pkey PRIMARY KEY (token),
-    CONSTRAINT payloads_size CHECK (octet_length(payload::text) <= 8192)
+    CONSTRAINT payloads_pkey PRIMARY KEY (token)
 );
 
 COMMENT ON TABLE mailroom.payloads IS 'What the application says for the mail''s template, until the mail is sent or has become void.';
 COMMENT ON COLUMN mailroom.payloads.token IS 'As in queue.';
-COMMENT ON COLUMN mailroom.payloads.payload IS 'Any JSON of at most 8192 bytes.';
+COMMENT ON COLUMN mailroom.payloads.payload IS 'Any JSON; enqueue() takes at most 8192 bytes.';
 
 CREATE TABLE mailroom.idempotency_keys (
     action smallint NOT NULL,

@@ -92,15 +92,14 @@ CREATE TABLE mailroom.issued_tokens (
     binding bytea,
 
     CONSTRAINT issued_tokens_pkey PRIMARY KEY (id),
-    CONSTRAINT issued_tokens_consumed_id_key UNIQUE (consumed_id),
-    CONSTRAINT issued_tokens_binding CHECK (octet_length(binding) = 16),
-    CONSTRAINT issued_tokens_action_fkey FOREIGN KEY (action) REFERENCES mailroom.actions (number)
+    CONSTRAINT issued_tokens_consumed_id_key UNIQUE (consumed_id)
 ) WITH (fillfactor = 90);
 
 CREATE INDEX issued_tokens_subject_id_idx ON mailroom.issued_tokens (subject_id);
 
 COMMENT ON TABLE mailroom.issued_tokens IS 'One-time tokens, without their secrets: who gets which, and what became of it.';
-COMMENT ON COLUMN mailroom.issued_tokens.action IS 'Number of the action that it is for.';
+COMMENT ON COLUMN mailroom.issued_tokens.action IS
+    'Number of the action that it is for. Not a foreign key, whose check takes long; a trigger of actions keeps those that have tokens.';
 COMMENT ON COLUMN mailroom.issued_tokens.subject_id IS 'Whose it is in the application''s own table, as text; null if nobody''s.';
 COMMENT ON COLUMN mailroom.issued_tokens.recipient_email IS
     'Address that the mail goes to, as it was when the token was made. Null only where the account was made after its token.';
@@ -118,20 +117,18 @@ COMMENT ON COLUMN mailroom.issued_tokens.binding IS
     'The browser that the link is for: the first 16 bytes of SHA-256("mailroom/browser", a zero byte, the nonce of its cookie). Null: any.';
 COMMENT ON CONSTRAINT issued_tokens_consumed_id_key ON mailroom.issued_tokens IS
     'Serves redeeming, and finding the token that a consumed id in a log or a store belongs to.';
-COMMENT ON CONSTRAINT issued_tokens_action_fkey ON mailroom.issued_tokens IS 'An action that has tokens stays.';
 COMMENT ON INDEX mailroom.issued_tokens_subject_id_idx IS 'Serves cancelling what a subject has.';
 
 CREATE TABLE mailroom.payloads (
     token bigint NOT NULL,
     payload jsonb NOT NULL,
 
-    CONSTRAINT payloads_pkey PRIMARY KEY (token),
-    CONSTRAINT payloads_size CHECK (octet_length(payload::text) <= 8192)
+    CONSTRAINT payloads_pkey PRIMARY KEY (token)
 );
 
 COMMENT ON TABLE mailroom.payloads IS 'What the application says for the mail''s template, until the mail is sent or has become void.';
 COMMENT ON COLUMN mailroom.payloads.token IS 'As in queue.';
-COMMENT ON COLUMN mailroom.payloads.payload IS 'Any JSON of at most 8192 bytes.';
+COMMENT ON COLUMN mailroom.payloads.payload IS 'Any JSON; enqueue() takes at most 8192 bytes.';
 
 CREATE TABLE mailroom.idempotency_keys (
     action smallint NOT NULL,

@@ -3,6 +3,7 @@
 BEGIN;
 
 DROP TRIGGER before_token_change ON mailroom.issued_tokens;
+DROP TRIGGER before_actions_truncate ON mailroom.actions;
 DROP TRIGGER before_action_change ON mailroom.actions;
 DROP TRIGGER after_queue_insert ON mailroom.queue;
 

@@ -51,16 +51,16 @@ $$;
 
 COMMENT ON FUNCTION mailroom.generate_code(integer) IS 'Decimal digits from a cryptographic generator, uniformly distributed; 5 to 8.';
 
+-- Without a search path of its own, which would take as long as all the rest: every name has its schema.
 CREATE FUNCTION mailroom.trg_after_queue_insert() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     -- A collector that goes to sleep holds this lock exclusively; while it holds it, or waits for it, nobody gets it shared. Whoever
     -- gets it shared keeps it until the transaction ends: a collector that goes to sleep afterwards sees the row. So nobody pays
     -- for a notification, for which transactions commit one after the other in the whole server, while all collectors are
     -- awake. The oid tells the databases' queues apart.
-    IF NOT pg_try_advisory_xact_lock_shared(1835100524, TG_RELID::integer) THEN
-        PERFORM pg_notify('token_insert', '');
+    IF NOT pg_catalog.pg_try_advisory_xact_lock_shared(1835100524, TG_RELID::integer) THEN
+        PERFORM pg_catalog.pg_notify('token_insert', '');
     END IF;
 
     RETURN NULL;
@@ -80,16 +80,40 @@ CREATE FUNCTION mailroom.trg_before_action_change() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    is_used boolean := TG_OP = 'UPDATE' AND EXISTS (SELECT FROM mailroom.issued_tokens AS tokens WHERE action = OLD.number);
-    predicate regprocedure := to_regprocedure(NEW.eligibility);
+    fault text;
+    predicate regprocedure;
 BEGIN
-    IF is_used AND (OLD.number, OLD.name, OLD.path, OLD.code_digits)
-        IS DISTINCT FROM (NEW.number, NEW.name, NEW.path, NEW.code_digits)
+    IF TG_OP = 'TRUNCATE' THEN
+        RAISE EXCEPTION 'actions cannot be truncated' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+
+    IF TG_OP <> 'INSERT'
+        AND (OLD.number, OLD.name, OLD.path, OLD.code_digits) IS DISTINCT FROM (NEW.number, NEW.name, NEW.path, NEW.code_digits)
     THEN
-        RAISE EXCEPTION 'number, name, path and code_digits of the action % cannot be changed: it has tokens', OLD.name
+        -- The row is locked: enqueue() waits, and what it has enqueued before is committed. The triggers that make tokens of
+        -- accounts do not look for their actions.
+        fault := CASE
+            WHEN OLD.number IN (1, 2) THEN 'it is one of Mailroom''s own'
+            WHEN current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+                'in a transaction of this isolation level it may have tokens that are not seen'
+            WHEN EXISTS (SELECT FROM mailroom.issued_tokens AS tokens WHERE action = OLD.number) THEN 'it has tokens'
+        END;
+    END IF;
+
+    IF fault IS NOT NULL AND TG_OP = 'DELETE' THEN
+        RAISE EXCEPTION 'the action % cannot be deleted: %', OLD.name, fault
+            USING ERRCODE = 'integrity_constraint_violation', HINT = 'Retire it by is_retired.';
+    ELSIF fault IS NOT NULL THEN
+        RAISE EXCEPTION 'number, name, path and code_digits of the action % cannot be changed: %', OLD.name, fault
             USING ERRCODE = 'integrity_constraint_violation',
                 HINT = 'Retire it by is_retired, and add an action with another number, name and path.';
     END IF;
+
+    IF TG_OP = 'DELETE' THEN
+        RETURN OLD;
+    END IF;
+
+    predicate := to_regprocedure(NEW.eligibility);
 
     -- Anything else would run with the rights of Mailroom's owner.
     IF NEW.eligibility IS NOT NULL AND NOT EXISTS (
@@ -111,11 +135,17 @@ $$;
 REVOKE ALL ON FUNCTION mailroom.trg_before_action_change() FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.trg_before_action_change() IS
-    'Keeps what links and verifiers know of an action, and functions of eligibility from running with the rights of Mailroom''s owner.';
+    'Keeps what links and verifiers know of an action, actions that have tokens, and functions of eligibility from running with the'
+    ' rights of Mailroom''s owner.';
 
 CREATE TRIGGER before_action_change
-    BEFORE INSERT OR UPDATE ON mailroom.actions
+    BEFORE INSERT OR UPDATE OR DELETE ON mailroom.actions
     FOR EACH ROW
+    EXECUTE FUNCTION mailroom.trg_before_action_change();
+
+CREATE TRIGGER before_actions_truncate
+    BEFORE TRUNCATE ON mailroom.actions
+    FOR EACH STATEMENT
     EXECUTE FUNCTION mailroom.trg_before_action_change();
 
 CREATE FUNCTION mailroom.trg_before_token_change() RETURNS trigger
@@ -171,7 +201,8 @@ DECLARE
     earlier mailroom.idempotency_keys%ROWTYPE;
     digest bytea;
 BEGIN
-    SELECT * INTO wanted FROM mailroom.actions WHERE name = enqueue.action;
+    -- What its tokens carry of it does not change before they are committed.
+    SELECT * INTO wanted FROM mailroom.actions WHERE name = enqueue.action FOR KEY SHARE;
 
     -- What was given is not repeated: an address does not belong into a log.
     fault := CASE

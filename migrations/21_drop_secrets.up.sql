@@ -61,16 +61,15 @@ COMMENT ON TABLE tokens IS 'One-time tokens. Action and expiry of a row never ch
 CREATE OR REPLACE FUNCTION mailroom.trg_after_tokens_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     WITH
     fresh AS MATERIALIZED (
         SELECT
             made.*,
-            CASE made.action::text WHEN 'activation' THEN 1::smallint ELSE 2::smallint END AS number,
+            CASE made.action WHEN 'activation' THEN 1::smallint ELSE 2::smallint END AS number,
             mailroom.generate_secret() AS secret,
-            CASE made.action::text WHEN 'activation' THEN NULL ELSE mailroom.generate_code(5) END AS code
+            CASE made.action WHEN 'activation' THEN NULL ELSE mailroom.generate_code(5) END AS code
         FROM made
     ),
     known AS (
@@ -88,7 +87,7 @@ BEGIN
             fresh.created_at,
             fresh.expires_at,
             fresh.consumed_at,
-            (SELECT mailroom.binding_setting())
+            CASE WHEN current_setting('mailroom.binding', true) <> '' THEN mailroom.binding_setting() END
         FROM fresh
         -- OFFSET 0 keeps this a look-up by primary key for each row.
         LEFT JOIN LATERAL (

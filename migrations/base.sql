@@ -11,20 +11,20 @@ CREATE TYPE account_status AS ENUM ('provisioned', 'active', 'suspended');
 CREATE TYPE token_action AS ENUM ('activation', 'password_recovery');
 CREATE TYPE job_type AS ENUM ('mailroom');
 
+-- Without a search path of its own, which every insert of a token would set: all names have their schema.
 CREATE FUNCTION generate_token_code() RETURNS text
-LANGUAGE plpgsql VOLATILE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE PARALLEL SAFE AS $$
 DECLARE
     number bigint;
 BEGIN
     LOOP
         -- The first 32 bits of a random UUID are all random.
-        number := ('x' || left(gen_random_uuid()::text, 8))::bit(32)::bigint;
+        number := ('x' OPERATOR(pg_catalog.||) pg_catalog.left(pg_catalog.gen_random_uuid()::pg_catalog.text, 8))::bit(32)::bigint;
         -- What lies above the largest multiple of 100,000 below 2^32 would favour the lower codes.
-        EXIT WHEN number < 4294900000;
+        EXIT WHEN number OPERATOR(pg_catalog.<) 4294900000;
     END LOOP;
 
-    RETURN to_char(number % 100000, 'FM00000');
+    RETURN pg_catalog.to_char(number OPERATOR(pg_catalog.%) 100000, 'FM00000');
 END;
 $$;
 

@@ -134,6 +134,53 @@ async fn tables_and_paths_of_the_caller_change_nothing() -> Result<()> {
 }
 
 #[tokio::test]
+async fn functions_and_operators_of_the_callers_path_are_not_called_where_a_token_is_made() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    client.batch_execute("CREATE SCHEMA planted").await?;
+    for (name, parameters, result) in [
+        ("gen_random_uuid", "", "uuid"),
+        ("left", "text, integer", "text"),
+        ("to_char", "bigint, text", "text"),
+        ("pg_try_advisory_xact_lock_shared", "integer, integer", "boolean"),
+        ("joined", "text, text", "text"),
+        ("less", "bigint, bigint", "boolean"),
+        ("rest", "bigint, bigint", "bigint"),
+        ("same_action", "public.token_action, public.token_action", "boolean"),
+        ("other_status", "public.account_status, public.account_status", "boolean"),
+    ] {
+        client
+            .batch_execute(&format!(
+                "CREATE FUNCTION planted.{name}({parameters}) RETURNS {result} LANGUAGE plpgsql
+                    AS $$ BEGIN RAISE EXCEPTION 'planted.{name} was called'; END $$"
+            ))
+            .await?;
+    }
+    client
+        .batch_execute(
+            "CREATE OPERATOR planted.|| (LEFTARG = text, RIGHTARG = text, FUNCTION = planted.joined);
+            CREATE OPERATOR planted.< (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = planted.less);
+            CREATE OPERATOR planted.% (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = planted.rest);
+            CREATE OPERATOR planted.= (LEFTARG = public.token_action, RIGHTARG = public.token_action, FUNCTION = planted.same_action);
+            CREATE OPERATOR planted.<> (LEFTARG = public.account_status, RIGHTARG = public.account_status, FUNCTION = planted.other_status);
+            SET search_path = planted, pg_catalog, public",
+        )
+        .await?;
+    let error = client.query("SELECT left('a', 1)", &[]).await.expect_err("the planted one comes first");
+    assert!(error.as_db_error().context("by the server")?.message().contains("planted.left"));
+    client
+        .batch_execute(
+            "INSERT INTO accounts (email, login) VALUES ('a', 'a');
+            INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts;
+            SELECT mailroom.enqueue('invite', 'ada@example.test')",
+        )
+        .await?;
+    let queued = client.query("SELECT FROM mailroom.queue", &[]).await?;
+    assert_eq!(queued.len(), 3);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_registration_needs_no_right_on_tokens() -> Result<()> {
     let database = Database::migrated()?;
     let owner = Application::connect(&database).await?;

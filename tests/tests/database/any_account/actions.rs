@@ -1,8 +1,11 @@
 //! Actions are rows of a table.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use mailroom::queue::Queue;
 use mailroom_verifier_core::Version;
+use tokio::time::sleep;
 use tokio_postgres::error::SqlState;
 
 use super::{count, enqueue, ids, number, product, queue, redeem, refused, send, state};
@@ -28,10 +31,73 @@ async fn what_a_link_carries_of_an_action_can_be_changed_until_it_has_tokens() -
             "number, name, path and code_digits of the action poll cannot be changed: it has tokens"
         );
     }
-    assert!(refused(&client, "DELETE FROM mailroom.actions WHERE number = 101").await.is_ok());
+    let (code, message) = refused(&client, "DELETE FROM mailroom.actions WHERE number = 101").await?;
+    assert_eq!(code, SqlState::INTEGRITY_CONSTRAINT_VIOLATION);
+    assert_eq!(message, "the action poll cannot be deleted: it has tokens");
     client
         .batch_execute("UPDATE mailroom.actions SET lifetime = '2 days', priority = 0, is_retired = true WHERE number = 101")
         .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_action_without_tokens_can_be_deleted_unless_it_is_one_of_mailrooms_own() -> Result<()> {
+    let (_database, client) = product().await?;
+    for change in [
+        "DELETE FROM mailroom.actions WHERE number = 1",
+        "UPDATE mailroom.actions SET number = 100 WHERE number = 2",
+        "UPDATE mailroom.actions SET path = '/confirm' WHERE number = 1",
+        "TRUNCATE mailroom.actions",
+        "TRUNCATE mailroom.actions CASCADE",
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; DELETE FROM mailroom.actions WHERE number = 6",
+        "ROLLBACK; BEGIN ISOLATION LEVEL SERIALIZABLE; UPDATE mailroom.actions SET number = 100 WHERE number = 6",
+    ] {
+        let (code, message) = refused(&client, change).await?;
+        assert_eq!(code, SqlState::INTEGRITY_CONSTRAINT_VIOLATION, "{change}: {message}");
+    }
+    client.batch_execute("ROLLBACK; DELETE FROM mailroom.actions WHERE number = 6").await?;
+    assert_eq!(count(&client, "mailroom.actions").await?, 5);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_change_of_an_action_waits_for_a_token_that_is_being_made_and_is_refused() -> Result<()> {
+    for change in ["DELETE FROM mailroom.actions", "UPDATE mailroom.actions SET number = 100"] {
+        let (database, mut client) = product().await?;
+        let operator = database.connect().await?;
+        let making = client.transaction().await?;
+        making.execute("SELECT mailroom.enqueue('notice', 'ada@example.test')", &[]).await?;
+        let change = format!("{change} WHERE number = 6");
+        operator.batch_execute("SET lock_timeout = '300ms'").await?;
+        let (code, _) = refused(&operator, &change).await?;
+        assert_eq!(code, SqlState::LOCK_NOT_AVAILABLE, "{change}");
+        operator.batch_execute("SET lock_timeout = 0").await?;
+        let (changed, committed) = tokio::join!(refused(&operator, &change), async {
+            sleep(Duration::from_millis(300)).await;
+            making.commit().await
+        });
+        committed?;
+        assert_eq!(changed?.0, SqlState::INTEGRITY_CONSTRAINT_VIOLATION, "{change}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_that_is_being_made_waits_for_a_change_of_its_action_and_is_refused() -> Result<()> {
+    for change in ["DELETE FROM mailroom.actions", "UPDATE mailroom.actions SET name = 'note'"] {
+        let (database, mut client) = product().await?;
+        let application = database.connect().await?;
+        let changing = client.transaction().await?;
+        changing.execute(&format!("{change} WHERE number = 6"), &[]).await?;
+        let enqueue = "SELECT mailroom.enqueue('notice', 'ada@example.test')";
+        let (enqueued, committed) = tokio::join!(refused(&application, enqueue), async {
+            sleep(Duration::from_millis(300)).await;
+            changing.commit().await
+        });
+        committed?;
+        assert_eq!(enqueued?.0, SqlState::INVALID_PARAMETER_VALUE, "{change}");
+        assert_eq!(count(&application, "mailroom.issued_tokens").await?, 0);
+    }
     Ok(())
 }
 

@@ -96,7 +96,14 @@ async fn code_from_bytes(client: &Client, draws: &[&str]) -> Result<(String, i64
                 DELETE FROM chosen.draws WHERE number = (SELECT min(number) FROM chosen.draws)
                 RETURNING (encode(bytes, 'hex') || '-0000-4000-8000-000000000000')::uuid
             $$;
-            ALTER FUNCTION generate_token_code() SET search_path = chosen, pg_catalog",
+            DO $$
+            DECLARE
+                definition text := pg_get_functiondef('generate_token_code()'::regprocedure);
+            BEGIN
+                ASSERT definition ~ '(pg_catalog|chosen)\\.gen_random_uuid';
+                EXECUTE replace(definition, 'pg_catalog.gen_random_uuid', 'chosen.gen_random_uuid');
+            END;
+            $$",
         )
         .await?;
     for draw in draws {

@@ -11,7 +11,7 @@ fn sealed(number: u128) -> Sealed {
     Sealed {
         key: key(number),
         provider: "smtp".to_owned(),
-        from: "us@x.test".to_owned(),
+        envelope_sender: "us@x.test".to_owned(),
         to: "ada@x.test".to_owned(),
         payload: format!("Subject: x\r\n\r\nhttps://x.test/?token=SECRET{number} \u{fc}\r\n"),
         other: None,

@@ -34,6 +34,11 @@ pub(crate) trait Provider: Send + Sync {
     /// What is sent for a mail, or why nothing can be. It is fixed at the first attempt.
     fn payload(&self, mail: &Mail) -> Result<String, String>;
 
+    /// The sender of the mail's envelope, where bounces go; `None` if this provider gets no envelope. It is fixed, too.
+    fn envelope_sender(&self, _: &Mail) -> Option<String> {
+        None
+    }
+
     /// How many connections it is to have.
     fn connections(&self) -> usize;
 
@@ -66,8 +71,8 @@ pub(crate) struct Sealed {
     pub(crate) key: Key,
     /// The provider that the first attempt is by.
     pub(crate) provider: String,
-    /// The address that it is from.
-    pub(crate) from: String,
+    /// The sender of its envelope.
+    pub(crate) envelope_sender: String,
     /// The address that it goes to.
     pub(crate) to: String,
     /// What this provider gets.
@@ -93,11 +98,13 @@ impl Sealed {
         first: &dyn Provider,
         other: Option<&dyn Provider>,
     ) -> Result<Self, String> {
+        let envelope_sender =
+            [Some(first), other].into_iter().flatten().find_map(|by| by.envelope_sender(mail));
         let other = other.and_then(|other| Some((other.name().to_owned(), other.payload(mail).ok()?)));
         Ok(Self {
             key: mail.key,
             provider: first.name().to_owned(),
-            from: mail.from.email.to_string(),
+            envelope_sender: envelope_sender.unwrap_or_else(|| mail.from.email.to_string()),
             to: mail.to.address().to_string(),
             payload: first.payload(mail)?,
             other,

@@ -15,7 +15,8 @@
 //! Where there are two providers, the file also says which one may have accepted a mail, before that one is tried: only that one is
 //! tried again, until it has certainly not accepted it.
 //!
-//! Records that a kill or a crash of the machine damaged were never relied upon, so that they are left out.
+//! The first record after a wait for the disk stands behind the word `synced`. Records behind the last one were not relied upon before
+//! a kill or a crash of the machine; those that it damaged are left out. A damaged line before a `synced` is an error.
 
 mod record;
 
@@ -84,6 +85,8 @@ pub(crate) struct Journal {
     end: u64,
     /// What has been appended since the last [`sync`](Self::sync).
     is_dirty: bool,
+    /// Whether something has been appended since, and `synced` before it.
+    is_marked: bool,
     tried: BTreeMap<Key, Tried>,
     /// When the keys of accepted mails expire: all that memory holds of a mail then, in a tree, which grows by small steps.
     accepted: BTreeMap<Key, i64>,
@@ -107,16 +110,17 @@ impl Journal {
         // Made by somebody else or copied: what is in it is for its owner alone.
         file.set_permissions(fs::Permissions::from_mode(0o600)).map_err(failed)?;
         let (mut tried, mut accepted) = (BTreeMap::<_, Tried>::new(), BTreeMap::new());
+        let (mut erased, mut damaged) = (BTreeMap::new(), None);
         let mut lines = BufReader::new(&file);
         let mut line = Vec::new();
         lines.read_until(b'\n', &mut line).map_err(failed)?;
         if !record::HEADER.starts_with(&line) {
             return Err(Error::configuration(format!(
-                "{} is not a journal of mailroom send",
+                "{} is not a journal of this version of mailroom send",
                 path.display()
             )));
         }
-        loop {
+        for number in 2_u64.. {
             line.clear();
             if lines.read_until(b'\n', &mut line).map_err(failed)? == 0 {
                 break;
@@ -125,9 +129,11 @@ impl Journal {
                 Some(Record::Tried { key, expires_at, sealed }) => {
                     let sealed = Arc::new(Sealed { key, ..sealed });
                     let (mail, bound) = (Span { offset: 0, length: 0 }, Some(sealed.provider.clone()));
+                    erased.remove(&key);
                     accepted.remove(&key);
                     tried.insert(key, Tried { sealed, expires_at, mail, bound });
                 }
+                Some(Record::Erased { key }) => _ = erased.insert(key, number),
                 Some(Record::Bound { key, provider }) => {
                     if let Some(tried) = tried.get_mut(&key) {
                         tried.bound = Some(provider);
@@ -139,21 +145,33 @@ impl Journal {
                     }
                 }
                 Some(Record::Accepted { key, expires_at }) => {
+                    erased.remove(&key);
                     tried.remove(&key);
                     accepted.insert(key, expires_at);
                 }
                 Some(Record::GivenUp { key }) => {
+                    erased.remove(&key);
                     tried.remove(&key);
                     accepted.remove(&key);
                 }
-                None => {}
+                Some(Record::Synced) => {
+                    if let Some(number) = damaged {
+                        return Err(damaged_line(path, number));
+                    }
+                }
+                None => damaged = damaged.or(Some(number)),
             }
+        }
+        // A mail is erased once the disk has what settles it.
+        if let Some(number) = erased.into_values().min() {
+            return Err(damaged_line(path, number));
         }
         let mut journal = Self {
             path: path.to_owned(),
             file,
             end: 0,
             is_dirty: false,
+            is_marked: false,
             tried,
             accepted,
             to_erase: Vec::new(),
@@ -254,6 +272,7 @@ impl Journal {
         if self.is_dirty {
             self.file.sync_data().map_err(failed)?;
             self.is_dirty = false;
+            self.is_marked = false;
         }
         while let Some(span) = self.to_erase.last() {
             let blank = vec![record::ERASED; usize::try_from(span.length).unwrap_or_default()];
@@ -269,13 +288,15 @@ impl Journal {
 
     /// Appends whole records or nothing.
     fn append(&mut self, line: &[u8]) -> Result<u64, Error> {
-        let offset = self.end;
-        if let Err(error) = self.file.write_all_at(line, offset) {
+        let mark = if self.is_marked { &b""[..] } else { record::SYNCED };
+        if let Err(error) = self.file.write_all_at(&[mark, line].concat(), self.end) {
             // If this fails, the next record overwrites the half one, or a start leaves it out.
-            self.file.set_len(offset).ok();
+            self.file.set_len(self.end).ok();
             return Err(unusable(&self.path, &error));
         }
-        self.end += line.len() as u64;
+        let offset = self.end + mark.len() as u64;
+        self.end = offset + line.len() as u64;
+        self.is_marked = true;
         self.is_dirty = true;
         Ok(offset)
     }
@@ -321,6 +342,7 @@ impl Journal {
         self.end = end;
         self.used = self.end;
         self.is_dirty = false;
+        self.is_marked = false;
         self.to_erase.clear();
         Ok(())
     }
@@ -356,6 +378,13 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 
 fn unusable(path: &Path, error: &io::Error) -> Error {
     Error::failure(format!("the journal {} cannot be used: {error}", path.display()))
+}
+
+fn damaged_line(path: &Path, number: u64) -> Error {
+    Error::failure(format!(
+        "the journal {} cannot be used: line {number} is damaged; without this file, what it knows as sent may be sent again",
+        path.display()
+    ))
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+use base64ct::{Base64UrlUnpadded, Encoding};
+
 use super::*;
 
 const NOW: i64 = 1_800_000_000;
@@ -75,7 +77,7 @@ fn a_mail_that_is_written_anew_for_another_provider_takes_the_place_of_the_old_o
     journal.fix(sealed(1), LATER).unwrap();
     journal.sync(NOW).unwrap();
     let text = fs::read(&path).unwrap();
-    assert_eq!(records(&text).count(), 1);
+    assert_eq!(records(&text).filter(|record| matches!(record, Record::Tried { .. })).count(), 1);
     drop(journal);
     let Some(Known::Tried { sealed: found, .. }) = Journal::open(&path, NOW).unwrap().known(key(1)) else {
         panic!("it is lost")
@@ -152,7 +154,7 @@ fn whatever_a_kill_leaves_of_a_file_the_whole_records_count() {
 }
 
 #[test]
-fn a_damaged_record_in_the_middle_costs_no_other() {
+fn a_damaged_record_that_was_never_relied_upon_costs_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let mut text = record::HEADER.to_vec();
@@ -166,6 +168,56 @@ fn a_damaged_record_in_the_middle_costs_no_other() {
     fs::write(&path, text).unwrap();
     let journal = Journal::open(&path, NOW).unwrap();
     assert!(tried(&journal, 1) && tried(&journal, 2));
+}
+
+#[test]
+fn a_damaged_record_that_was_relied_upon_is_an_error_and_the_file_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut journal = Journal::open(&path, NOW).unwrap();
+    for number in 1..=3 {
+        journal.fix(sealed(number), LATER).unwrap();
+    }
+    journal.sync(NOW).unwrap();
+    journal.accept(key(1)).unwrap();
+    journal.give_up(key(2)).unwrap();
+    journal.sync(NOW).unwrap();
+    journal.free(key(3)).unwrap();
+    drop(journal);
+    let whole = fs::read_to_string(&path).unwrap();
+    let mail = record::tried(key(3), LATER, &sealed(3)).0;
+    let mail = str::from_utf8(&mail).unwrap().trim_end();
+    // As another version would write it: without a field.
+    let text = serde_json::to_string(&sealed(3)).unwrap().replace("\"envelope_sender\":\"us@x.test\",", "");
+    let without_sender =
+        format!("tried {} {LATER} {}", key(3), Base64UrlUnpadded::encode_string(text.as_bytes()));
+    for (right, wrong, line) in [
+        (mail, without_sender.as_str(), 5),
+        (mail, &mail.replace("tried", "trie?"), 5),
+        (mail, &mail[..mail.len() - 1], 5),
+        (mail, &format!("{mail} "), 5),
+        (mail, &mail.replace("tried", "tried\ntried"), 5),
+        (mail, &format!("{mail}\n\0\0\0"), 6),
+        (&format!("accepted {} {LATER}", key(1)), &format!("accepted {} {LATER}x", key(1)), 7),
+        // Without what settled a mail, its text would not have been overwritten.
+        (&format!("accepted {} {LATER}", key(1)), "synced", 3),
+        (&format!("given-up {}", key(2)), "synced", 4),
+    ] {
+        let text = whole.replace(right, wrong);
+        assert_ne!(text, whole, "{right}");
+        fs::write(&path, &text).unwrap();
+        let error = Journal::open(&path, NOW).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("line {line} is damaged")) && !error.contains('@'),
+            "{wrong}: {error}"
+        );
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    }
+    fs::write(&path, whole.replace("journal 2", "journal 1")).unwrap();
+    assert!(Journal::open(&path, NOW).unwrap_err().to_string().contains("not a journal of this version"));
+    fs::write(&path, &whole).unwrap();
+    let journal = Journal::open(&path, NOW).unwrap();
+    assert!(accepted(&journal, 1) && journal.known(key(2)).is_none() && tried(&journal, 3));
 }
 
 #[test]

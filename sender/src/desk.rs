@@ -187,7 +187,7 @@ impl<'a, W: Write> Desk<'a, W> {
             [first, second] if first.place_for(first_mails + 1).is_err() && second.place_for(1).is_ok() => 1,
             _ => 0,
         };
-        match self.journal.known(item.key) {
+        match self.journal.known(item.key)? {
             Some(Known::Accepted) => return Ok(Step::Sent),
             Some(Known::Tried { sealed, bound: Some(bound) }) => {
                 let lane = self.providers.iter().position(|provider| provider.name() == bound);
@@ -311,10 +311,7 @@ impl<'a, W: Write> Desk<'a, W> {
             return self.give_back(key, lane, after, reason);
         };
         let name = self.providers[other].name();
-        let sealed = match self.journal.known(key) {
-            Some(Known::Tried { sealed, .. }) => Some(sealed).filter(|sealed| sealed.payload(name).is_some()),
-            _ => None,
-        };
+        let sealed = self.journal.sealed(key).filter(|sealed| sealed.payload(name).is_some());
         // A mail that both have refused since it came waits until it comes again.
         let is_first_move =
             self.waiting.get_mut(&key).is_some_and(|waiting| !std::mem::replace(&mut waiting.is_moved, true));

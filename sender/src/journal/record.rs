@@ -1,9 +1,11 @@
-//! The records of a journal: one a line, `KIND KEY [EXPIRES_AT [MAIL]]`, `bound KEY PROVIDER` or `synced`. The mail is base64 of JSON, so that no text of it ends a line.
+//! The records of a journal: one a line, `KIND KEY [EXPIRES_AT [MAIL]]`, `bound KEY PROVIDER`, `table NUMBER KEYS EXPIRES_AT` or `synced`.
+//! The mail is base64 of JSON, so that no text of it ends a line.
 
 use std::ops::Range;
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 
+use super::table::Name;
 use crate::protocol::Key;
 use crate::provider::Sealed;
 
@@ -31,6 +33,8 @@ pub(super) enum Record {
     Accepted { key: Key, expires_at: i64 },
     /// It never will be.
     GivenUp { key: Key },
+    /// The table of accepted keys.
+    Table(Name),
     /// Everything before it is on the disk.
     Synced,
 }
@@ -62,6 +66,10 @@ pub(super) fn given_up(key: Key) -> Vec<u8> {
     format!("given-up {key}\n").into_bytes()
 }
 
+pub(super) fn table(name: Name) -> Vec<u8> {
+    format!("table {} {} {}\n", name.number, name.keys, name.expires_at).into_bytes()
+}
+
 /// The record of a line, if it is whole.
 pub(super) fn parse(line: &[u8]) -> Option<Record> {
     if line == SYNCED {
@@ -69,7 +77,13 @@ pub(super) fn parse(line: &[u8]) -> Option<Record> {
     }
     let line = str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let mut words = line.split(' ');
-    let (kind, key) = (words.next()?, Key::parse(words.next()?)?);
+    let (kind, second) = (words.next()?, words.next()?);
+    if kind == "table" {
+        let (number, keys) = (second.parse().ok()?, words.next()?.parse().ok()?);
+        let name = Name { number, keys, expires_at: words.next()?.parse().ok()? };
+        return words.next().is_none().then_some(Record::Table(name));
+    }
+    let key = Key::parse(second)?;
     let mut expires_at = || words.next()?.parse().ok();
     let record = match kind {
         "tried" => {

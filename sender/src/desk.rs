@@ -192,6 +192,7 @@ impl<'a, W: Write> Desk<'a, W> {
             Some(Known::Tried { sealed, bound: Some(bound) }) => {
                 let lane = self.providers.iter().position(|provider| provider.name() == bound);
                 if let Some(lane) = lane.filter(|lane| is_for(&sealed, *lane)) {
+                    self.report_late(&sealed, lane, item.id, now);
                     return Ok(Step::Send(Outgoing { lane, sealed, is_bound: true }));
                 }
                 // It was tried by a provider that the configuration has no more.
@@ -218,6 +219,20 @@ impl<'a, W: Write> Desk<'a, W> {
                 Ok(Step::Send(Outgoing { lane: preferred, sealed, is_bound: false }))
             }
             Err(reason) => Ok(Step::Dead(reason)),
+        }
+    }
+
+    /// Says that a mail may go out twice: its provider does not know any more what it did with an earlier attempt. The alternative
+    /// would be to lose it.
+    fn report_late(&self, sealed: &Sealed, lane: usize, id: i64, now: SystemTime) {
+        let (provider, age) = (&self.providers[lane], seconds(now).saturating_sub(sealed.fixed_at));
+        let Some(window) = provider.key_window().map(|window| window.as_secs()) else { return };
+        if u64::try_from(age).is_ok_and(|age| age >= window) {
+            let (name, age, window) = (provider.name(), age / 3600, window / 3600);
+            report(&format!(
+                "token {id} is tried again {age} hours after its first attempt, and {name} keeps keys for {window}: \
+                 if an earlier attempt was accepted without an answer, its mail goes out twice"
+            ));
         }
     }
 

@@ -132,6 +132,14 @@ impl MailServer {
         self.tell(if refuses { "refuse\n" } else { "accept\n" });
     }
 
+    /// Has the stand-in forget every key, as at the end of the time for which a provider keeps them.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn forget_keys(&self) {
+        self.tell("forget\n");
+    }
+
     /// Writes a line to it, and waits until it has read it.
     fn tell(&self, line: &str) {
         let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);

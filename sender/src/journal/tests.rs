@@ -18,6 +18,7 @@ fn sealed(number: u128) -> Sealed {
     Sealed {
         key: key(number),
         provider: "smtp".to_owned(),
+        fixed_at: NOW,
         envelope_sender: "us@x.test".to_owned(),
         to: "ada@x.test".to_owned(),
         payload: format!("Subject: x\r\n\r\nhttps://x.test/?token=SECRET{number} \u{fc}\r\n"),

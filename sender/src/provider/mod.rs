@@ -39,6 +39,11 @@ pub(crate) trait Provider: Send + Sync {
         None
     }
 
+    /// How long it knows a mail by its key after the first attempt, so that another one does not double it; `None` without keys.
+    fn key_window(&self) -> Option<Duration> {
+        None
+    }
+
     /// How many connections it is to have.
     fn connections(&self) -> usize;
 
@@ -71,6 +76,8 @@ pub(crate) struct Sealed {
     pub(crate) key: Key,
     /// The provider that the first attempt is by.
     pub(crate) provider: String,
+    /// When it was fixed, just before its first attempt; in seconds since 1970.
+    pub(crate) fixed_at: i64,
     /// The sender of its envelope.
     pub(crate) envelope_sender: String,
     /// The address that it goes to.
@@ -104,6 +111,7 @@ impl Sealed {
         Ok(Self {
             key: mail.key,
             provider: first.name().to_owned(),
+            fixed_at: crate::serve::seconds(mail.date),
             envelope_sender: envelope_sender.unwrap_or_else(|| mail.from.email.to_string()),
             to: mail.to.address().to_string(),
             payload: first.payload(mail)?,

@@ -3,14 +3,18 @@
 //! It listens for webhooks, or reads one mail. What is not proven to come from where it says changes nothing; what is proven is
 //! written to the database or refused for now, so that it comes again.
 //!
+//! The feature `unproven` makes the parsers public, for tests that try them with any input; the program is built without it.
+//!
 //! `server` → `provider`, or `mail` (prove and read a notification) → `notice` → `database`.
 
 mod config;
 mod database;
 mod mail;
+#[cfg_attr(not(feature = "unproven"), allow(unreachable_pub, reason = "the feature shows it"))]
 mod notice;
 mod provider;
 mod server;
+#[cfg(feature = "unproven")]
 pub mod unproven;
 
 use std::io::{self, Read as _};

@@ -187,11 +187,12 @@ impl<'a, W: Write> Desk<'a, W> {
             [first, second] if first.place_for(first_mails + 1).is_err() && second.place_for(1).is_ok() => 1,
             _ => 0,
         };
-        match self.journal.known(item.key) {
+        match self.journal.known(item.key)? {
             Some(Known::Accepted) => return Ok(Step::Sent),
             Some(Known::Tried { sealed, bound: Some(bound) }) => {
                 let lane = self.providers.iter().position(|provider| provider.name() == bound);
                 if let Some(lane) = lane.filter(|lane| is_for(&sealed, *lane)) {
+                    self.report_late(&sealed, lane, item.id, now);
                     return Ok(Step::Send(Outgoing { lane, sealed, is_bound: true }));
                 }
                 // It was tried by a provider that the configuration has no more.
@@ -218,6 +219,20 @@ impl<'a, W: Write> Desk<'a, W> {
                 Ok(Step::Send(Outgoing { lane: preferred, sealed, is_bound: false }))
             }
             Err(reason) => Ok(Step::Dead(reason)),
+        }
+    }
+
+    /// Says that a mail may go out twice: its provider does not know any more what it did with an earlier attempt. The alternative
+    /// would be to lose it.
+    fn report_late(&self, sealed: &Sealed, lane: usize, id: i64, now: SystemTime) {
+        let (provider, age) = (&self.providers[lane], seconds(now).saturating_sub(sealed.fixed_at));
+        let Some(window) = provider.key_window().map(|window| window.as_secs()) else { return };
+        if u64::try_from(age).is_ok_and(|age| age >= window) {
+            let (name, age, window) = (provider.name(), age / 3600, window / 3600);
+            report(&format!(
+                "token {id} is tried again {age} hours after its first attempt, and {name} keeps keys for {window}: \
+                 if an earlier attempt was accepted without an answer, its mail goes out twice"
+            ));
         }
     }
 
@@ -311,10 +326,7 @@ impl<'a, W: Write> Desk<'a, W> {
             return self.give_back(key, lane, after, reason);
         };
         let name = self.providers[other].name();
-        let sealed = match self.journal.known(key) {
-            Some(Known::Tried { sealed, .. }) => Some(sealed).filter(|sealed| sealed.payload(name).is_some()),
-            _ => None,
-        };
+        let sealed = self.journal.sealed(key).filter(|sealed| sealed.payload(name).is_some());
         // A mail that both have refused since it came waits until it comes again.
         let is_first_move =
             self.waiting.get_mut(&key).is_some_and(|waiting| !std::mem::replace(&mut waiting.is_moved, true));

@@ -39,7 +39,9 @@ pub fn preview(config: &Path, folder: &Path) -> Result<usize, Error> {
 }
 
 const BEGIN: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Mails of mailroom send</title>\n\
-    <style>body { font: 16px system-ui, sans-serif; color-scheme: light dark; } iframe { border: 1px solid gray; } \
+    <meta name=\"viewport\" content=\"width=device-width\">\n\
+    <style>:root { font: 16px system-ui, sans-serif; color-scheme: light dark; background: Canvas; } \
+    iframe { border: 1px solid gray; box-sizing: border-box; max-width: 100%; } \
     pre { white-space: pre-wrap; overflow-wrap: anywhere; }</style></head><body><main>\n<h1>Mails</h1>\n";
 
 fn escape(text: &str) -> String {

@@ -74,6 +74,16 @@ impl Key {
         let is_key = text.len() == Self::DIGITS && text.bytes().all(is_digit);
         is_key.then(|| u128::from_str_radix(text, 16).ok().map(Self)).flatten()
     }
+
+    /// What its digits write.
+    pub(crate) const fn number(self) -> u128 {
+        self.0
+    }
+
+    /// The key of such digits.
+    pub(crate) const fn of_number(number: u128) -> Self {
+        Self(number)
+    }
 }
 
 impl fmt::Display for Key {

@@ -129,7 +129,11 @@ if options.certificate:
 print(server.server_address[1], flush=True)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 # Ends with the test that started it. An empty event for each line: all mails that were accepted before stand before it. After
-# `refuse` every request gets 429, until `accept`.
+# `refuse` every request gets 429, until `accept`; `forget` ends the time for which keys are kept.
 for line in sys.stdin:
+    if line.strip() == "forget":
+        with lock:
+            keys.clear()
+            seen -= {entry for entry in seen if isinstance(entry, tuple)}
     refuses = {"refuse": True, "accept": False}.get(line.strip(), refuses)
     tell()

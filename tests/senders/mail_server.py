@@ -102,7 +102,8 @@ class Handler:
             await asyncio.sleep(options.delay)
         mail = email.message_from_bytes(envelope.content, policy=email.policy.default)
         text, html = (mail.get_body((kind,)).get_content().replace("\r\n", "\n") for kind in ("plain", "html"))
-        tell(to=recipient, sender=envelope.mail_from, content=envelope.content.decode(), text=text, html=html)
+        tell(to=recipient, sender=envelope.mail_from, content=envelope.content.decode(), text=text, html=html,
+             hello=session.host_name)
         if recipient.startswith("cut") and recipient not in seen:
             seen.add(recipient)
             server.transport.abort()

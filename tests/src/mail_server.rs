@@ -39,6 +39,8 @@ pub struct Mail {
     pub to: String,
     /// The sender of the envelope.
     pub sender: String,
+    /// The name that the client greeted it with.
+    pub hello: String,
     /// Headers and body.
     pub content: String,
     /// The body in plain text, decoded.
@@ -99,7 +101,8 @@ impl MailServer {
                 let Ok(event) = serde_json::from_str::<Value>(&line) else { return };
                 let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
                 let (to, sender, content) = (text("to"), text("sender"), text("content"));
-                let mail = Mail { to, sender, content, text: text("text"), html: text("html") };
+                let (hello, text, html) = (text("hello"), text("text"), text("html"));
+                let mail = Mail { to, sender, hello, content, text, html };
                 let mut seen = copy.lock().unwrap_or_else(PoisonError::into_inner);
                 if event["to"].is_null() {
                     seen.echoes += 1;
@@ -127,6 +130,14 @@ impl MailServer {
     /// If it has ended.
     pub fn refuse(&self, refuses: bool) {
         self.tell(if refuses { "refuse\n" } else { "accept\n" });
+    }
+
+    /// Has the stand-in forget every key, as at the end of the time for which a provider keeps them.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn forget_keys(&self) {
+        self.tell("forget\n");
     }
 
     /// Writes a line to it, and waits until it has read it.

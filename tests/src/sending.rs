@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::clock::WrongClock;
 use crate::collector::PATIENCE;
 use crate::program;
 
@@ -87,6 +88,13 @@ impl Sending {
         command.args(["-c", "trap '' XFSZ; ulimit -f \"$1\"; exec \"$2\" send --config \"$3\"", "bash"]);
         command.arg(blocks.to_string()).arg(program.get_program()).arg(configuration.file());
         Self::run(&mut command)
+    }
+
+    /// Starts it with a clock that is so many seconds ahead.
+    pub fn start_ahead(configuration: &Configuration, clock: &WrongClock, seconds: i64) -> Result<Self> {
+        let mut command = program::mailroom()?;
+        command.args(["send", "--config"]).arg(configuration.file());
+        Self::run(clock.shift(&mut command, seconds))
     }
 
     fn run(command: &mut Command) -> Result<Self> {

@@ -28,6 +28,7 @@ import {
 import { pipeline } from "./pipeline.mjs";
 import { failsToStart, passwords } from "./roles.mjs";
 import { services } from "./services.mjs";
+import { previews } from "./previews.mjs";
 import { addressFirst, otherPage, suspended } from "./strangers.mjs";
 import { twoTabs } from "./tabs.mjs";
 import { Visitor } from "./visitor.mjs";
@@ -45,6 +46,9 @@ const browser = chromium();
 if (browser === undefined) {
   report.missing("the web demonstration", "neither chromium nor google-chrome is in PATH; install one of them");
 } else {
+  if (chosen("the preview of the mails")) {
+    await withChromium(browser, (context) => report.run("the preview of the mails", () => previews(context, alone)));
+  }
   const demo = await Demo.start(program);
   console.log(`${demo.address}, in Chromium ${version(browser)}`);
   await withChromium(browser, async (context) => {

@@ -12,35 +12,39 @@
 //!    it is answered from here instead of being sent again.
 //! 3. A new file takes the place of an old one in one step (`rename`), when most of the old one is of no use any more.
 //!
+//! Keys of accepted mails are in memory until there are many, and then in a sorted file beside the journal (`table`). That file is on
+//! the disk before the journal names it, in the step in which the keys leave the journal; the one before it is removed afterwards.
+//!
 //! Where there are two providers, the file also says which one may have accepted a mail, before that one is tried: only that one is
 //! tried again, until it has certainly not accepted it.
 //!
-//! Records that a kill or a crash of the machine damaged were never relied upon, so that they are left out.
+//! The first record after a wait for the disk stands behind the word `synced`. Records behind the last one were not relied upon before
+//! a kill or a crash of the machine; those that it damaged are left out. A damaged line before a `synced` is an error.
 
+mod files;
 mod record;
+mod replay;
+mod table;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
-use rustix::fs::{FlockOperation, flock};
 
 use crate::error::Error;
 use crate::protocol::Key;
 use crate::provider::Sealed;
-use record::Record;
+use files::{beside, folder, lock, open, unusable};
+use replay::Contents;
+use table::Table;
 
 /// A file below this size is not rewritten.
 const SMALLEST_REWRITTEN: u64 = 1 << 20;
 
-/// How long another process may still hold the journal: the collector starts a sender when the last one has been killed, which
-/// ends a moment later.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// So many accepted keys in memory become part of the table: 3 MB.
+const MOST_RECENT: usize = 1 << 16;
 
 /// How long an accepted key is remembered after its token has expired, in seconds: clocks differ.
 const GRACE: i64 = 300;
@@ -84,9 +88,17 @@ pub(crate) struct Journal {
     end: u64,
     /// What has been appended since the last [`sync`](Self::sync).
     is_dirty: bool,
+    /// Whether something has been appended since, and `synced` before it.
+    is_marked: bool,
     tried: BTreeMap<Key, Tried>,
-    /// When the keys of accepted mails expire: all that memory holds of a mail then, in a tree, which grows by small steps.
+    /// When the keys of mails that were accepted lately expire.
     accepted: BTreeMap<Key, i64>,
+    /// How many of them there may be.
+    most_accepted: usize,
+    /// The keys of the others.
+    table: Option<Table>,
+    /// Whether the file has got its name and the disk may not know that.
+    is_renamed: bool,
     /// Texts of accepted mails that are still to be overwritten.
     to_erase: Vec<Span>,
     /// How many bytes the records take that are still of use.
@@ -101,67 +113,36 @@ impl Journal {
     /// # Errors
     /// Another process that has it, a file that cannot be read or written, or that is no journal.
     pub(crate) fn open(path: &Path, now: i64) -> Result<Self, Error> {
+        Self::open_with(path, now, MOST_RECENT)
+    }
+
+    fn open_with(path: &Path, now: i64, most_accepted: usize) -> Result<Self, Error> {
         let lock = lock(path)?;
         let failed = |error| unusable(path, &error);
         let file = open(path, false).map_err(failed)?;
         // Made by somebody else or copied: what is in it is for its owner alone.
         file.set_permissions(fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        let (mut tried, mut accepted) = (BTreeMap::<_, Tried>::new(), BTreeMap::new());
-        let mut lines = BufReader::new(&file);
-        let mut line = Vec::new();
-        lines.read_until(b'\n', &mut line).map_err(failed)?;
-        if !record::HEADER.starts_with(&line) {
-            return Err(Error::configuration(format!(
-                "{} is not a journal of mailroom send",
-                path.display()
-            )));
-        }
-        loop {
-            line.clear();
-            if lines.read_until(b'\n', &mut line).map_err(failed)? == 0 {
-                break;
-            }
-            match record::parse(&line) {
-                Some(Record::Tried { key, expires_at, sealed }) => {
-                    let sealed = Arc::new(Sealed { key, ..sealed });
-                    let (mail, bound) = (Span { offset: 0, length: 0 }, Some(sealed.provider.clone()));
-                    accepted.remove(&key);
-                    tried.insert(key, Tried { sealed, expires_at, mail, bound });
-                }
-                Some(Record::Bound { key, provider }) => {
-                    if let Some(tried) = tried.get_mut(&key) {
-                        tried.bound = Some(provider);
-                    }
-                }
-                Some(Record::Free { key }) => {
-                    if let Some(tried) = tried.get_mut(&key) {
-                        tried.bound = None;
-                    }
-                }
-                Some(Record::Accepted { key, expires_at }) => {
-                    tried.remove(&key);
-                    accepted.insert(key, expires_at);
-                }
-                Some(Record::GivenUp { key }) => {
-                    tried.remove(&key);
-                    accepted.remove(&key);
-                }
-                None => {}
-            }
-        }
+        let Contents { tried, accepted, table } = Contents::read(path, &file)?;
         let mut journal = Self {
             path: path.to_owned(),
             file,
             end: 0,
             is_dirty: false,
+            is_marked: true,
             tried,
             accepted,
+            most_accepted,
+            table,
+            is_renamed: false,
             to_erase: Vec::new(),
             used: 0,
             _lock: lock,
         };
-        // At every start: texts that a kill kept from being overwritten go away with the damaged records.
-        journal.rewrite(now).map_err(|error| unusable(path, &error))?;
+        // At every start: texts that a kill kept from being overwritten go away with the damaged records, and tables that it left.
+        journal
+            .rewrite(now)
+            .and_then(|()| Table::remove_others(path, journal.table.as_ref()))
+            .map_err(|error| unusable(path, &error))?;
         Ok(journal)
     }
 
@@ -172,12 +153,24 @@ impl Journal {
     }
 
     /// What is known of a key.
-    pub(crate) fn known(&self, key: Key) -> Option<Known> {
-        if self.accepted.contains_key(&key) {
-            return Some(Known::Accepted);
+    ///
+    /// # Errors
+    /// If that cannot be known, and nothing may be sent therefore.
+    pub(crate) fn known(&self, key: Key) -> Result<Option<Known>, Error> {
+        if let Some(Tried { sealed, bound, .. }) = self.tried.get(&key) {
+            return Ok(Some(Known::Tried { sealed: Arc::clone(sealed), bound: bound.clone() }));
         }
-        let Tried { sealed, bound, .. } = self.tried.get(&key)?;
-        Some(Known::Tried { sealed: Arc::clone(sealed), bound: bound.clone() })
+        let is_accepted = self.accepted.contains_key(&key)
+            || match &self.table {
+                Some(table) => table.contains(key).map_err(|error| unusable(&self.path, &error))?,
+                None => false,
+            };
+        Ok(is_accepted.then_some(Known::Accepted))
+    }
+
+    /// The mail of a key that nobody has accepted yet.
+    pub(crate) fn sealed(&self, key: Key) -> Option<Arc<Sealed>> {
+        self.tried.get(&key).map(|tried| Arc::clone(&tried.sealed))
     }
 
     /// Fixes what is sent under a key, and that its provider is tried. It counts after the next [`sync`](Self::sync).
@@ -250,32 +243,53 @@ impl Journal {
 
     /// Waits until everything that was appended is on the disk, and overwrites what is to be forgotten.
     pub(crate) fn sync(&mut self, now: i64) -> Result<(), Error> {
+        let named = self.sync_folder();
         let failed = |error| unusable(&self.path, &error);
+        named.map_err(failed)?;
         if self.is_dirty {
             self.file.sync_data().map_err(failed)?;
             self.is_dirty = false;
+            self.is_marked = false;
         }
         while let Some(span) = self.to_erase.last() {
             let blank = vec![record::ERASED; usize::try_from(span.length).unwrap_or_default()];
             self.file.write_all_at(&blank, span.offset).map_err(failed)?;
             self.to_erase.pop();
         }
-        if self.end > SMALLEST_REWRITTEN && self.end / 2 > self.used {
-            // The old file is as good as the new one, so that a full disk is no reason to stop.
-            self.rewrite(now).ok();
+        let is_mostly_useless = self.end > SMALLEST_REWRITTEN && self.end / 2 > self.used;
+        if is_mostly_useless || self.accepted.len() >= self.most_accepted {
+            match self.rewrite(now) {
+                // The keys of a page that cannot be read must stay known, so that nothing is sent until somebody has looked.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return Err(unusable(&self.path, &error));
+                }
+                // The old file is as good as the new one, so that a full disk is no reason to stop.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the disk knows that the file has its name.
+    fn sync_folder(&mut self) -> io::Result<()> {
+        if self.is_renamed {
+            File::open(folder(&self.path))?.sync_all()?;
+            self.is_renamed = false;
         }
         Ok(())
     }
 
     /// Appends whole records or nothing.
     fn append(&mut self, line: &[u8]) -> Result<u64, Error> {
-        let offset = self.end;
-        if let Err(error) = self.file.write_all_at(line, offset) {
+        let mark = if self.is_marked { &b""[..] } else { record::SYNCED };
+        if let Err(error) = self.file.write_all_at(&[mark, line].concat(), self.end) {
             // If this fails, the next record overwrites the half one, or a start leaves it out.
-            self.file.set_len(offset).ok();
+            self.file.set_len(self.end).ok();
             return Err(unusable(&self.path, &error));
         }
-        self.end += line.len() as u64;
+        let offset = self.end + mark.len() as u64;
+        self.end = offset + line.len() as u64;
+        self.is_marked = true;
         self.is_dirty = true;
         Ok(offset)
     }
@@ -285,6 +299,14 @@ impl Journal {
         let is_of_use = |expires_at: i64| expires_at.saturating_add(GRACE) >= now;
         self.tried.retain(|_, tried| is_of_use(tried.expires_at));
         self.accepted.retain(|_, expires_at| is_of_use(*expires_at));
+        let table = self.table.as_ref().filter(|table| is_of_use(table.name.expires_at));
+        let next = if self.accepted.len() >= self.most_accepted {
+            let next = Table::write(&self.path, table, &self.accepted, is_of_use)?;
+            File::open(folder(&self.path))?.sync_all()?;
+            Some(next)
+        } else {
+            None
+        };
         let new_path = beside(&self.path, "new");
         let mut file = BufWriter::new(open(&new_path, true)?);
         let mut end = 0;
@@ -305,15 +327,18 @@ impl Journal {
                 None => _ = write(&record::free(*key))?,
             }
         }
-        for (key, expires_at) in &self.accepted {
+        if let Some(table) = next.as_ref().or(table) {
+            write(&record::table(table.name))?;
+        }
+        for (key, expires_at) in self.accepted.iter().filter(|_| next.is_none()) {
             write(&record::accepted(*key, *expires_at))?;
         }
+        write(record::SYNCED)?;
         let file = file.into_inner()?;
         file.sync_all()?;
         fs::rename(&new_path, &self.path)?;
-        if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            File::open(folder)?.sync_all()?;
-        }
+        // From now on this is the file, whatever fails.
+        self.is_renamed = true;
         for (tried, span) in self.tried.values_mut().zip(spans) {
             tried.mail = span;
         }
@@ -321,41 +346,21 @@ impl Journal {
         self.end = end;
         self.used = self.end;
         self.is_dirty = false;
+        self.is_marked = true;
         self.to_erase.clear();
+        let before = self.table.as_ref().map(|table| table.name);
+        if next.is_some() {
+            self.accepted.clear();
+            self.table = next;
+        } else {
+            self.table.take_if(|table| !is_of_use(table.name.expires_at));
+        }
+        self.sync_folder()?;
+        if self.table.as_ref().map(|table| table.name) != before {
+            Table::remove_others(&self.path, self.table.as_ref())?;
+        }
         Ok(())
     }
-}
-
-fn open(path: &Path, truncate: bool) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(truncate).mode(0o600).open(path)
-}
-
-/// Takes the lock, for which there is a file of its own, because the journal's is replaced.
-fn lock(path: &Path) -> Result<File, Error> {
-    let lock_path = beside(path, "lock");
-    let file = open(&lock_path, false).map_err(|error| unusable(&lock_path, &error))?;
-    let end = Instant::now() + PATIENCE;
-    while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        if Instant::now() > end {
-            return Err(Error::failure(format!(
-                "the journal {} is in use by another process; each collector's sender needs one of its own",
-                path.display()
-            )));
-        }
-        sleep(Duration::from_millis(20));
-    }
-    Ok(file)
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(ending);
-    name.into()
-}
-
-fn unusable(path: &Path, error: &io::Error) -> Error {
-    Error::failure(format!("the journal {} cannot be used: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -1,14 +1,19 @@
-//! The records of a journal: one a line, `KIND KEY [EXPIRES_AT [MAIL]]` or `bound KEY PROVIDER`. The mail is base64 of JSON, so that no text of it ends a line.
+//! The records of a journal: one a line, `KIND KEY [EXPIRES_AT [MAIL]]`, `bound KEY PROVIDER`, `table NUMBER KEYS EXPIRES_AT` or `synced`.
+//! The mail is base64 of JSON, so that no text of it ends a line.
 
 use std::ops::Range;
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 
+use super::table::Name;
 use crate::protocol::Key;
 use crate::provider::Sealed;
 
 /// The first line.
-pub(super) const HEADER: &[u8] = b"mailroom send journal 1\n";
+pub(super) const HEADER: &[u8] = b"mailroom send journal 2\n";
+
+/// Says that everything before it is on the disk, so that no kill and no crash has damaged a line of it.
+pub(super) const SYNCED: &[u8] = b"synced\n";
 
 /// What overwrites a mail. It is no character of base64.
 pub(super) const ERASED: u8 = b'.';
@@ -18,6 +23,8 @@ pub(super) const ERASED: u8 = b'.';
 pub(super) enum Record {
     /// What is sent under a key.
     Tried { key: Key, expires_at: i64, sealed: Sealed },
+    /// What was sent under a key that a later record settles.
+    Erased { key: Key },
     /// From now on an attempt by this provider may have succeeded, and none by another one.
     Bound { key: Key, provider: String },
     /// No attempt has succeeded.
@@ -26,6 +33,10 @@ pub(super) enum Record {
     Accepted { key: Key, expires_at: i64 },
     /// It never will be.
     GivenUp { key: Key },
+    /// The table of accepted keys.
+    Table(Name),
+    /// Everything before it is on the disk.
+    Synced,
 }
 
 /// The line of a mail, and where in it the mail is.
@@ -55,17 +66,35 @@ pub(super) fn given_up(key: Key) -> Vec<u8> {
     format!("given-up {key}\n").into_bytes()
 }
 
+pub(super) fn table(name: Name) -> Vec<u8> {
+    format!("table {} {} {}\n", name.number, name.keys, name.expires_at).into_bytes()
+}
+
 /// The record of a line, if it is whole.
 pub(super) fn parse(line: &[u8]) -> Option<Record> {
+    if line == SYNCED {
+        return Some(Record::Synced);
+    }
     let line = str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let mut words = line.split(' ');
-    let (kind, key) = (words.next()?, Key::parse(words.next()?)?);
+    let (kind, second) = (words.next()?, words.next()?);
+    if kind == "table" {
+        let (number, keys) = (second.parse().ok()?, words.next()?.parse().ok()?);
+        let name = Name { number, keys, expires_at: words.next()?.parse().ok()? };
+        return words.next().is_none().then_some(Record::Table(name));
+    }
+    let key = Key::parse(second)?;
     let mut expires_at = || words.next()?.parse().ok();
     let record = match kind {
         "tried" => {
             let expires_at = expires_at()?;
-            let text = Base64UrlUnpadded::decode_vec(words.next()?).ok()?;
-            Record::Tried { key, expires_at, sealed: serde_json::from_slice(&text).ok()? }
+            let mail = words.next()?;
+            if mail.bytes().any(|byte| byte == ERASED) {
+                Record::Erased { key }
+            } else {
+                let text = Base64UrlUnpadded::decode_vec(mail).ok()?;
+                Record::Tried { key, expires_at, sealed: serde_json::from_slice(&text).ok()? }
+            }
         }
         "bound" => Record::Bound { key, provider: words.next()?.to_owned() },
         "free" => Record::Free { key },

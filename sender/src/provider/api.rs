@@ -61,6 +61,9 @@ pub(super) trait Api: Send + Sync {
     /// Whether the provider looks at the key and refuses a mail without anything in it, which is how it is tried.
     const REFUSES_EMPTY_MAILS: bool = true;
 
+    /// How long it knows a mail by its key.
+    const KEY_WINDOW: Option<Duration> = None;
+
     /// The headers of a request: what authenticates it, and what the token is known by if the provider has a header for that.
     fn headers(&self, request: &Request<'_>) -> Vec<(String, String)>;
 
@@ -208,6 +211,10 @@ impl<A: Api> Provider for Client<A> {
 
     fn payload(&self, mail: &Mail) -> Result<String, String> {
         self.api.body(mail)
+    }
+
+    fn key_window(&self) -> Option<Duration> {
+        A::KEY_WINDOW
     }
 
     fn connections(&self) -> usize {

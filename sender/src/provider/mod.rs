@@ -34,6 +34,16 @@ pub(crate) trait Provider: Send + Sync {
     /// What is sent for a mail, or why nothing can be. It is fixed at the first attempt.
     fn payload(&self, mail: &Mail) -> Result<String, String>;
 
+    /// The sender of the mail's envelope, where bounces go; `None` if this provider gets no envelope. It is fixed, too.
+    fn envelope_sender(&self, _: &Mail) -> Option<String> {
+        None
+    }
+
+    /// How long it knows a mail by its key after the first attempt, so that another one does not double it; `None` without keys.
+    fn key_window(&self) -> Option<Duration> {
+        None
+    }
+
     /// How many connections it is to have.
     fn connections(&self) -> usize;
 
@@ -66,8 +76,10 @@ pub(crate) struct Sealed {
     pub(crate) key: Key,
     /// The provider that the first attempt is by.
     pub(crate) provider: String,
-    /// The address that it is from.
-    pub(crate) from: String,
+    /// When it was fixed, just before its first attempt; in seconds since 1970.
+    pub(crate) fixed_at: i64,
+    /// The sender of its envelope.
+    pub(crate) envelope_sender: String,
     /// The address that it goes to.
     pub(crate) to: String,
     /// What this provider gets.
@@ -93,11 +105,14 @@ impl Sealed {
         first: &dyn Provider,
         other: Option<&dyn Provider>,
     ) -> Result<Self, String> {
+        let envelope_sender =
+            [Some(first), other].into_iter().flatten().find_map(|by| by.envelope_sender(mail));
         let other = other.and_then(|other| Some((other.name().to_owned(), other.payload(mail).ok()?)));
         Ok(Self {
             key: mail.key,
             provider: first.name().to_owned(),
-            from: mail.from.email.to_string(),
+            fixed_at: crate::serve::seconds(mail.date),
+            envelope_sender: envelope_sender.unwrap_or_else(|| mail.from.email.to_string()),
             to: mail.to.address().to_string(),
             payload: first.payload(mail)?,
             other,

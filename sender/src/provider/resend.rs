@@ -1,5 +1,7 @@
 //! Resend, by its HTTP API. An idempotency key is remembered for 24 hours, and a repeat gets the answer of the first request.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::Verdict;
@@ -22,6 +24,8 @@ pub(super) fn of(config: &KeyedConfig) -> Result<Client<Resend>, Error> {
 }
 
 impl Api for Resend {
+    const KEY_WINDOW: Option<Duration> = Some(Duration::from_secs(24 * 60 * 60));
+
     fn headers(&self, request: &Request<'_>) -> Vec<(String, String)> {
         let mut headers = vec![("Authorization".to_owned(), format!("Bearer {}", self.key.expose()))];
         headers.extend(request.key.map(|key| ("Idempotency-Key".to_owned(), key.to_string())));

@@ -254,6 +254,10 @@ impl Provider for Smtp {
         Ok(message::encode(mail))
     }
 
+    fn envelope_sender(&self, mail: &Mail) -> Option<String> {
+        self.return_path.as_ref().map(|path| path.of(mail.to.address().as_ref()))
+    }
+
     fn connections(&self) -> usize {
         self.connections
     }
@@ -305,9 +309,7 @@ impl Connection for Session<'_> {
                     Err(reason) => return Verdict::Unavailable { after: None, reason },
                 },
             };
-            let return_path = self.smtp.return_path.as_ref();
-            let from = return_path.map_or_else(|| sealed.from.clone(), |path| path.of(&sealed.to));
-            let outcome = open.send(&from, &sealed.to, payload, deadline);
+            let outcome = open.send(&sealed.envelope_sender, &sealed.to, payload, deadline);
             open.mails += 1;
             open.last_used = Instant::now();
             let (verdict, is_usable) = match outcome {

@@ -8,4 +8,5 @@ mod http;
 mod limits;
 mod sending;
 mod ses;
+mod settings;
 mod stand_in;

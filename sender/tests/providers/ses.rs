@@ -7,7 +7,7 @@ use base64ct::{Base64, Encoding};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use crate::sending::{Configuration, Sending, token};
+use crate::sending::{Configuration, Sending, VARIABLE, token};
 use crate::stand_in::{Reply, Request, StandIn};
 
 const KEY_ID: &str = "AKIDEXAMPLE";
@@ -75,11 +75,13 @@ fn authenticate(request: &Request) -> Result<(), &'static str> {
     let credential: Vec<&str> = part("Credential").unwrap().split('/').collect();
     let [id, day, region, service, end] = credential[..] else { return Err("IncompleteSignatureException") };
     // A temporary key without its token, or another one, is as unknown as any other; so is a permanent one with a token.
+    let mut secret = "a-key";
     let (token, names) = (request.header("X-Amz-Security-Token"), part("SignedHeaders").unwrap());
     match (id, token) {
         (KEY_ID, None) => {}
         ("ASIAEXAMPLE", Some(TOKEN)) if names.split(';').any(|name| name == "x-amz-security-token") => {}
         ("ASIAEXAMPLE", Some(TOKEN)) => return Err("InvalidSignatureException"),
+        ("ASIAVARIABLE", Some(env!("CARGO_PKG_VERSION"))) => secret = VARIABLE.1,
         _ => return Err("UnrecognizedClientException"),
     }
     assert_eq!((region, service, end), ("eu-central-1", "ses", "aws4_request"));
@@ -97,7 +99,7 @@ fn authenticate(request: &Request) -> Result<(), &'static str> {
     let canonical = format!("{}\n{path}\n{query}\n{headers}\n{names}\n{body}", request.method);
     let canonical = hex(&Sha256::digest(canonical.as_bytes()));
     let text = format!("AWS4-HMAC-SHA256\n{date}\n{day}/{region}/{service}/{end}\n{canonical}");
-    let mut key = b"AWS4a-key".to_vec();
+    let mut key = format!("AWS4{secret}").into_bytes();
     for part in [day, region, service, end, &text] {
         let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
         mac.update(part.as_bytes());
@@ -227,6 +229,29 @@ fn the_token_of_temporary_credentials_is_sent_signed_and_never_shown() {
         let fault = configuration.fault();
         let is_named = fault.contains("session_token") || fault.contains("/token");
         assert!(is_named && !fault.contains("hunter2"), "{token:?} {further}: {fault}");
+    }
+}
+
+#[test]
+fn the_key_and_the_token_come_from_variables() {
+    let server = start();
+    let table = format!(
+        "[ses]\nregion = \"eu-central-1\"\nkey_id = \"ASIAVARIABLE\"\nkey_variable = \"{}\"\n\
+         session_token_variable = \"CARGO_PKG_VERSION\"\nurl = \"{}\"\n",
+        VARIABLE.0,
+        server.url()
+    );
+    for (table, expected) in [
+        (table.clone(), None),
+        (table.replace(VARIABLE.0, "CARGO_PKG_VERSION"), Some("InvalidSignatureException")),
+        (table.replace("\"CARGO_PKG_VERSION\"", "\"CARGO_PKG_NAME\""), Some("UnrecognizedClientException")),
+    ] {
+        let configuration = Configuration::new("", &table);
+        let mut sending = Sending::start(&configuration);
+        let verdict = sending.verdict(1, "ada@x.test");
+        assert_eq!(verdict.kind, if expected.is_some() { "unavailable" } else { "ok" }, "{verdict:?}");
+        assert!(expected.is_none_or(|expected| verdict.reason.contains(expected)), "{verdict:?}");
+        sending.finish();
     }
 }
 

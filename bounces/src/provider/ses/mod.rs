@@ -148,6 +148,7 @@ impl Provider for Ses {
 }
 
 /// What a message of SNS says, whoever signed it.
+#[cfg(feature = "unproven")]
 pub(crate) fn notices(body: &[u8]) -> Result<Vec<Notice>, Refusal> {
     let message: Message = parse(body)?;
     message.time().ok_or(Refusal::Unproven("it does not say when it was signed"))?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, Result};
+use mailroom_tests::clock::WrongClock;
 use mailroom_tests::machine::is_full;
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::sending::{Configuration, Sending, batch, item, key, token};
@@ -115,6 +116,38 @@ fn a_lost_answer_doubles_no_mail_where_the_provider_keeps_keys() -> Result<()> {
         assert_eq!(sending.answer()?, json!({"batch": "b", "ok": [1]}));
         assert_eq!(server.mails().len(), mails);
         assert!(server.mails().iter().all(|mail| mail.text.contains(&token(1))));
+    }
+    Ok(())
+}
+
+#[test]
+fn after_the_time_for_which_resend_keeps_keys_a_mail_is_not_lost_and_may_be_doubled_which_is_said()
+-> Result<()> {
+    let Some(server) = MailServer::start_api(&[])? else { return Ok(()) };
+    let clock = WrongClock::build()?;
+    let configuration = local("resend", &server)?;
+    for (id, hours, count) in [(1, 23, 1), (2, 25, 2)] {
+        let email = format!("lost-{id}@x.test");
+        let people = [(id, email.as_str())];
+        let mut sending = Sending::start(&configuration, &[])?;
+        sending.write(&batch("first", &people))?;
+        assert_eq!(verdict(&sending.answer()?).0, "retry");
+        drop(sending.finish()?);
+        if hours >= 24 {
+            server.forget_keys();
+        }
+        let mut sending = Sending::start_ahead(&configuration, &clock, hours * 3_600)?;
+        sending.write(&batch("later", &people))?;
+        assert_eq!(sending.answer()?, json!({"batch": "later", "ok": [id]}));
+        let (status, errors) = sending.finish()?;
+        assert!(status.success());
+        let is_said = errors.contains(
+            "token 2 is tried again 25 hours after its first attempt, and resend keeps keys for 24",
+        );
+        assert_eq!((is_said, errors.lines().count()), (hours >= 24, usize::from(hours >= 24)), "{errors}");
+        let mails: Vec<_> = server.mails().into_iter().filter(|mail| mail.to == email).collect();
+        assert_eq!(mails.len(), count);
+        assert!(mails.iter().all(|mail| *mail == mails[0]), "what is sent under a key never changes");
     }
     Ok(())
 }

@@ -34,6 +34,44 @@ fn another_key_other_templates_and_another_sender_do_not_change_a_mail_that_was_
 }
 
 #[test]
+fn the_sender_of_the_envelope_is_that_of_the_first_attempt_whatever_the_configuration_says_later()
+-> Result<()> {
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let setting =
+        |address: &str| format!("return_path = \"{address}\"\nreturn_path_secret_file = \"secret\"");
+    let (before, after) = (setting("bounces@x.test"), setting("other@y.test"));
+    for (number, (before, after, has_path)) in
+        [(before.as_str(), after.as_str(), true), (&before, "", true), ("", &after, false)]
+            .into_iter()
+            .enumerate()
+    {
+        // The first one is deferred; the content of the second one arrives at both attempts.
+        for (email, attempts) in
+            [(format!("content-451-first{number}@x.test"), 1), (format!("cut{number}@x.test"), 2)]
+        {
+            let configuration = Configuration::smtp(server.port, before)?;
+            fs::write(configuration.path("secret"), "0123456789abcdef0123456789abcdef")?;
+            let answer = answer_for(&configuration, &email)?;
+            assert!(answer.get("retry").is_some(), "{answer}");
+            let text = configuration.text()?.replace(before, "");
+            configuration.write(&format!("{}\n{after}", text.replace("us@x.test", "them@x.test")))?;
+            assert_eq!(answer_for(&configuration, &email)?["ok"], json!([1]));
+            let expected = if has_path { "bounces+" } else { "us" };
+            let is_first = |sender: &str| sender.starts_with(expected) && sender.ends_with("@x.test");
+            let mails: Vec<_> = server.mails().into_iter().filter(|mail| mail.to == email).collect();
+            assert_eq!(mails.len(), attempts, "{email}");
+            assert!(mails.iter().all(|mail| is_first(&mail.sender)), "{before} {after} {mails:?}");
+            assert!(
+                mails
+                    .iter()
+                    .all(|mail| mail.content == mails[0].content && mail.content.contains("<us@x.test>"))
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn a_token_that_comes_again_is_answered_and_not_sent_again() -> Result<()> {
     let Some(server) = MailServer::start(&["--delay", "0.3"])? else { return Ok(()) };
     let configuration = Configuration::smtp(server.port, "")?;

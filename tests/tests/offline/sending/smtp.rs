@@ -5,11 +5,12 @@ use std::net::TcpListener;
 
 use anyhow::{Context, Result};
 use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::program;
 use mailroom_tests::sending::{Configuration, Sending, batch, key, token};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::json;
 
-use super::answer_for;
+use super::{answer_for, run};
 
 #[test]
 fn a_mail_has_the_link_and_the_same_id_at_every_attempt() -> Result<()> {
@@ -36,6 +37,50 @@ fn a_mail_has_the_link_and_the_same_id_at_every_attempt() -> Result<()> {
         assert_eq!(mail.header("Auto-Submitted"), Some("auto-generated"));
         let link = format!("https://example.test/activate?token={}", token(id));
         assert!(mail.text.contains(&link) && mail.html.contains(&link), "{}", mail.content);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_server_is_greeted_by_the_configured_name() -> Result<()> {
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    for (further, email) in [("hello = \"mta.example.test\"", "ada@x.test"), ("", "bob@x.test")] {
+        let answer = answer_for(&Configuration::smtp(server.port, further)?, email)?;
+        assert_eq!(answer["ok"], json!([1]));
+        let mails = server.mails();
+        let hello = &mails.iter().find(|mail| mail.to == email).context("no mail came")?.hello;
+        assert_eq!(hello == "mta.example.test", !further.is_empty(), "{hello}");
+        assert!(!hello.is_empty());
+    }
+    for hello in ["", "a b", "a\\r\\nMAIL FROM:<>", "\u{fc}.test"] {
+        let configuration = Configuration::smtp(server.port, &format!("hello = \"{hello}\""))?;
+        let (code, _, errors) = run(&configuration, &[])?;
+        assert!(code == Some(2) && errors.contains("server and hello must be names"), "{hello}: {errors}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_password_comes_from_the_variable_that_the_configuration_names() -> Result<()> {
+    let Some(server) = MailServer::start(&["--login", "us:hunter2"])? else { return Ok(()) };
+    let further = "username = \"us\"\npassword_variable = \"SMTP_PASSWORD\"";
+    let configuration = Configuration::smtp(server.port, further)?;
+    for (password, code, expected) in [
+        (Some("hunter2"), 0, "the provider smtp takes mails"),
+        (Some("hunter3"), 1, "the login is refused: 535 "),
+        (Some("hunter2\n"), 2, "the variable SMTP_PASSWORD must hold one line"),
+        (Some(""), 2, "the variable SMTP_PASSWORD must hold one line"),
+        (None, 2, "the variable SMTP_PASSWORD is not set"),
+    ] {
+        let mut command = program::mailroom()?;
+        command
+            .args(["send", "--check", "--config"])
+            .arg(configuration.file())
+            .envs(password.map(|text| ("SMTP_PASSWORD", text)));
+        let output = command.output()?;
+        let said = String::from_utf8([output.stdout, output.stderr].concat())?;
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(expected) && !said.contains("hunter"), "{said}");
     }
     Ok(())
 }

@@ -4,8 +4,6 @@
 //! variables, service file, password file, socket folders. [`connect`] tries the servers in turn, encrypted
 //! as `sslmode` requires, and returns a [`Session`].
 //!
-//! Statements are written for the schema `mailroom`; [`Schema`] has them for another name.
-//!
 //! `docs/CONNECTING.md` lists every parameter and variable and what is done with it. Parameters that are not
 //! supported are refused where ignoring them would weaken security or change what is read; unknown ones too.
 //! No password and no whole connection string is ever part of an error, a log line or debugging output.

@@ -1,7 +1,7 @@
 //! The sorted file of accepted keys that are not recent, so that memory holds a limited number of them.
 //!
 //! It consists of pages of 4096 bytes: up to 170 keys in ascending order (16 bytes, big-endian), each with the time when it expires
-//! (8 bytes, big-endian, seconds since 1970); zeros; a checksum of 8 bytes. A table is never changed: the next one takes its place,
+//! (8 bytes, big-endian, seconds since 1970); zeros; a CRC-32 (4 bytes, big-endian). A table is never changed: the next one takes its place,
 //! with the next number. The journal says which table counts, how many keys it has and when the last one expires.
 //!
 //! A page that cannot be read or is not what was written is an error: a key that is in it must not count as unknown.
@@ -19,7 +19,7 @@ const PAGE: usize = 4096;
 const KEY: usize = 16;
 const RECORD: usize = KEY + 8;
 /// The checksum is the last thing of a page.
-const CHECKED: usize = PAGE - 8;
+const CHECKED: usize = PAGE - 4;
 const RECORDS: usize = CHECKED / RECORD;
 
 /// What the journal says of a table.
@@ -232,14 +232,11 @@ impl Pages {
 }
 
 /// Of the bytes of a page and its place, so that a page of another table or place does not fit. Not against forgery: who can write
-/// to the file can as well remove it. Every step is a bijection, so that a page that differs in one word never has the same sum.
-fn checksum(number: u64, page: u64, bytes: &[u8]) -> [u8; 8] {
-    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let place = number.wrapping_mul(ODD) ^ page.wrapping_add(1).rotate_left(32);
-    let words = bytes.as_chunks().0.iter().map(|word| u64::from_be_bytes(*word));
-    let sum = words.fold(place, |sum, word| {
-        let mixed = (sum ^ word).wrapping_mul(ODD);
-        mixed ^ (mixed >> 32)
-    });
-    sum.to_be_bytes()
+/// to the file can as well remove it.
+fn checksum(number: u64, page: u64, bytes: &[u8]) -> [u8; 4] {
+    let mut hasher = crc32fast::Hasher::new();
+    for part in [&number.to_be_bytes()[..], &page.to_be_bytes(), bytes] {
+        hasher.update(part);
+    }
+    hasher.finalize().to_be_bytes()
 }

@@ -66,7 +66,8 @@ fn a_key_is_found_wherever_it_is_and_no_other_one() {
                 (0..count).map(|number| (Key::of_number(place(number)), NOW)).collect();
             let table = Table::write(&journal, None, &keys, |_| true).unwrap();
             let table = Table::open(&journal, table.name).unwrap();
-            for number in 0..count {
+            // Of many keys a sample: each look-up reads pages.
+            for number in (0..count).step_by(if count > 341 { 11 } else { 1 }) {
                 let key = place(number);
                 assert!(table.contains(Key::of_number(key)).unwrap(), "{number} of {count}");
                 for other in [key.wrapping_sub(1), key.wrapping_add(1)] {

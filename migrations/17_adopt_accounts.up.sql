@@ -19,11 +19,13 @@ LOCK TABLE jobs IN SHARE ROW EXCLUSIVE MODE;
 LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE;
 LOCK TABLE tokens IN SHARE ROW EXCLUSIVE MODE;
 
-CREATE VIEW mailroom.adopted_accounts AS SELECT id, email, login, status FROM accounts;
+CREATE VIEW mailroom.adopted_accounts AS SELECT id, email, login, status, NULL::text AS language FROM accounts;
 CREATE VIEW mailroom.adopted_tokens AS
     SELECT id, action, secret, code, account, expires_at, consumed_at, created_at FROM tokens;
 
 COMMENT ON VIEW mailroom.adopted_accounts IS 'The table of accounts, wherever it is.';
+COMMENT ON COLUMN mailroom.adopted_accounts.language IS
+    'Language of an account''s mails, as in BCP 47; what is no tag counts as none. Replace the view where accounts have a language.';
 COMMENT ON VIEW mailroom.adopted_tokens IS 'The table of the accounts'' tokens, wherever it is.';
 
 -- One sequence for all ids: a token of an account has the same in both tables.
@@ -174,7 +176,8 @@ SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     WITH known AS (
         INSERT INTO mailroom.issued_tokens (
-            id, action, subject_id, recipient_email, recipient_name, consumed_id, code_hash, created_at, expires_at, consumed_at, binding
+            id, action, subject_id, recipient_email, recipient_name, language, consumed_id, code_hash, created_at, expires_at,
+            consumed_at, binding
         )
         SELECT
             made.id,
@@ -182,6 +185,7 @@ BEGIN
             made.account::text,
             accounts.email::text,
             accounts.login::text,
+            CASE WHEN accounts.language ~ '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$' THEN accounts.language END,
             mailroom.consumed_id(made.secret),
             CASE made.action WHEN 'activation' THEN NULL ELSE mailroom.code_hash(made.secret, made.code::text) END,
             made.created_at,
@@ -191,7 +195,7 @@ BEGIN
         FROM made
         -- OFFSET 0 keeps this a look-up by primary key for each row.
         LEFT JOIN LATERAL (
-            SELECT email, login FROM mailroom.adopted_accounts WHERE id = made.account OFFSET 0
+            SELECT email, login, language FROM mailroom.adopted_accounts WHERE id = made.account OFFSET 0
         ) AS accounts ON true
     )
     INSERT INTO mailroom.queue (token, due_at, priority, secret, code)

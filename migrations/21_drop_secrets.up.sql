@@ -74,7 +74,8 @@ BEGIN
     ),
     known AS (
         INSERT INTO mailroom.issued_tokens (
-            id, action, subject_id, recipient_email, recipient_name, consumed_id, code_hash, created_at, expires_at, consumed_at, binding
+            id, action, subject_id, recipient_email, recipient_name, language, consumed_id, code_hash, created_at, expires_at,
+            consumed_at, binding
         )
         SELECT
             fresh.id,
@@ -82,6 +83,7 @@ BEGIN
             fresh.account::text,
             accounts.email::text,
             accounts.login::text,
+            CASE WHEN accounts.language ~ '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$' THEN accounts.language END,
             mailroom.consumed_id(fresh.secret),
             mailroom.code_hash(fresh.secret, fresh.code),
             fresh.created_at,
@@ -91,7 +93,7 @@ BEGIN
         FROM fresh
         -- OFFSET 0 keeps this a look-up by primary key for each row.
         LEFT JOIN LATERAL (
-            SELECT email, login FROM mailroom.adopted_accounts WHERE id = fresh.account OFFSET 0
+            SELECT email, login, language FROM mailroom.adopted_accounts WHERE id = fresh.account OFFSET 0
         ) AS accounts ON true
     )
     INSERT INTO mailroom.queue (token, due_at, priority, secret, code)

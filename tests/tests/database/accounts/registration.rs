@@ -1,6 +1,10 @@
 //! Registration makes tokens, and deletion takes them away.
 
+use std::fs;
+
 use anyhow::{Context, Result};
+use mailroom_tests::postgres::Database;
+use mailroom_tests::{program, tools};
 use tokio_postgres::error::SqlState;
 
 use super::{count, databases, register};
@@ -132,6 +136,50 @@ async fn a_token_may_precede_its_account_but_not_lack_it() -> Result<()> {
         let error = transaction.commit().await.expect_err("there is no such account");
         assert_eq!(error.code(), Some(&SqlState::FOREIGN_KEY_VIOLATION));
         assert_eq!(count(&client, "tokens").await?, 1);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn tokens_have_the_language_of_their_account_where_the_view_shows_one_as_the_document_says()
+-> Result<()> {
+    let document = fs::read_to_string(tools::workspace().join("docs/DATABASE.md"))?;
+    let mut codes = document.split('`');
+    let view = codes.find(|code| code.starts_with("CREATE OR REPLACE VIEW mailroom.adopted_accounts "));
+    let view = view.context("the document has the view")?;
+    for up in [&["migrate", "up"][..], &["migrate", "up", "--drop-secrets"]] {
+        let database = Database::create()?;
+        let output = program::mailroom()?.args(up).env("MAILROOM_DATABASE_URL", database.url()).output()?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let client = database.connect().await?;
+        client.batch_execute("INSERT INTO accounts (email, login) VALUES ('x0@x.test', 'x0')").await?;
+        client.batch_execute(&format!("ALTER TABLE accounts ADD COLUMN locale varchar; {view}")).await?;
+        let insert =
+            "INSERT INTO accounts (email, login, locale) SELECT 'x' || n || '@x.test', 'x' || n, locale
+            FROM unnest($1::text[]) WITH ORDINALITY AS given (locale, n)";
+        let long = "de-".repeat(100_000);
+        let locales =
+            [Some("de-CH"), None, Some(""), Some("de_DE.UTF-8"), Some("pt-BR\r\nBcc: x"), Some(&long)];
+        client.execute(insert, &[&&locales[..]]).await?;
+        client.batch_execute("UPDATE accounts SET status = 'active' WHERE login = 'x1'").await?;
+        let ask = "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts WHERE login = 'x1'";
+        client.batch_execute(ask).await?;
+
+        let query = "SELECT recipient_name, language FROM mailroom.issued_tokens ORDER BY id";
+        let rows = client.query(query, &[]).await?;
+        let languages: Vec<(&str, Option<&str>)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let without = |name| (name, None);
+        let expected = [
+            without("x0"),
+            ("x1", Some("de-CH")),
+            without("x2"),
+            without("x3"),
+            without("x4"),
+            without("x5"),
+            without("x6"),
+            ("x1", Some("de-CH")),
+        ];
+        assert_eq!(languages, expected, "{up:?}");
     }
     Ok(())
 }

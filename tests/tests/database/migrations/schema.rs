@@ -56,7 +56,7 @@ async fn the_description_of_a_schema_tells_all_sorts_of_differences() -> Result<
         "ALTER FUNCTION mailroom.claim RESET enable_seqscan",
         "COMMENT ON SCHEMA mailroom IS NULL",
         "REVOKE USAGE ON SCHEMA mailroom FROM PUBLIC",
-        "CREATE OR REPLACE VIEW mailroom.adopted_accounts AS SELECT id, email, login, status FROM accounts WHERE id > 0",
+        "CREATE OR REPLACE VIEW mailroom.adopted_accounts AS SELECT id, email, login, status, NULL::text AS language FROM accounts WHERE id > 0",
         "UPDATE mailroom.actions SET is_retired = true WHERE number = 6",
     ] {
         client.batch_execute(&format!("BEGIN; {change}")).await?;

@@ -30,7 +30,7 @@
 //! | `public` | yes | keys and tokens of v3, by Ed25519; without it a v3 token is parsed and refused |
 //! | `std` | yes | a [`MemoryCache`] that threads share behind a mutex |
 //! | `fast` | no | v3 is signed three times as fast, for 30 kB of tables |
-//! | `elsewhere` | no | the signature of a v3 link can be checked by another implementation of Ed25519 |
+//! | `external` | no | the signature of a v3 link can be checked by another implementation of Ed25519 |
 //! | `zeroize` | yes | keys, secrets, codes, signed tokens and computed tags are overwritten with zeros |
 //!
 //! # What may grow
@@ -59,10 +59,10 @@ mod code;
 mod consumed;
 #[cfg(feature = "public")]
 mod ed25519;
-#[cfg(feature = "elsewhere")]
-mod elsewhere;
 mod error;
 mod expiry;
+#[cfg(feature = "external")]
+mod external;
 mod fields;
 mod guard;
 mod header;
@@ -95,10 +95,10 @@ pub use code::{Code, InvalidCode};
 pub use consumed::{Attempt, ConsumedId, ConsumedTokens, Consumption, Full, MAX_OWNERS, StoreError};
 #[cfg(feature = "public")]
 pub use ed25519::{PrivateKey, PrivateKeyText, PublicKey};
-#[cfg(feature = "elsewhere")]
-pub use elsewhere::Judgement;
 pub use error::{Kind, Malformed, VerifyError};
 pub use expiry::{Expiry, InvalidExpiry, MAX_CLOCK_TOLERANCE, Moment};
+#[cfg(feature = "external")]
+pub use external::Judgement;
 pub use guard::{Guard, InvalidAttempts};
 pub use header::KeyId;
 pub use owner::Owner;

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-#[cfg(feature = "elsewhere")]
-use crate::elsewhere::{Elsewhere, Judgement};
+#[cfg(feature = "external")]
+use crate::external::{External, Judgement};
 use crate::{
     action::Action,
     binding::{Binding, Browser},
@@ -147,19 +147,20 @@ impl UntrustedToken {
     /// `judge` gets what is signed and the signature of a v3 link that names the key, unless implementations may disagree about
     /// the signature, which this crate judges. **Nothing else proves what `judge` accepts**, so it says
     /// [`Accepted`](Judgement::Accepted) only for the very bytes that the other implementation accepted under this very key.
+    /// Which browser a link is bound to is not compared: see [`unauthenticated_binding`](Self::unauthenticated_binding).
     ///
     /// # Errors
     /// Those of [`verify_link`](Self::verify_link); for as long as the judgement is [`Pending`](Judgement::Pending)
     /// [`Signature`](VerifyError::Signature).
-    #[cfg(feature = "elsewhere")]
-    pub fn verify_link_elsewhere(
+    #[cfg(feature = "external")]
+    pub fn verify_link_with(
         &self,
         ring: &KeyRing,
         action: Action,
         moment: Moment,
         judge: impl Fn(&[u8], &[u8; 64]) -> Judgement,
     ) -> Result<Expiry, VerifyError> {
-        self.signed_link(ring, action, moment, &Elsewhere(judge)).map(|(_, expires_at)| expires_at)
+        self.signed_link(ring, action, moment, &External(judge)).map(|(_, expires_at)| expires_at)
     }
 
     /// Proves that a key of `ring` signed this token for what is `expected`, and that it is still valid.

@@ -102,16 +102,16 @@ fn verdict(token: &[u8]) -> Result<(), VerifyError> {
 }
 
 /// The same where another implementation of Ed25519 would accept any signature.
-#[cfg(feature = "elsewhere")]
-fn verdict_elsewhere(token: &[u8]) -> Result<(), VerifyError> {
+#[cfg(feature = "external")]
+fn verdict_external(token: &[u8]) -> Result<(), VerifyError> {
     let ring = KeyRing::of(private().public_key().clone());
     let token = UntrustedToken::parse(Base64UrlUnpadded::encode_string(token))?;
     let accepts = |_: &[u8], _: &[u8; 64]| mailroom_verifier_core::Judgement::Accepted;
-    token.verify_link_elsewhere(&ring, Action::Activate, Moment::at(NOW), accepts).map(|_| ())
+    token.verify_link_with(&ring, Action::Activate, Moment::at(NOW), accepts).map(|_| ())
 }
 
-#[cfg(not(feature = "elsewhere"))]
-use verdict as verdict_elsewhere;
+#[cfg(not(feature = "external"))]
+use verdict as verdict_external;
 
 /// Header and secret, R, S.
 fn parts(token: &mut [u8]) -> (&mut [u8], &mut [u8], &mut [u8]) {
@@ -131,7 +131,7 @@ fn a_signature_whose_s_is_not_reduced_is_refused() {
         let mut altered = genuine.clone();
         parts(&mut altered).2.copy_from_slice(&little_endian(&(&s + order() * times)));
         assert_eq!(verdict(&altered), Err(VerifyError::Signature), "S + {times} times the order");
-        assert_eq!(verdict_elsewhere(&altered), Err(VerifyError::Signature), "S + {times} times the order");
+        assert_eq!(verdict_external(&altered), Err(VerifyError::Signature), "S + {times} times the order");
     }
 }
 
@@ -164,12 +164,12 @@ fn a_signature_whose_r_is_of_small_order_is_refused_although_its_equation_holds(
     assert!(ed25519_dalek::Verifier::verify(&lenient, &message, &signature).is_ok(), "the equation holds");
 
     assert_eq!(verdict(&forged), Err(VerifyError::Signature));
-    assert_eq!(verdict_elsewhere(&forged), Err(VerifyError::Signature));
+    assert_eq!(verdict_external(&forged), Err(VerifyError::Signature));
     for second_encoding in
         both_signs(little_endian(&(prime() + 1_u8))).into_iter().chain([both_signs(one)[1]])
     {
         let forged = with_r_of_order_one(second_encoding);
         assert_eq!(verdict(&forged), Err(VerifyError::Signature));
-        assert_eq!(verdict_elsewhere(&forged), Err(VerifyError::Signature));
+        assert_eq!(verdict_external(&forged), Err(VerifyError::Signature));
     }
 }

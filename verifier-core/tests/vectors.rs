@@ -125,8 +125,8 @@ fn judge_every_case(file: &str, cases: usize) {
             let verdict = UntrustedToken::parse(&case.token)
                 .and_then(|token| token.verify(&ring, expected, Moment::at(case.now)));
             let named = format!("tcId {}: {}", case.tc_id, case.comment);
-            #[cfg(feature = "elsewhere")]
-            agrees_elsewhere(&ring, case, group.action());
+            #[cfg(feature = "external")]
+            agrees_with_external(&ring, case, group.action());
             match (case.result.as_str(), verdict) {
                 ("valid", Ok(token)) => {
                     assert_eq!(Some(hexadecimal(token.secret().as_bytes())), case.secret, "{named}");
@@ -149,8 +149,8 @@ fn judge_every_case(file: &str, cases: usize) {
 }
 
 /// Where another implementation of Ed25519 checks signatures, a link gets the same verdict.
-#[cfg(feature = "elsewhere")]
-fn agrees_elsewhere(ring: &KeyRing, case: &Case, action: Action) {
+#[cfg(feature = "external")]
+fn agrees_with_external(ring: &KeyRing, case: &Case, action: Action) {
     use ed25519_dalek::{Signature, Verifier, VerifyingKey as Ed25519};
     use mailroom_verifier_core::{Judgement, Malformed, VerifyError};
     use std::cell::Cell;
@@ -166,15 +166,15 @@ fn agrees_elsewhere(ring: &KeyRing, case: &Case, action: Action) {
         if accepted { Judgement::Accepted } else { Judgement::Open }
     };
     let named = format!("tcId {}: {}", case.tc_id, case.comment);
-    assert_eq!(token.verify_link_elsewhere(ring, action, moment, lenient), verdict, "{named}");
+    assert_eq!(token.verify_link_with(ring, action, moment, lenient), verdict, "{named}");
 
-    let pending = token.verify_link_elsewhere(ring, action, moment, |message, signature| {
+    let pending = token.verify_link_with(ring, action, moment, |message, signature| {
         asked.set(asked.get() + 1);
         assert!(message.starts_with(b"mailroom/v3 link\0"));
         assert_eq!(signature, token.unauthenticated_tag());
         Judgement::Pending
     });
-    let accepted = token.verify_link_elsewhere(ring, action, moment, |_, _| Judgement::Accepted);
+    let accepted = token.verify_link_with(ring, action, moment, |_, _| Judgement::Accepted);
     match verdict {
         // What comes before the signature, and tokens that have none or name another key.
         Err(VerifyError::Malformed(Malformed::Action { .. }) | VerifyError::LinkUncheckable) => {

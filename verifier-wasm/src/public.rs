@@ -77,7 +77,7 @@ pub fn verify_link(
             if token.version() != Version::V3 {
                 return Err(VerifyError::Signature);
             }
-            let expiry = token.verify_link_elsewhere(ring, action, moment(now, tolerance), judge)?;
+            let expiry = token.verify_link_with(ring, action, moment(now, tolerance), judge)?;
             leave_link(expiry, &token, visitor(nonce_length).as_ref())
         }))
     });

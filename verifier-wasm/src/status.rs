@@ -4,7 +4,7 @@ use mailroom_verifier_core::{InvalidKey, Malformed, VerifyError};
 
 /// The call succeeded.
 pub(crate) const OK: u32 = 0;
-/// Nothing is known yet of the signature, which is left to be checked elsewhere.
+/// Nothing is known yet of the signature, which is left to the platform.
 #[cfg(all(feature = "public", not(feature = "shared")))]
 pub(crate) const PENDING: u32 = 254;
 /// A result that this module cannot name: it and the core are of different versions.

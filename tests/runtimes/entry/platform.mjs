@@ -178,6 +178,16 @@ const tests = {
     same(verifier.tryVerify(tokenOf(KEYS[1]), ACTIVATE).ok, false, "of another key with the id of one");
     same(verifier.tryVerify(`${TOKEN}A`, ACTIVATE).reason, "ERR_TOKEN_MALFORMED", "a long one");
     same(asked.length, 2, "calls");
+
+    // Any other message would be refused, and the module would accept the link all the same.
+    const [key] = KEYS;
+    const signed = Buffer.alloc(62, 7);
+    signed.set([3, 0x81, ...key.id]);
+    signed.writeBigUInt64BE(BigInt(NOW + 900), 6);
+    const bound = Buffer.concat([Buffer.from("mailroom/v3 link\0"), signed]);
+    const link = withSignature(signed, crypto.sign(null, bound, key.privateKey));
+    same(verifier.tryVerifyLink(link, ACTIVATE).link.browser, "other", "browser of a bound link");
+    same(asked[2][0], hex(bound), "message of a bound link");
   },
 
   "of two keys with the same id each verifies what it signed": () => {

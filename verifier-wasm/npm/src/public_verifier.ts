@@ -12,7 +12,7 @@ export interface PublicVerifierOptions<Further extends string = never> extends C
   /**
    * `"webassembly"`: the module of this package checks all signatures, even where the platform has an Ed25519 of its own.
    *
-   * @default the platform's where there is a synchronous one (`node:crypto`) that proves to be as strict as the module
+   * @default the platform's, after 256 tokens, where there is a synchronous one (`node:crypto`) that proves to be as strict as the module
    */
   readonly signatures?: "webassembly" | undefined;
 }
@@ -24,7 +24,7 @@ export interface PublicVerifierOptions<Further extends string = never> extends C
  */
 export interface PublicVerifier<Further extends string = never>
   extends Pick<Verifier<Further>, "verifyLink" | "tryVerifyLink" | "clockTolerance"> {
-  /** What checks signatures: the platform's own Ed25519, or the module of this package. The verdicts are the same. */
+  /** What checks signatures: the platform's own Ed25519, or the module of this package. The verdicts are the same. To read it looks for the platform's. */
   readonly signatures: "platform" | "webassembly";
 
   /** The same as `verifyLink`, with the result that a guard gives, too. A code beside the token is refused. */

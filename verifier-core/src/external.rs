@@ -20,9 +20,9 @@ pub enum Judgement {
 }
 
 /// What judges by what the function within knows of a message and its signature.
-pub(crate) struct Elsewhere<J>(pub(crate) J);
+pub(crate) struct External<J>(pub(crate) J);
 
-impl<J: Fn(&[u8], &[u8; SIGNATURE]) -> Judgement> Judge for Elsewhere<J> {
+impl<J: Fn(&[u8], &[u8; SIGNATURE]) -> Judgement> Judge for External<J> {
     fn is_signed_by(
         &self,
         key: &PublicKey,

@@ -258,13 +258,17 @@ impl Journal {
         }
         let is_mostly_useless = self.end > SMALLEST_REWRITTEN && self.end / 2 > self.used;
         if is_mostly_useless || self.accepted.len() >= self.most_accepted {
-            match self.rewrite(now) {
+            if let Err(error) = self.rewrite(now) {
+                // Half a file keeps the room that records need.
+                if !self.is_renamed {
+                    fs::remove_file(beside(&self.path, "new")).ok();
+                    Table::remove_others(&self.path, self.table.as_ref()).ok();
+                }
                 // The keys of a page that cannot be read must stay known, so that nothing is sent until somebody has looked.
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                if error.kind() == io::ErrorKind::InvalidData {
                     return Err(unusable(&self.path, &error));
                 }
                 // The old file is as good as the new one, so that a full disk is no reason to stop.
-                _ => {}
             }
         }
         Ok(())
@@ -301,7 +305,8 @@ impl Journal {
         self.accepted.retain(|_, expires_at| is_of_use(*expires_at));
         let table = self.table.as_ref().filter(|table| is_of_use(table.name.expires_at));
         let next = if self.accepted.len() >= self.most_accepted {
-            let next = Table::write(&self.path, table, &self.accepted, is_of_use)?;
+            // Also after one that is of no use, whose number the journal on the disk still has.
+            let next = Table::write(&self.path, self.table.as_ref(), &self.accepted, is_of_use)?;
             File::open(folder(&self.path))?.sync_all()?;
             Some(next)
         } else {

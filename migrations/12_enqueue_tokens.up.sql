@@ -87,6 +87,11 @@ BEGIN
         RAISE EXCEPTION 'actions cannot be truncated' USING ERRCODE = 'integrity_constraint_violation';
     END IF;
 
+    IF TG_OP = 'UPDATE' THEN
+        -- An update of what is in no key would not wait for those who read the row for a token, nor they for it.
+        PERFORM FROM mailroom.actions WHERE number = OLD.number FOR UPDATE;
+    END IF;
+
     IF TG_OP <> 'INSERT'
         AND (OLD.number, OLD.name, OLD.path, OLD.code_digits) IS DISTINCT FROM (NEW.number, NEW.name, NEW.path, NEW.code_digits)
     THEN

@@ -62,12 +62,16 @@ async fn an_action_without_tokens_can_be_deleted_unless_it_is_one_of_mailrooms_o
 
 #[tokio::test]
 async fn a_change_of_an_action_waits_for_a_token_that_is_being_made_and_is_refused() -> Result<()> {
-    for change in ["DELETE FROM mailroom.actions", "UPDATE mailroom.actions SET number = 100"] {
+    for change in [
+        "DELETE FROM mailroom.actions",
+        "UPDATE mailroom.actions SET number = 100",
+        "UPDATE mailroom.actions SET code_digits = 8",
+    ] {
         let (database, mut client) = product().await?;
         let operator = database.connect().await?;
         let making = client.transaction().await?;
-        making.execute("SELECT mailroom.enqueue('notice', 'ada@example.test')", &[]).await?;
-        let change = format!("{change} WHERE number = 6");
+        making.execute("SELECT mailroom.enqueue('invite', 'ada@example.test')", &[]).await?;
+        let change = format!("{change} WHERE name = 'invite'");
         operator.batch_execute("SET lock_timeout = '300ms'").await?;
         let (code, _) = refused(&operator, &change).await?;
         assert_eq!(code, SqlState::LOCK_NOT_AVAILABLE, "{change}");
@@ -98,6 +102,22 @@ async fn a_token_that_is_being_made_waits_for_a_change_of_its_action_and_is_refu
         assert_eq!(enqueued?.0, SqlState::INVALID_PARAMETER_VALUE, "{change}");
         assert_eq!(count(&application, "mailroom.issued_tokens").await?, 0);
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_that_is_being_made_waits_for_new_digits_of_its_action_and_has_as_many() -> Result<()> {
+    let (database, mut client) = product().await?;
+    let application = database.connect().await?;
+    let changing = client.transaction().await?;
+    changing.execute("UPDATE mailroom.actions SET code_digits = 8 WHERE name = 'invite'", &[]).await?;
+    let (enqueued, committed) = tokio::join!(enqueue(&application, "'invite', 'ada@example.test'"), async {
+        sleep(Duration::from_millis(300)).await;
+        changing.commit().await
+    });
+    committed?;
+    enqueued?;
+    assert_eq!(count(&application, "mailroom.queue WHERE length(code) = 8").await?, 1);
     Ok(())
 }
 

@@ -36,7 +36,9 @@ pub(super) async fn with_lock<T>(
 ) -> Result<T, MigrateError> {
     let history = History::of_session(client, table, schema.clone()).await?;
     let row = client.query_one("SELECT current_database()::text", &[]).await?;
-    let ids = lock_ids(row.get(0), &history.table_schema, &history.table);
+    let [slash, bare] = lock_ids(row.get(0), &history.table_schema, &history.table);
+    // Of the database: what goes by another name is recorded in another table.
+    let ids = [slash, bare, lock_ids(row.get(0), "", "")[0]];
     for id in ids {
         wait_for(client, id, report).await?;
     }

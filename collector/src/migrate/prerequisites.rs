@@ -1,6 +1,8 @@
 //! What must be so before the first migration is taken, so that none stops in the middle for lack of it.
 
+use mailroom_connect::Schema;
 use tokio_postgres::Client;
+use tokio_postgres::types::ToSql;
 
 use super::error::MigrateError;
 use super::history::{History, OWN_TABLES};
@@ -22,8 +24,20 @@ pub(super) async fn check(client: &Client, history: &History, next: i64) -> Resu
             "the server is PostgreSQL {version}, and Mailroom needs {OLDEST_SERVER} or newer"
         ));
     }
-    let row =
-        client.query_one(include_str!("prerequisites.sql"), &[&&OWN_TABLES[..], &history.schema]).await?;
+    let mailroom = history.mailroom.to_string();
+    if !history.is_standalone && history.schema == mailroom {
+        return refused(format!(
+            "the schema {mailroom} would have the tables of accounts, too; name another one by --schema or MAILROOM_SCHEMA, or put \
+             another schema first on the search_path"
+        ));
+    }
+    let parameters: [&(dyn ToSql + Sync); 4] = [&&OWN_TABLES[..], &history.schema, &mailroom, &history.table];
+    let row = client.query_one(include_str!("prerequisites.sql"), &parameters).await?;
+    if next <= CREATES_SCHEMA && history.mailroom != Schema::default() && row.get("is_used") {
+        return refused(format!(
+            "the schema {mailroom} has tables already; name one of Mailroom's own by --schema or MAILROOM_SCHEMA"
+        ));
+    }
     let (role, schema): (&str, _) = (row.get("role"), &history.schema);
     let refused = |fault: String| refused(format!("the role \"{role}\" {fault}"));
     if let Some(tables) = row.get::<_, Option<&str>>("foreign_tables") {
@@ -39,8 +53,7 @@ pub(super) async fn check(client: &Client, history: &History, next: i64) -> Resu
     if next <= CREATES_SCHEMA && !row.get::<_, bool>("creates_schemas") {
         let database: &str = row.get("database");
         return refused(format!(
-            "may not create the schema {}; GRANT CREATE ON DATABASE {database} TO \"{role}\"",
-            history.mailroom
+            "may not create the schema {mailroom}; GRANT CREATE ON DATABASE {database} TO \"{role}\""
         ));
     }
     if next > USES_PGCRYPTO {

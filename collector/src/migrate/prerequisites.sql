@@ -14,6 +14,11 @@ SELECT
         FROM pg_class
         WHERE relnamespace = home.oid AND relname = ANY ($1::text[]) AND NOT pg_has_role(relowner, 'USAGE')
     ) AS foreign_tables,
+    -- Whether what is to be the schema of Mailroom has something else.
+    EXISTS (
+        SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE nspname = $3 AND relkind IN ('r', 'p', 'v', 'm', 'f') AND relname <> $4
+    ) AS is_used,
     (SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'pgcrypto')
         AS pgcrypto_schema,
     EXISTS (SELECT FROM pg_proc WHERE proname = 'gen_random_bytes' AND pg_function_is_visible(oid)) AS has_random_bytes,

@@ -70,26 +70,28 @@ async fn of_several_at_once_each_migration_is_applied_by_one() -> Result<()> {
 
 #[tokio::test]
 async fn of_several_at_once_for_schemas_of_different_names_one_installs_its_own() -> Result<()> {
-    let database = Database::create()?;
-    let client = database.connect().await?;
-    let lock = lock_ids(database.name(), "public", "schema_migrations")[0];
-    client.execute("SELECT pg_advisory_lock($1)", &[&lock]).await?;
-    let mut running = Vec::new();
-    for name in ["letters", "mailroom", "other"] {
-        let mut migration = Running::start(&database, &["up", "--schema", name])?;
-        migration.wait_for("waiting for the migration")?;
-        running.push(migration);
+    for up in [&["up"][..], &["up", "--without-accounts"]] {
+        let database = Database::create()?;
+        let client = database.connect().await?;
+        let lock = lock_ids(database.name(), "", "")[0];
+        client.execute("SELECT pg_advisory_lock($1)", &[&lock]).await?;
+        let mut running = Vec::new();
+        for name in ["letters", "mailroom", "other"] {
+            let mut migration = Running::start(&database, &[up, &["--schema", name]].concat())?;
+            migration.wait_for("waiting for the migration")?;
+            running.push(migration);
+        }
+        client.execute("SELECT pg_advisory_unlock($1)", &[&lock]).await?;
+        let outcomes: Vec<_> = running.into_iter().map(Running::finish).collect::<Result<_>>()?;
+        let (installed, refused): (Vec<_>, Vec<_>) =
+            outcomes.into_iter().partition(|outcome| outcome.code == Some(0));
+        assert_eq!(installed.len(), 1, "{refused:?}");
+        for outcome in refused {
+            let words = "the database has Mailroom in the schema ";
+            assert!(outcome.code == Some(1) && outcome.stderr.contains(words), "{outcome:?}");
+        }
+        assert_eq!(count(&client, "pg_class WHERE relname = 'issued_tokens'").await?, 1);
     }
-    client.execute("SELECT pg_advisory_unlock($1)", &[&lock]).await?;
-    let outcomes: Vec<_> = running.into_iter().map(Running::finish).collect::<Result<_>>()?;
-    let (installed, refused): (Vec<_>, Vec<_>) =
-        outcomes.into_iter().partition(|outcome| outcome.code == Some(0));
-    assert_eq!(installed.len(), 1, "{refused:?}");
-    for outcome in refused {
-        let words = "the database has Mailroom in the schema ";
-        assert!(outcome.code == Some(1) && outcome.stderr.contains(words), "{outcome:?}");
-    }
-    assert_eq!(count(&client, "pg_class WHERE relname = 'issued_tokens'").await?, 1);
     Ok(())
 }
 

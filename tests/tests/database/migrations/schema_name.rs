@@ -194,6 +194,34 @@ async fn a_wrong_name_is_refused_with_the_right_one_and_installs_nothing() -> Re
 }
 
 #[tokio::test]
+async fn a_schema_with_tables_of_somebody_else_is_refused_and_left_as_it_is() -> Result<()> {
+    let database = Database::create()?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(
+            "CREATE SCHEMA letters; CREATE TABLE letters.mine (id integer); CREATE SCHEMA mailroom",
+        )
+        .await?;
+    let before = description(&client).await?;
+    for up in [UP, WITHOUT_ACCOUNTS] {
+        let complaint = fail(&database, up)?;
+        assert!(
+            complaint.contains("the schema letters has tables already; name one of Mailroom's own"),
+            "{complaint}"
+        );
+    }
+    // Where the tables of accounts would be.
+    for (home, up) in [("letters", UP), ("mailroom", &["up"])] {
+        client.batch_execute(&format!("ALTER DATABASE {} SET search_path = {home}", database.name())).await?;
+        let complaint = fail(&database, up)?;
+        let words = format!("the schema {home} would have the tables of accounts, too; name another one");
+        assert!(complaint.contains(&words), "{complaint}");
+    }
+    assert_eq!(description(&client).await?, before);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_cursor_leaves_what_is_queued_in_a_schema_of_another_name() -> Result<()> {
     let database = Database::create()?;
     succeed(&database, UP)?;

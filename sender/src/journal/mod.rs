@@ -257,18 +257,17 @@ impl Journal {
             self.to_erase.pop();
         }
         let is_mostly_useless = self.end > SMALLEST_REWRITTEN && self.end / 2 > self.used;
-        if is_mostly_useless || self.accepted.len() >= self.most_accepted {
-            if let Err(error) = self.rewrite(now) {
-                // Half a file keeps the room that records need.
-                if !self.is_renamed {
-                    fs::remove_file(beside(&self.path, "new")).ok();
-                    Table::remove_others(&self.path, self.table.as_ref()).ok();
-                }
-                // The keys of a page that cannot be read must stay known, so that nothing is sent until somebody has looked.
-                if error.kind() == io::ErrorKind::InvalidData {
-                    return Err(unusable(&self.path, &error));
-                }
-                // The old file is as good as the new one, so that a full disk is no reason to stop.
+        let is_to_rewrite = is_mostly_useless || self.accepted.len() >= self.most_accepted;
+        // The old file is as good as the new one, so that a full disk is no reason to stop.
+        if is_to_rewrite && let Err(error) = self.rewrite(now) {
+            // Half a file keeps the room that records need.
+            if !self.is_renamed {
+                fs::remove_file(beside(&self.path, "new")).ok();
+                Table::remove_others(&self.path, self.table.as_ref()).ok();
+            }
+            // The keys of a page that cannot be read must stay known, so that nothing is sent until somebody has looked.
+            if error.kind() == io::ErrorKind::InvalidData {
+                return Err(unusable(&self.path, &error));
             }
         }
         Ok(())

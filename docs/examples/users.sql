@@ -1,6 +1,6 @@
 -- A product's own table of users, with uuid keys and in a schema of its own, for which Mailroom sends mails.
 -- To be adapted: the table, and what the predicate asks. Execute it as a role that owns the table and may call enqueue,
--- cancel_subject and recheck.
+-- cancel_subject and recheck; the UPDATE of actions as the owner of Mailroom, if that is another role.
 
 CREATE SCHEMA shop;
 
@@ -28,7 +28,7 @@ END;
 $$;
 
 -- It tells addresses, so that nobody else may call it. Its caller is the owner of Mailroom's functions: where that is another
--- role than this one, GRANT EXECUTE to that role.
+-- role than this one, GRANT EXECUTE, and USAGE ON SCHEMA shop, to that role.
 REVOKE ALL ON FUNCTION shop.unblocked_users FROM PUBLIC;
 
 UPDATE mailroom.actions SET eligibility = 'shop.unblocked_users(text[], boolean)' WHERE name IN ('activate', 'recover', 'sign_in');

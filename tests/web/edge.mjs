@@ -174,8 +174,9 @@ async function oneRowInAnotherFormat({ checks, signer, origin, edge }) {
 async function visitorsWhoLeave({ checks, signer, origin, edge }) {
   const leave = async (page, token, code) => {
     origin.now("held");
-    await edge.pressAndLeave(page, token, code);
-    for (let wait = 0; wait < 400 && origin.held === 0; wait += 1) await sleep(50);
+    await edge.pressAndLeave(page, token, code, async () => {
+      for (let wait = 0; wait < 400 && origin.held === 0; wait += 1) await sleep(50);
+    });
     checks.same("whoever leaves has had the origin asked", origin.held, 1);
     origin.answerHeld("away");
     await sleep(1_000);
@@ -437,12 +438,12 @@ class Edge {
     return read(await fetch(`${this.url}/${page}`, { method: "POST", headers: TYPE, body: fieldsOf(token, code) }));
   }
 
-  /** Ends the connection after 200 ms, by a reset, which is what workerd takes for a visitor who has gone. */
-  async pressAndLeave(page, token, code) {
+  /** Ends the connection when the origin is asked, by a reset, which is what workerd takes for a visitor who has gone. */
+  async pressAndLeave(page, token, code, isAsked) {
     const sent = request(`${this.url}/${page}`, { method: "POST", headers: TYPE });
     sent.on("error", () => undefined);
     sent.end(fieldsOf(token, code));
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await isAsked();
     sent.socket.resetAndDestroy();
   }
 }

@@ -30,8 +30,8 @@ const DATABASE: &str = "database";
 const FAULTS: &str = "faults";
 
 /// What of the program `database` depends on the version of the server: rights, functions, locks, plans, and connecting. The
-/// rest is about the collector, and runs on the first version unless everything is asked for.
-const OF_THE_VERSION: [&str; 14] = [
+/// rest is about the collector or a clock, and runs on the first version unless everything is asked for.
+const OF_THE_VERSION: [&str; 15] = [
     "accounts::",
     "connecting::",
     "cursor::cost",
@@ -46,10 +46,11 @@ const OF_THE_VERSION: [&str; 14] = [
     "requesting::",
     "token_rows::",
     "waking::reasons",
+    "--skip=deliveries::rate",
 ];
 
 /// What runs `pg_dump`, which only Debian's packages have, on the first version alone.
-const OF_PG_DUMP: [&str; 2] = ["any_account::secrets::", "migrations::schema_name::dumps::"];
+const OF_PG_DUMP: [&str; 2] = ["--skip=any_account::secrets::", "--skip=migrations::schema_name::dumps::"];
 
 pub(crate) fn formatting(steps: &mut Steps) {
     steps.add("formatting", &[], || {
@@ -125,7 +126,7 @@ pub(crate) fn with_database(steps: &mut Steps, extent: Extent) {
             let mut command = tests(extent, DATABASE)?;
             if number > 0 {
                 let filters = if extent.full { &[][..] } else { &OF_THE_VERSION };
-                command.args(filters).args(OF_PG_DUMP.iter().flat_map(|tests| ["--skip", tests]));
+                command.args(filters).args(OF_PG_DUMP);
             }
             if provided {
                 return Ok((command, None));

@@ -10,8 +10,7 @@ use crate::extent::Extent;
 use crate::step::Steps;
 use crate::{consumers, demo, rust, tools};
 
-/// A part of the suite that can be asked for by name. In the order in which they start, in a few lanes: first what fails
-/// fastest, then what others need, then what takes longest.
+/// A part of the suite that can be asked for by name. In the order in which they start: the longest first, the shortest last.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// the formatting of the Rust code
@@ -20,8 +19,6 @@ enum Part {
     Web,
     /// tests against PostgreSQL: all on the first version, on others what depends on the version
     Database,
-    /// every fault there is, on the first PostgreSQL version
-    Faults,
     /// the lints, warnings being errors, of all targets and of the npm package's modules
     Clippy,
     /// the packed npm package on Node, Deno, Bun and workerd, and in Jest
@@ -30,12 +27,14 @@ enum Part {
     Rust,
     /// the packed npm package through bundlers and in frameworks
     Bundlers,
+    /// the npm package: its sources, its module, its types, its command line, its README
+    Npm,
+    /// every fault there is, on the first PostgreSQL version
+    Faults,
     /// the stores of used tokens, against Redis, PostgreSQL and workerd
     Stores,
     /// the packed npm package in Chromium
     Browser,
-    /// the npm package: its sources, its module, its types, its command line, its README
-    Npm,
     /// the demonstration, which must verify every token, on every PostgreSQL version
     Demo,
 }

@@ -19,10 +19,11 @@ const OPEN_HBA: &str = "local all all trust\nhost all all 127.0.0.1/32 trust\n";
 /// What every server of the tests is set to.
 ///
 /// Only safety against a crash of the machine is given up: what a killed or an immediately stopped server has
-/// committed is still there when it starts again.
-const SETTINGS: [(&str, &str); 5] = [
+/// committed is still there when it starts again. Compiling queries takes a seventh of the time of the tests, whose sessions are short.
+const SETTINGS: [(&str, &str); 6] = [
     ("fsync", "off"),
     ("full_page_writes", "off"),
+    ("jit", "off"),
     ("listen_addresses", ""),
     ("max_connections", "300"),
     ("max_wal_size", "2GB"),
@@ -194,7 +195,10 @@ impl Builder {
     #[must_use]
     pub fn durable(mut self) -> Self {
         self.durable = true;
-        self.setting("fsync", "on").setting("full_page_writes", "on").setting("max_wal_size", "4GB")
+        self.setting("fsync", "on")
+            .setting("full_page_writes", "on")
+            .setting("jit", "on")
+            .setting("max_wal_size", "4GB")
     }
 
     /// Also listens on a free TCP port of 127.0.0.1.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mailroom_tests::collector::{self, Collector, items};
+use mailroom_tests::machine::is_full;
 use mailroom_tests::memory;
 use mailroom_tests::plan::blocks;
 use mailroom_tests::postgres::Database;
@@ -74,15 +75,15 @@ async fn draining_reads_every_row_about_once() -> Result<()> {
 }
 
 /// Makes accounts with a waiting token each, quickly: without the triggers, which would make the tokens one by one.
-async fn register_a_million(client: &Client) -> Result<()> {
-    for statement in [
-        "SET session_replication_role = replica",
-        "INSERT INTO accounts (email, login) SELECT n || '@b.test', n FROM generate_series(1, 1000000) AS n",
-        "INSERT INTO tokens (action, account) SELECT 'activation', n FROM generate_series(1, 1000000) AS n",
-        "SET session_replication_role = origin",
-    ] {
-        client.batch_execute(statement).await?;
-    }
+async fn register_many(client: &Client, count: i32) -> Result<()> {
+    client
+        .batch_execute(&format!(
+            "SET session_replication_role = replica;
+            INSERT INTO accounts (email, login) SELECT n || '@b.test', n FROM generate_series(1, {count}) AS n;
+            INSERT INTO tokens (action, account) SELECT 'activation', n FROM generate_series(1, {count}) AS n;
+            SET session_replication_role = origin"
+        ))
+        .await?;
     Ok(())
 }
 
@@ -105,10 +106,11 @@ fn skipped_page(ids: RangeInclusive<i32>) -> String {
 }
 
 #[tokio::test]
-async fn the_millionth_waiting_token_costs_a_claim_no_more_blocks_than_the_first() -> Result<()> {
+async fn the_last_waiting_token_costs_a_claim_no_more_blocks_than_the_first() -> Result<()> {
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
-    register_a_million(&client).await?;
+    let tokens = if is_full() { 1_000_000 } else { 100_000 };
+    register_many(&client, tokens).await?;
     client.batch_execute(include_str!("../../../../collector/src/session_settings.sql")).await?;
     let claim = include_str!("../../../../collector/src/queue/cursor/claim.sql");
     let recover_skipped = include_str!("../../../../collector/src/queue/cursor/recover_skipped.sql");
@@ -129,7 +131,7 @@ async fn the_millionth_waiting_token_costs_a_claim_no_more_blocks_than_the_first
             ("a page before the cursor", skipped_page),
         ] {
             let first = blocks(&client, &call(1..=100)).await?;
-            let last = blocks(&client, &call(999_901..=1_000_000)).await?;
+            let last = blocks(&client, &call(tokens - 99..=tokens)).await?;
             println!("{what}, statistics {statistics}: {first} blocks at the start, {last} at the end");
             // A row costs its index's depth and itself, in both tables.
             assert!((100..1_500).contains(&first), "{what}: {first} blocks for 100 rows");

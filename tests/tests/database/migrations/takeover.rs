@@ -3,6 +3,7 @@
 use anyhow::Result;
 use mailroom::migrate::MIGRATIONS;
 use mailroom_tests::application::{Application, Redemption};
+use mailroom_tests::machine::is_full;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
@@ -159,7 +160,8 @@ async fn only_the_baseline_that_the_schema_looks_like_is_recorded() -> Result<()
     let client = database.connect().await?;
     for version in (0..MIGRATIONS.len()).rev() {
         client.batch_execute("DROP TABLE schema_migrations").await?;
-        for wrong in (0..MIGRATIONS.len()).filter(|wrong| *wrong != version) {
+        let is_tried = |wrong: &usize| *wrong != version && (is_full() || wrong.abs_diff(version) == 1);
+        for wrong in (0..MIGRATIONS.len()).filter(is_tried) {
             let said = fail(&database, &["up", "--baseline", &wrong.to_string()])?;
             assert!(said.contains(&format!("run `mailroom migrate up --baseline {version}`")), "{said}");
         }

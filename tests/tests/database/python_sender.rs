@@ -47,6 +47,8 @@ async fn the_example_in_python_loses_nothing_while_its_mail_server_is_away() -> 
     let server = MailServer::start_at(&address)?;
     server.is_closed.store(true, Ordering::Relaxed);
     tokio::time::sleep(length / 2).await;
+    // However long that takes on a busy machine.
+    collector.wait_for_log("the sender is unavailable: ", 1)?;
     let query = "SELECT
             (SELECT count(*) FROM mailroom.queue) + (SELECT coalesce(sum(cardinality(tokens)), 0) FROM mailroom.leases)::bigint,
             (SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text <> 'unanswered')";
@@ -69,7 +71,7 @@ async fn the_example_in_python_loses_nothing_while_its_mail_server_is_away() -> 
     ensure!(last < 60, "the last recovery was mail {last}");
     println!("the last of 20 recoveries was mail {}", last + 1);
     let log = collector.stop()?;
-    ensure!(log.contains("the sender is unavailable: ") && log.contains("sending again"), "{log}");
+    ensure!(log.contains("sending again"), "{log}");
     Ok(())
 }
 

@@ -1,17 +1,22 @@
 //! The in-flight window: lines on their way to the reader, and acks that the queue has not settled yet.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::mem;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mailroom_pace::{Adaptive, Prefetch};
+use mailroom_verifier_core::Signer;
+use tokio::sync::watch;
+use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use super::CollectError;
+use crate::config::LineFormat;
 use crate::line::Line;
-use crate::queue::{BatchId, ClaimRequest, Nack, QueueError, Settlement};
+use crate::queue::{Batch, BatchId, ClaimRequest, Nack, QueueError, Settlement};
 use crate::sink::{Ack, Readiness, Sink, SinkError};
 use crate::timer::sleep_until_opt;
 
@@ -21,9 +26,17 @@ pub(super) const SETTLE_PAUSE: Duration = Duration::from_millis(20);
 /// A line that is unsent for this long is cancelled, so that its tokens are checked again.
 pub(super) const STALE: Duration = Duration::from_secs(1);
 
+/// How many tokens are signed before anything else gets its turn, at least.
+const SIGNED_AT_ONCE: usize = 250;
+
 /// The sink, which holds the lines, and what it does not know of their batches.
 pub(super) struct InFlight<S> {
     pub(super) sink: S,
+    /// The key that signs, replaced when the keys are read again.
+    signer: watch::Receiver<Arc<Signer>>,
+    format: LineFormat,
+    /// Claimed, and not signed yet: that happens while the database works on the next claim.
+    unsigned: VecDeque<Batch>,
     prefetch: Prefetch,
     pub(super) adaptive: Adaptive,
     /// The tokens of batches in flight that their lines do not contain.
@@ -40,15 +53,37 @@ pub(super) struct InFlight<S> {
 }
 
 impl<S: Sink> InFlight<S> {
-    pub(super) fn new(sink: S, prefetch: Prefetch, adaptive: Adaptive) -> Self {
-        let (rejected, unsettled, unsent) = (HashMap::new(), Vec::new(), Vec::new());
-        let (settled_at, stop_noticed, is_ending) = (None, None, false);
-        Self { sink, prefetch, adaptive, rejected, unsettled, settled_at, unsent, stop_noticed, is_ending }
+    pub(super) fn new(
+        sink: S,
+        prefetch: Prefetch,
+        adaptive: Adaptive,
+        signer: watch::Receiver<Arc<Signer>>,
+        format: LineFormat,
+    ) -> Self {
+        Self {
+            sink,
+            signer,
+            format,
+            unsigned: VecDeque::new(),
+            prefetch,
+            adaptive,
+            rejected: HashMap::new(),
+            unsettled: Vec::new(),
+            settled_at: None,
+            unsent: Vec::new(),
+            stop_noticed: None,
+            is_ending: false,
+        }
+    }
+
+    /// How many batches are in flight.
+    pub(super) fn count(&self) -> usize {
+        self.unsigned.len() + self.sink.in_flight()
     }
 
     /// What can be claimed now.
     pub(super) fn capacity(&self) -> Option<ClaimRequest> {
-        let in_flight = self.sink.in_flight();
+        let in_flight = self.count();
         let one = usize::from(in_flight == 0);
         // What is to show that the reader works does not wait until a batch is full.
         let (batches, limit, partial) = match self.sink.readiness() {
@@ -61,8 +96,25 @@ impl<S: Sink> InFlight<S> {
         (batches > 0 && !self.is_ending).then_some(request)
     }
 
+    /// Takes claimed batches, which [`changed`](Self::changed) signs and sends.
+    pub(super) fn take(&mut self, batches: Vec<Batch>) {
+        self.unsigned.extend(batches);
+    }
+
+    /// Signs some batches and sends their lines.
+    fn sign(&mut self) {
+        let signer = Arc::clone(&self.signer.borrow());
+        let mut tokens = 0;
+        while tokens < SIGNED_AT_ONCE
+            && let Some(batch) = self.unsigned.pop_front()
+        {
+            tokens += batch.tokens.len();
+            self.send(Line::of(&batch, &signer, self.format));
+        }
+    }
+
     /// Sends the line of a batch. One without tokens is settled without an ack.
-    pub(super) fn send(&mut self, mut line: Line) {
+    fn send(&mut self, mut line: Line) {
         let rejected = mem::take(&mut line.rejected);
         if line.ids.is_empty() {
             self.unsettled.push(Settlement { batch: line.batch, nacks: rejected });
@@ -74,9 +126,18 @@ impl<S: Sink> InFlight<S> {
         self.sink.send(line);
     }
 
-    /// Waits until the state of lines changes. Returns whether there are new acks. Can be dropped at any point.
+    /// Waits until the state of lines changes, or signs what is not signed yet. Returns whether there are new acks. Can be dropped at
+    /// any point.
     pub(super) async fn changed(&mut self) -> Result<bool, SinkError> {
-        let changed = self.sink.changed().await;
+        let changed = tokio::select! {
+            biased;
+            changed = self.sink.changed() => changed,
+            // Others first: the statement of the next claim is on its way then.
+            () = yield_now(), if !self.unsigned.is_empty() => {
+                self.sign();
+                Ok(())
+            }
+        };
         let is_acked = self.note_ended();
         changed.map(|()| is_acked)
     }
@@ -120,9 +181,15 @@ impl<S: Sink> InFlight<S> {
         self.sink.waiting_since().map(|since| since + STALE)
     }
 
+    /// Cancels what the reader has not begun; [`take_unsent`](Self::take_unsent) returns it.
+    pub(super) fn cancel_unsent(&mut self) {
+        self.sink.cancel_unsent();
+        self.unsent.extend(self.unsigned.drain(..).map(|batch| batch.id));
+    }
+
     /// Cancels unsent lines because the reader is slow: less is sent until it goes on.
     pub(super) fn cancel_stale(&mut self) {
-        self.sink.cancel_unsent();
+        self.cancel_unsent();
         self.prefetch.cancelled(self.sink.in_flight());
     }
 
@@ -134,6 +201,7 @@ impl<S: Sink> InFlight<S> {
 
     pub(super) fn drop_lost(&mut self, batches: &[BatchId]) {
         self.sink.drop_lost(batches);
+        self.unsigned.retain(|batch| !batches.contains(&batch.id));
         self.rejected.retain(|batch, _| !batches.contains(batch));
     }
 

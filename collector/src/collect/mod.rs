@@ -43,8 +43,6 @@ pub(crate) enum CollectError {
 
 /// What a collector follows while it runs.
 pub(crate) struct Inputs {
-    /// The key that signs, replaced when the keys are read again.
-    pub(crate) signer: watch::Receiver<Arc<Signer>>,
     /// Counts reasons to poll.
     pub(crate) wakeups: watch::Receiver<u64>,
     pub(crate) idle_lock: IdleLock,
@@ -71,13 +69,21 @@ pub(crate) struct Collector<Q, S> {
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
-    pub(crate) fn new(queue: Q, sink: S, settings: &CollectSettings, inputs: Inputs) -> Self {
+    /// Signs with the key that `signer` has at the time, which is replaced when the keys are read again.
+    pub(crate) fn new(
+        queue: Q,
+        sink: S,
+        settings: &CollectSettings,
+        signer: watch::Receiver<Arc<Signer>>,
+        inputs: Inputs,
+    ) -> Self {
         let now = Instant::now();
         let (limit, timeout) = (settings.batch_limit, settings.timeouts.batch_timeout);
         let adaptive = Adaptive::new(settings.adaptive, limit, timeout);
+        let prefetch = Prefetch::new(settings.prefetch, limit);
         Self {
             queue,
-            in_flight: InFlight::new(sink, Prefetch::new(settings.prefetch, limit), adaptive),
+            in_flight: InFlight::new(sink, prefetch, adaptive, signer, settings.line_format),
             batcher: Batcher::new(limit, timeout, inputs.idle_lock.is_enabled),
             inputs,
             settings: settings.clone(),

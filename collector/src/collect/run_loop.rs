@@ -1,13 +1,11 @@
 //! The loop: waits for the next event or deadline, and does what is due.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::in_flight::STALE;
 use super::{CollectError, Collector};
 use crate::config::MissingSchema;
-use crate::line::Line;
 use crate::queue::{Queue, QueueError};
 use crate::sink::{Readiness, Sink};
 use crate::timer::sleep_until_opt;
@@ -24,7 +22,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             let is_down = self.in_flight.sink.readiness() == Readiness::Down;
             self.more |= self.was_down && !is_down;
             self.was_down = is_down;
-            self.batcher.adapt(&self.in_flight.adaptive, self.in_flight.sink.in_flight());
+            self.batcher.adapt(&self.in_flight.adaptive, self.in_flight.count());
             let now = Instant::now();
             let next = self.next_action(now);
             let is_idle = self.is_idle(now);
@@ -123,10 +121,10 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if is_due(self.queue.heartbeat_at(), now) {
             self.heartbeat().await?;
         }
-        let settles = is_due(self.in_flight.settle_at(now), now);
         if is_due(self.poll_at(now), now) {
-            return self.poll(settles).await;
+            return self.poll().await;
         }
+        let settles = is_due(self.in_flight.settle_at(now), now);
         // What was cancelled goes to another collector at once, also if there is no capacity for a poll here.
         if settles || cancels { self.settle().await } else { Ok(()) }
     }
@@ -155,8 +153,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         Ok(())
     }
 
-    /// Claims what there is capacity for, and sends it. Settles in the same round trip if that is due as well.
-    async fn poll(&mut self, settles: bool) -> Result<(), CollectError> {
+    /// Claims what there is capacity for, and settles beside it whatever there is to settle.
+    async fn poll(&mut self) -> Result<(), CollectError> {
         let now = Instant::now();
         let Some(mut request) = self.in_flight.capacity() else { return Ok(()) };
         // What has waited for the rate does not wait for a batch.
@@ -166,7 +164,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.inputs.idle_lock.set_idle(false);
         // Wake-ups from here on may concern tokens that this poll does not see.
         self.wakeups_seen = *self.inputs.wakeups.borrow_and_update();
-        let settlements = if settles { self.in_flight.take_settlements(now) } else { Vec::new() };
+        let settlements = self.in_flight.take_settlements(now);
         let claim = self.queue.settle_and_claim(settlements, Some(request));
         let claim = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, claim).await?;
         self.connection.worked(Instant::now());
@@ -177,16 +175,13 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if request.rescan {
             self.rescanned = now;
         }
-        let signer = Arc::clone(&self.inputs.signer.borrow());
-        for batch in claim.batches {
-            self.in_flight.send(Line::of(&batch, &signer, self.settings.line_format));
-        }
+        self.in_flight.take(claim.batches);
         Ok(())
     }
 
     /// Cancels unsent lines, so that their tokens are checked again or left to another collector.
     pub(super) fn cancel_unsent(&mut self) {
-        self.in_flight.sink.cancel_unsent();
+        self.in_flight.cancel_unsent();
         self.release_unsent();
     }
 

@@ -97,16 +97,16 @@ async fn collect_into(
     });
     // Without a listener the channel's sender is dropped at once.
     let wakeups = listener.as_ref().map_or_else(|| watch::channel(0).1, |listener| listener.wakeups.clone());
-    let inputs = Inputs { signer, wakeups, idle_lock, stop: stop.clone() };
+    let inputs = Inputs { wakeups, idle_lock, stop: stop.clone() };
     let mut collecting: Pin<Box<dyn Future<Output = Result<(), CollectError>>>> = match settings.queue_kind {
         QueueKind::Cursor => {
             let queue = CursorQueue::new(connection, &settings);
-            Box::pin(Collector::new(queue, sink, &settings, inputs).run())
+            Box::pin(Collector::new(queue, sink, &settings, signer, inputs).run())
         }
         QueueKind::Deliveries => {
             let queue = DeliveriesQueue::new(connection, settings.deliveries, settings.lease, format);
             let queue = queue.map_err(CommandError::because(NOT_STARTED))?;
-            Box::pin(Collector::new(queue, sink, &settings, inputs).run())
+            Box::pin(Collector::new(queue, sink, &settings, signer, inputs).run())
         }
     };
     tokio::select! {

@@ -68,8 +68,14 @@ impl Sink for Stdout {
     fn send(&mut self, mut line: Line) {
         let bytes = mem::take(&mut line.bytes);
         self.in_flight.push_back((line, Instant::now()));
-        self.queue.lock().lines.push_back(bytes);
-        self.queue.wake();
+        let mut waiting = self.queue.lock();
+        // The thread does not sleep while lines wait, or only until there is room for one.
+        let is_first = waiting.lines.is_empty();
+        waiting.lines.push_back(bytes);
+        drop(waiting);
+        if is_first {
+            self.queue.wake();
+        }
     }
 
     async fn changed(&mut self) -> Result<(), SinkError> {

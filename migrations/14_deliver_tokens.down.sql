@@ -4,7 +4,7 @@ BEGIN;
 
 DROP FUNCTION mailroom.list_actions();
 DROP FUNCTION mailroom.claim(
-    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint, boolean
+    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint
 );
 DROP FUNCTION mailroom.reserve(bigint, integer, integer);
 DROP SEQUENCE mailroom.rate_in_use, mailroom.rate_spent_until;
@@ -13,7 +13,7 @@ DROP FUNCTION mailroom.judge(mailroom.queue[], tid[], integer, integer, bigint, 
 DROP FUNCTION mailroom.normal_address(text);
 DROP FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz);
 DROP FUNCTION mailroom.release(bigint, uuid[]);
-DROP FUNCTION mailroom.settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint, boolean);
+DROP FUNCTION mailroom.settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint);
 DROP FUNCTION mailroom.settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint);
 DROP FUNCTION mailroom.too_late(timestamptz, bigint);
 DROP FUNCTION mailroom.pause_after(bigint, bigint, double precision);

@@ -1,4 +1,4 @@
--- Feature: collectors claim batches of what is due, and settle or release them. Three statements that a connection can pipeline.
+-- Feature: collectors claim batches of what is due, and settle or release them, by three statements.
 --
 -- The functions that collectors call run with the rights of their owner, so that whoever has a collector's password reads
 -- what is due and nothing else: neither addresses nor secrets of used tokens. Polymorphic functions, for which one for exactly
@@ -186,9 +186,6 @@ REVOKE ALL ON FUNCTION mailroom.settle_exceptions(uuid[], uuid[], bigint[], text
 COMMENT ON FUNCTION mailroom.settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint) IS
     'Settles batches of which not all tokens were sent, and answers which tokens were given up.';
 
--- A settlement that a claim follows at once does not wait for the disk: the claim's commit does, for both. A commit waits only if something
--- was written, which the claim then sees to, and so does a settlement that is repeated.
---
 -- Locks: rows of leases by name, which waits for somebody who takes one over.
 CREATE FUNCTION mailroom.settle(
     settled uuid[],
@@ -199,8 +196,7 @@ CREATE FUNCTION mailroom.settle(
     exception_reasons text[],
     max_attempts integer,
     backoff bigint,
-    min_lifetime bigint,
-    is_followed boolean DEFAULT false
+    min_lifetime bigint
 ) RETURNS TABLE (batch uuid, token bigint, attempt integer)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -208,12 +204,6 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
-    IF is_followed THEN
-        PERFORM set_config('synchronous_commit', 'off', true);
-    ELSIF NOT EXISTS (SELECT FROM mailroom.leases WHERE batch = ANY (settled)) THEN
-        PERFORM pg_logical_emit_message(true, 'mailroom', '');
-    END IF;
-
     IF pg_catalog.cardinality(exception_tokens) > 0 THEN
         RETURN QUERY
         SELECT *
@@ -242,9 +232,9 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint, boolean) IS
+COMMENT ON FUNCTION mailroom.settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint) IS
     'For collectors: records what became of batches; answers which tokens were given up by that. Spans are milliseconds, but for'
-    ' min_lifetime, in seconds. is_followed says that a claim follows, which waits for the disk.';
+    ' min_lifetime, in seconds.';
 
 CREATE FUNCTION mailroom.too_late(epoch timestamptz, min_lifetime bigint) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -578,8 +568,7 @@ CREATE FUNCTION mailroom.claim(
     min_lifetime bigint,
     signable smallint[],
     binds boolean,
-    rate_per_day bigint DEFAULT NULL,
-    is_following boolean DEFAULT false
+    rate_per_day bigint DEFAULT NULL
 ) RETURNS TABLE (
     batch uuid, tokens bigint[], attempts integer[], actions smallint[], emails bytea[], names bytea[], secrets bytea[], codes bytea[],
     expirations bigint[], languages text[], payloads bytea[], bindings bytea[],
@@ -700,20 +689,14 @@ BEGIN
     IF coalesce(put_off, void, too_old, unwanted) IS NOT NULL THEN
         PERFORM mailroom.pass_over(collector, epoch, too_late, put_off, void, too_old, unwanted, unwanted_reasons);
     END IF;
-
-    -- To lock rows is to write.
-    IF is_following AND cardinality(rows) = 0 THEN
-        PERFORM pg_logical_emit_message(true, 'mailroom', '');
-    END IF;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.claim(
-    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint, boolean
+    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint
 ) IS
     'For collectors: claims batches of what is due, of actions that can be signed; bound links only if it can bind. The last row has no batch, and says what was found.'
-    ' The span of the lease is milliseconds, min_lifetime seconds; the rate, if there is one, tokens a day for all collectors.'
-    ' is_following says that it follows a settlement, and waits for the disk for both.';
+    ' The span of the lease is milliseconds, min_lifetime seconds; the rate, if there is one, tokens a day for all collectors.';
 
 CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (number smallint, name text, path text, code_digits smallint)
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -729,9 +712,9 @@ DECLARE
     signature text;
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
-        'settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint, boolean)',
+        'settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint)',
         'release(bigint, uuid[])',
-        'claim(bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint, boolean)',
+        'claim(bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint)',
         'list_actions()'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);

@@ -182,7 +182,7 @@ pub trait Queue {
     fn open(&mut self) -> impl Future<Output = Result<(), QueueError>>;
 
     /// Records what became of batches, so that no later process sends again what the reader has, and claims batches of eligible
-    /// tokens if any are wanted: in one round trip if the queue can.
+    /// tokens if any are wanted: both at once if the queue can.
     ///
     /// The settlements of a call that failed or was dropped are part of the next one. That of a batch which the queue has lost to
     /// another collector changes nothing.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_connect::ConnectionSettings;
 use mailroom_verifier_core::Version;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -59,9 +60,11 @@ pub struct DeliveriesQueue {
     collector_id: i64,
     collector_name: String,
     link: Link,
+    /// A second session, on which the server settles while it claims on the other one.
+    settling_link: Link,
     batches: Batches,
     /// Whether to claim beside settling: not after an error, when more would be handed over than can be recorded.
-    pipelines: bool,
+    claims_beside: bool,
     /// Taken over by other collectors, and not reported yet.
     lost: Vec<BatchId>,
     actions: SignableActions,
@@ -104,8 +107,9 @@ impl DeliveriesQueue {
             collector_id: random.cast_signed(),
             collector_name: format!("{host} process {}", std::process::id()),
             link: Link::new(),
+            settling_link: Link::new(),
             batches: Batches::default(),
-            pipelines: false,
+            claims_beside: false,
             lost: Vec::new(),
             actions: SignableActions::of(format),
             turn: usize::from(turn) % PLACES,
@@ -177,8 +181,8 @@ impl DeliveriesQueue {
         self.actions.read(&rows)
     }
 
-    /// Settles and releases whatever there is, and claims, by statements that are sent at once, in this order. What one of them has
-    /// answered is done, whatever becomes of the others.
+    /// Settles and releases whatever there is, and claims. What is settled and claimed at once is so on two sessions, side by side; else
+    /// one statement follows the other. What one of them has answered is done, whatever becomes of the others.
     async fn send(&mut self, want: Option<ClaimRequest>) -> Result<Claimed, QueueError> {
         let ids = (0..want.map_or(0, |want| want.batches)).map(|_| BatchId::random());
         let ids = ids.collect::<Result<Vec<_>, _>>()?;
@@ -191,9 +195,7 @@ impl DeliveriesQueue {
             nacks::columns(&settling, bounds_refusals, self.link.is_unicode());
         let min_lifetime = i64::try_from(min_lifetime.as_secs()).unwrap_or(i64::MAX);
         let wanted: Vec<Uuid> = ids.iter().map(|batch| batch.0).collect();
-        // Then only the claim's commit waits for the disk, for both.
-        let is_followed = self.pipelines && !settled.is_empty() && !wanted.is_empty();
-        let settle: [SqlParameter<'_>; 10] = [
+        let settle: [SqlParameter<'_>; 9] = [
             (&settled, Type::UUID_ARRAY),
             (&nacked, Type::UUID_ARRAY),
             (&tokens, Type::INT8_ARRAY),
@@ -203,13 +205,12 @@ impl DeliveriesQueue {
             (&integer(max_attempts), Type::INT4),
             (&milliseconds(backoff), Type::INT8),
             (&min_lifetime, Type::INT8),
-            (&is_followed, Type::BOOL),
         ];
         let released: Vec<Uuid> = self.batches.releasing().map(|batch| batch.0).collect();
         let release: [SqlParameter<'_>; 2] =
             [(&self.collector_id, Type::INT8), (&released, Type::UUID_ARRAY)];
         let signable = self.actions.numbers();
-        let claim: [SqlParameter<'_>; 14] = [
+        let claim: [SqlParameter<'_>; 13] = [
             (&self.collector_id, Type::INT8),
             (&wanted, Type::UUID_ARRAY),
             (&integer(want.map_or(1, |want| want.limit)), Type::INT4),
@@ -223,41 +224,48 @@ impl DeliveriesQueue {
             (&signable, Type::INT2_ARRAY),
             (&self.actions.binds(), Type::BOOL),
             (&rate, Type::INT8),
-            (&is_followed, Type::BOOL),
         ];
-        let (batches, activity, actions) = (&mut self.batches, &mut self.activity, &self.actions);
-        let (limiter, since, pipelines) = (&mut self.dead_letter_limiter, self.since, self.pipelines);
-        let send = async |session: &QueueSession| {
-            let settled = rows_if(!settled.is_empty(), session, SETTLE, &settle);
-            let released = rows_if(!released.is_empty(), session, RELEASE, &release);
-            let claimed = rows_if(!wanted.is_empty(), session, CLAIM, &claim);
-            let (settled, released, claimed) = if pipelines {
-                tokio::join!(biased; settled, released, claimed)
-            } else {
-                let (settled, released) = tokio::join!(biased; settled, released);
-                let is_recorded = settled.is_ok() && released.is_ok();
-                (settled, released, if is_recorded { claimed.await } else { Ok(Vec::new()) })
-            };
-            let is_on_disk = !is_followed || claimed.is_ok();
-            let settled = settled.and_then(|rows| DeadLetter::read(&rows)).map(|dead| {
-                if !is_on_disk {
-                    return;
-                }
-                let is_refused = |dead: &&DeadLetter| {
-                    !matches!(batches.nack(dead.batch, dead.token), Some(Nack::Dead { .. }))
-                };
-                activity.dead(dead.len(), dead.iter().filter(is_refused).count());
-                log_dead_letters(&dead, batches, limiter);
-                batches.settled();
-            });
-            let released = released.map(|_| batches.released(Instant::now()));
-            let claimed = claimed.and_then(|rows| Claimed::read(&rows, actions, since));
-            let claimed = claimed.inspect(|claimed| batches.claimed(&claimed.batches));
-            settled.and(released).and(claimed)
+        let claims_beside = self.claims_beside && !settled.is_empty() && !wanted.is_empty();
+        let settle =
+            async |session: &QueueSession| rows_if(!settled.is_empty(), session, SETTLE, &settle).await;
+        let (batches, actions, since) = (&mut self.batches, &self.actions, self.since);
+        let mut release_and_claim = async |session: &QueueSession| {
+            let released = rows_if(!released.is_empty(), session, RELEASE, &release).await;
+            released.map(|_| batches.released(Instant::now()))?;
+            let claimed = rows_if(!wanted.is_empty(), session, CLAIM, &claim).await;
+            let claimed = claimed.and_then(|rows| Claimed::read(&rows, actions, since))?;
+            batches.claimed(&claimed.batches);
+            Ok(claimed)
         };
-        let outcome = Box::pin(self.link.run(send)).await;
-        self.pipelines = outcome.is_ok();
-        outcome
+        let (link, settling_link) = (&mut self.link, &mut self.settling_link);
+        let mut answered = None;
+        let claimed = if claims_beside {
+            let both =
+                Box::pin(async { tokio::join!(settling_link.run(settle), link.run(release_and_claim)) });
+            let (settled, claimed) = both.await;
+            settled.map(|rows| answered = Some(rows)).and(claimed)
+        } else {
+            let in_turn = async |session: &QueueSession| {
+                answered = Some(settle(session).await?);
+                release_and_claim(session).await
+            };
+            Box::pin(link.run(in_turn)).await
+        };
+        let recorded = answered.map_or(Ok(()), |rows| self.record_settled(&rows));
+        self.claims_beside = recorded.is_ok() && claimed.is_ok();
+        recorded.and(claimed)
+    }
+
+    /// The server has settled what there was to settle, and answered which tokens were given up.
+    fn record_settled(&mut self, rows: &[Row]) -> Result<(), QueueError> {
+        let dead = DeadLetter::read(rows)?;
+        let is_refused = |dead: &&DeadLetter| {
+            !matches!(self.batches.nack(dead.batch, dead.token), Some(Nack::Dead { .. }))
+        };
+        self.activity.dead(dead.len(), dead.iter().filter(is_refused).count());
+        log_dead_letters(&dead, &self.batches, &mut self.dead_letter_limiter);
+        self.batches.settled();
+        Ok(())
     }
 
     async fn claim(&mut self, want: ClaimRequest, claim: &mut Claim) -> Result<(), QueueError> {
@@ -350,7 +358,11 @@ impl DeliveriesQueue {
 impl Queue for DeliveriesQueue {
     async fn open(&mut self) -> Result<(), QueueError> {
         let was_open = self.renewed.is_some();
-        let server = self.link.open(&self.connection).await?;
+        let (link, settling_link) = (&mut self.link, &mut self.settling_link);
+        let (server, _) = Box::pin(async {
+            tokio::try_join!(link.open(&self.connection), settling_link.open(&self.connection))
+        })
+        .await?;
         (self.watermark_updated, self.rescanned) = (None, None);
         self.renew().await?;
         self.since = [self.watermark.since; 2];
@@ -403,7 +415,8 @@ impl Queue for DeliveriesQueue {
             return Some(renewed);
         }
         let sweep = self.sweeper.next.unwrap_or(renewed);
-        Some((renewed + self.heartbeat_pause()).min(self.link.used + PING_PAUSE).min(sweep))
+        let used = self.link.used.min(self.settling_link.used);
+        Some((renewed + self.heartbeat_pause()).min(used + PING_PAUSE).min(sweep))
     }
 
     async fn heartbeat(&mut self) -> Result<Vec<BatchId>, QueueError> {
@@ -413,8 +426,12 @@ impl Queue for DeliveriesQueue {
             if !self.batches.is_reported() {
                 self.send(None).await?;
             }
-        } else if self.link.used.elapsed() >= PING_PAUSE {
-            self.link.run(ping).await?;
+        } else {
+            for link in [&mut self.link, &mut self.settling_link] {
+                if link.used.elapsed() >= PING_PAUSE {
+                    link.run(ping).await?;
+                }
+            }
         }
         self.activity.log(Instant::now());
         // Last: if it fails, all else is done.

@@ -43,8 +43,8 @@ impl Prefetch {
 
     /// How many batches to claim while `in_flight` are in flight.
     ///
-    /// None until a third of them are acknowledged, so that a fast reader does not cost a round trip a batch. Not half: what the last
-    /// claim brought is not signed yet when the next one is made.
+    /// None until a third of them are acknowledged, so that a fast reader does not cost a round trip a batch. Not half, so that the next claim
+    /// is under way while the last one is signed.
     pub fn wanted(&self, in_flight: usize) -> usize {
         let batches = self.held_back_to.map_or(self.batches, |most| most.min(self.batches));
         let free = batches.saturating_sub(in_flight);

@@ -20,7 +20,7 @@ use crate::queue::{Batch, BatchId, ClaimRequest, Nack, QueueError, Settlement};
 use crate::sink::{Ack, Readiness, Sink, SinkError};
 use crate::timer::sleep_until_opt;
 
-/// The shortest time between two settlements, each of which is a commit.
+/// How long an ack waits for others, since each settlement is a commit, unless it goes out beside a claim.
 pub(super) const SETTLE_PAUSE: Duration = Duration::from_millis(20);
 
 /// A line that is unsent for this long is cancelled, so that its tokens are checked again.
@@ -35,7 +35,7 @@ pub(super) struct InFlight<S> {
     /// The key that signs, replaced when the keys are read again.
     signer: watch::Receiver<Arc<Signer>>,
     format: LineFormat,
-    /// Claimed, and not signed yet: that happens while the database works on the next claim.
+    /// Claimed, and not signed yet: [`changed`](Self::changed) does that, also while the database works on the next claim.
     unsigned: VecDeque<Batch>,
     prefetch: Prefetch,
     pub(super) adaptive: Adaptive,
@@ -133,11 +133,10 @@ impl<S: Sink> InFlight<S> {
             biased;
             changed = self.sink.changed() => changed,
             // Others first: the statement of the next claim is on its way then.
-            () = yield_now(), if !self.unsigned.is_empty() => {
-                self.sign();
-                Ok(())
-            }
+            () = yield_now(), if !self.unsigned.is_empty() => Ok(()),
         };
+        // Also while lines change all the time.
+        self.sign();
         let is_acked = self.note_ended();
         changed.map(|()| is_acked)
     }

@@ -121,10 +121,10 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if is_due(self.queue.heartbeat_at(), now) {
             self.heartbeat().await?;
         }
-        if is_due(self.poll_at(now), now) {
-            return self.poll().await;
-        }
         let settles = is_due(self.in_flight.settle_at(now), now);
+        if is_due(self.poll_at(now), now) {
+            return self.poll(settles || self.queue.settles_beside()).await;
+        }
         // What was cancelled goes to another collector at once, also if there is no capacity for a poll here.
         if settles || cancels { self.settle().await } else { Ok(()) }
     }
@@ -153,8 +153,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         Ok(())
     }
 
-    /// Claims what there is capacity for, and settles beside it whatever there is to settle.
-    async fn poll(&mut self) -> Result<(), CollectError> {
+    /// Claims what there is capacity for, and settles as well if that is due or costs no time.
+    async fn poll(&mut self, settles: bool) -> Result<(), CollectError> {
         let now = Instant::now();
         let Some(mut request) = self.in_flight.capacity() else { return Ok(()) };
         // What has waited for the rate does not wait for a batch.
@@ -164,7 +164,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.inputs.idle_lock.set_idle(false);
         // Wake-ups from here on may concern tokens that this poll does not see.
         self.wakeups_seen = *self.inputs.wakeups.borrow_and_update();
-        let settlements = self.in_flight.take_settlements(now);
+        let settlements = if settles { self.in_flight.take_settlements(now) } else { Vec::new() };
         let claim = self.queue.settle_and_claim(settlements, Some(request));
         let claim = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, claim).await?;
         self.connection.worked(Instant::now());

@@ -192,6 +192,11 @@ pub trait Queue {
         want: Option<ClaimRequest>,
     ) -> impl Future<Output = Result<Claim, QueueError>>;
 
+    /// Whether what is settled with a claim does not delay it.
+    fn settles_beside(&self) -> bool {
+        false
+    }
+
     /// Releases batches of which nothing was sent; they can be claimed again.
     fn release(&mut self, batches: &[BatchId]);
 

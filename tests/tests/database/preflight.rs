@@ -246,6 +246,26 @@ async fn row_level_security_that_hides_accounts_is_said_and_does_not_keep_the_da
 }
 
 #[tokio::test]
+async fn a_collector_without_room_for_the_session_that_settles_settles_all_the_same() -> Result<()> {
+    let place = Place::migrated().await?;
+    place.superuser.batch_execute("SET search_path = mail; ALTER ROLE owner CONNECTION LIMIT 1").await?;
+    register(&place.superuser, 1..=100).await?;
+    let mut command = collector::command(&place.in_mail("owner"))?;
+    let mut collector =
+        Collector::start(command.args(["--wake", "poll", "--retention", "off", "--batch-timeout", "0"]))?;
+    assert_eq!(collector.lines()?.next_items(100)?.len(), 100);
+    wait_for(
+        &place.superuser,
+        "SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'sent'",
+        100_i64,
+    )
+    .await?;
+    let log = collector.stop()?;
+    assert!(!log.contains("too many connections"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn accounts_that_come_by_logical_replication_are_said_to_get_no_token() -> Result<()> {
     let cluster = Cluster::builder().setting("wal_level", "logical").start()?;
     let source = Database::create_on(&cluster.url("postgres"))?.migrate()?;

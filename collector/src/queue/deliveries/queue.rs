@@ -4,6 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_connect::ConnectionSettings;
 use mailroom_verifier_core::Version;
+use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -38,6 +39,9 @@ const WATERMARK_PAUSE: Duration = Duration::from_secs(1);
 /// The longest time without a statement. With the ping's timeout of five seconds, a dead connection is noticed within ten.
 const PING_PAUSE: Duration = Duration::from_secs(4);
 
+/// How long is waited for the session that settles, without which nothing is lost but time.
+const SECOND_SESSION: Duration = Duration::from_secs(5);
+
 /// How often leases are renewed and expired ones searched for, at least.
 const LONGEST_HEARTBEAT_PAUSE: Duration = Duration::from_secs(10);
 
@@ -60,7 +64,7 @@ pub struct DeliveriesQueue {
     collector_id: i64,
     collector_name: String,
     link: Link,
-    /// A second session, on which the server settles while it claims on the other one.
+    /// A second session on the same server, which settles there while it claims on the other one, if there is room for it.
     settling_link: Link,
     batches: Batches,
     /// Whether to claim beside settling: not after an error, when more would be handed over than can be recorded.
@@ -225,7 +229,8 @@ impl DeliveriesQueue {
             (&self.actions.binds(), Type::BOOL),
             (&rate, Type::INT8),
         ];
-        let claims_beside = self.claims_beside && !settled.is_empty() && !wanted.is_empty();
+        let claims_beside =
+            self.claims_beside && self.settling_link.is_open() && !settled.is_empty() && !wanted.is_empty();
         let settle =
             async |session: &QueueSession| rows_if(!settled.is_empty(), session, SETTLE, &settle).await;
         let (batches, actions, since) = (&mut self.batches, &self.actions, self.since);
@@ -358,17 +363,19 @@ impl DeliveriesQueue {
 impl Queue for DeliveriesQueue {
     async fn open(&mut self) -> Result<(), QueueError> {
         let was_open = self.renewed.is_some();
-        let (link, settling_link) = (&mut self.link, &mut self.settling_link);
-        let (server, _) = Box::pin(async {
-            tokio::try_join!(link.open(&self.connection), settling_link.open(&self.connection))
-        })
-        .await?;
+        self.settling_link = Link::new();
+        let (server, started_at) = self.link.open(&self.connection).await?;
         (self.watermark_updated, self.rescanned) = (None, None);
         self.renew().await?;
         self.since = [self.watermark.since; 2];
         self.read_actions().await?;
         self.batches.begin_call();
         self.send(None).await?;
+        let beside = timeout(SECOND_SESSION, Box::pin(self.settling_link.open(&self.connection))).await;
+        // Without room for it, or where it is on another server, what is settled waits its turn.
+        if !matches!(beside, Ok(Ok((_, other))) if other == started_at) {
+            self.settling_link = Link::new();
+        }
         let warnings =
             self.link.run(async |session| answer(preflight::warnings(&session.client)).await).await?;
         if !std::mem::replace(&mut self.is_announced, true) {
@@ -403,6 +410,10 @@ impl Queue for DeliveriesQueue {
         Ok(claim)
     }
 
+    fn settles_beside(&self) -> bool {
+        self.claims_beside && self.settling_link.is_open()
+    }
+
     fn release(&mut self, batches: &[BatchId]) {
         self.batches.release(batches);
         // They return to their places, which the last claim has passed.
@@ -415,8 +426,9 @@ impl Queue for DeliveriesQueue {
             return Some(renewed);
         }
         let sweep = self.sweeper.next.unwrap_or(renewed);
-        let used = self.link.used.min(self.settling_link.used);
-        Some((renewed + self.heartbeat_pause()).min(used + PING_PAUSE).min(sweep))
+        let used = [&self.link, &self.settling_link].map(|link| link.is_open().then_some(link.used));
+        let ping = used.into_iter().flatten().min().unwrap_or(renewed) + PING_PAUSE;
+        Some((renewed + self.heartbeat_pause()).min(ping).min(sweep))
     }
 
     async fn heartbeat(&mut self) -> Result<Vec<BatchId>, QueueError> {
@@ -428,7 +440,7 @@ impl Queue for DeliveriesQueue {
             }
         } else {
             for link in [&mut self.link, &mut self.settling_link] {
-                if link.used.elapsed() >= PING_PAUSE {
+                if link.is_open() && link.used.elapsed() >= PING_PAUSE {
                     link.run(ping).await?;
                 }
             }

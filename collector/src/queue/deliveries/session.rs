@@ -1,6 +1,6 @@
-//! The session on which the database's functions are called.
+//! A session on which the database's functions are called.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_connect::ConnectionSettings;
 use tokio_postgres::Row;
@@ -35,8 +35,11 @@ impl Link {
         Self { session: None, used: Instant::now() }
     }
 
-    /// Replaces the session; returns the server's name.
-    pub(super) async fn open(&mut self, connection: &ConnectionSettings) -> Result<String, QueueError> {
+    /// Replaces the session; returns the server's name, and when it was started, which tells servers apart.
+    pub(super) async fn open(
+        &mut self,
+        connection: &ConnectionSettings,
+    ) -> Result<(String, SystemTime), QueueError> {
         self.session = None;
         let session = QueueSession::open(connection, STATEMENT, false, preflight::OF_COLLECTORS);
         let session = Box::pin(session).await?;
@@ -46,14 +49,19 @@ impl Link {
                 "the database has a schema from before migration 17; run `mailroom migrate up`".to_owned(),
             ));
         }
-        Ok(self.session.insert(session).server.clone())
+        let started_at = column(&is_current, 1)?;
+        Ok((self.session.insert(session).server.clone(), started_at))
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.session.is_some()
     }
 
     pub(super) fn is_unicode(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.is_unicode)
     }
 
-    /// Runs `work`, statements that do not wait for each other. The session is lost on an error: whatever state it is in, a new one is in a known state.
+    /// Runs `work`. The session is lost on an error: whatever state it is in, a new one is in a known state.
     pub(super) async fn run<T>(
         &mut self,
         work: impl AsyncFnOnce(&QueueSession) -> Result<T, QueueError>,

@@ -21,7 +21,7 @@ use super::{
 };
 
 /// How often two connections are compared that a pooler may serve by the same process, and for how long at most.
-const COMPARISONS: u32 = 5;
+const COMPARISONS: u32 = 20;
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connects to the first server that accepts.

@@ -2,7 +2,6 @@
 //!
 //! Data flows one way: `wake` → `queue` → `collect` → `line` → `sink`; acks go back to the `queue`.
 
-mod backoff;
 mod cli;
 mod collect;
 mod commands;

@@ -1,12 +1,14 @@
-//! When a collector polls, how many batches it claims, and how long a token waits for others.
+//! When a collector polls, how many batches it claims, how long a token waits for others, and how long is waited after a failure.
 //!
 //! Pure decisions: the caller passes the times in. `mailroom collect` takes them from the clock, `cargo xtask bench adaptive`
 //! from a simulated day.
 
 mod adaptive;
+mod backoff;
 mod batcher;
 mod prefetch;
 
 pub use adaptive::Adaptive;
+pub use backoff::{Backoff, LONGEST_CONNECT_PAUSE, jittered, random_part};
 pub use batcher::Batcher;
 pub use prefetch::Prefetch;

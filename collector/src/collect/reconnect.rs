@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::backoff::{Backoff, LONGEST_CONNECT_PAUSE};
 use crate::log::outage::OutageLog;
 use crate::queue::QueueError;
+use mailroom_pace::{Backoff, LONGEST_CONNECT_PAUSE};
 
 /// How often a queue that another collector has locked is tried again.
 const LOCKED_PAUSE: Duration = Duration::from_secs(1);

@@ -11,12 +11,12 @@ use super::QueueError;
 pub struct BatchId(pub Uuid);
 
 impl BatchId {
-    /// A new one, unless the operating system has no random bytes.
-    pub fn random() -> Result<Self, QueueError> {
-        let mut bytes = [0; 16];
+    /// So many new ones, unless the operating system has no random bytes.
+    pub fn random(count: usize) -> Result<Vec<Self>, QueueError> {
+        let mut bytes = vec![[0; 16]; count];
         let none = |_| QueueError::Unavailable("the operating system has no random bytes".to_owned());
-        getrandom::fill(&mut bytes).map_err(none)?;
-        Ok(Self(Builder::from_random_bytes(bytes).into_uuid()))
+        getrandom::fill(bytes.as_flattened_mut()).map_err(none)?;
+        Ok(bytes.into_iter().map(|bytes| Self(Builder::from_random_bytes(bytes).into_uuid())).collect())
     }
 
     /// Reads exactly what [`Display`](fmt::Display) writes; `None` for any other text.

@@ -138,7 +138,7 @@ impl Nack {
 }
 
 /// What to claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClaimRequest {
     /// The most batches.
     pub batches: usize,

@@ -9,8 +9,8 @@ use tokio::time::sleep;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
-use crate::backoff::jittered;
 use crate::log::display::HumanDuration;
+use mailroom_pace::jittered;
 
 /// The size of a step: some 12,000 rows of the log, and about as many dead letters or tokens.
 const BLOCKS: i32 = 128;

@@ -14,8 +14,8 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::Error;
 
 use super::idle_lock::IdleLockHolder;
-use crate::backoff::{Backoff, LONGEST_CONNECT_PAUSE};
 use crate::log::outage::OutageLog;
+use mailroom_pace::{Backoff, LONGEST_CONNECT_PAUSE};
 
 const SETTINGS: &str = include_str!("../session_settings.sql");
 

@@ -199,7 +199,7 @@ impl CursorQueue {
         }
         self.read(count, if rescans { LARGEST_PAGE } else { SMALLEST_PAGE }).await?;
 
-        let ids = (0..want.batches).map(|_| BatchId::random()).collect::<Result<Vec<_>, _>>()?;
+        let ids = BatchId::random(want.batches)?;
         let state = self.state.as_mut().ok_or_else(not_open)?;
         // Nothing below waits or fails, so a call that was dropped or that failed has claimed nothing.
         let mut claim = Claim::default();

@@ -62,9 +62,9 @@ impl Batches {
         });
     }
 
-    /// The statement that claims was answered.
-    pub(super) fn claimed(&mut self, claimed: &[Batch]) {
-        self.0.retain(|_, state| !matches!(state, State::Claiming));
+    /// The statement that claims `ids` was answered.
+    pub(super) fn claimed(&mut self, ids: &[BatchId], claimed: &[Batch]) {
+        self.0.retain(|id, _| !ids.contains(id));
         let undelivered = |batch: &Batch| (batch.id, State::Undelivered { tokens: batch.tokens.len() });
         self.0.extend(claimed.iter().map(undelivered));
     }

@@ -66,6 +66,24 @@ impl Claimed {
         }
         Ok(claimed)
     }
+
+    /// Adds what another statement has claimed at the same time, from the same place.
+    pub(super) fn add(&mut self, other: Self) {
+        let have_left = self.waiting + other.waiting > 0;
+        for (since, other) in self.since.iter_mut().zip(other.since) {
+            // Each has passed what the other one had locked, and has read all else up to where it came.
+            *since = if have_left { (*since).min(other) } else { (*since).max(other) };
+        }
+        self.batches.extend(other.batches);
+        self.scanned += other.scanned;
+        self.waiting += other.waiting;
+        self.expired += other.expired;
+        self.cancelled += other.cancelled;
+        self.deferred += other.deferred;
+        self.unsignable += other.unsignable;
+        self.suppressed += other.suppressed;
+        self.fault = self.fault.take().or(other.fault);
+    }
 }
 
 /// The tokens of a batch, which are in columns of arrays.

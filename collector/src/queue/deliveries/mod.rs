@@ -4,7 +4,7 @@
 //! what it settles, releases and claims, and keeps what the database may not have received (`batches`).
 //!
 //! # Lost answers
-//! - Settling, releasing and claiming are three statements that are sent at once. Each has an answer, and a commit, of its own.
+//! - Settling, releasing and claiming are statements of their own. Each has an answer, and a commit, of its own.
 //! - The id of a batch is chosen here, before the statement that claims it is sent. If the answer does not come, the next
 //!   statement releases the batch: nothing of it was sent. If the connection is lost too, the statement may reach the server
 //!   after the next connection, so the id is released for a while longer. It is released by its id, and not as one that
@@ -19,6 +19,7 @@ mod claimed;
 mod nacks;
 mod queue;
 mod session;
+mod statements;
 mod sweep;
 mod watermark;
 

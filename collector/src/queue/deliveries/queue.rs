@@ -5,15 +5,13 @@ use std::time::{Duration, Instant, SystemTime};
 use mailroom_connect::ConnectionSettings;
 use mailroom_verifier_core::Version;
 use tokio::time::timeout;
-use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::actions::SignableActions;
 use super::batches::Batches;
-use super::claimed::{Claimed, DeadLetter, log_dead_letters};
-use super::nacks;
-use super::session::{Link, SqlParameter, integer, ping, rows_if};
+use super::claimed::Claimed;
+use super::session::{Link, SqlParameter, integer, ping};
 use super::sweep::Sweeper;
 use super::watermark::{LowWatermark, Snapshot};
 use crate::config::DeliverySettings;
@@ -21,14 +19,17 @@ use crate::log::display::{milliseconds, withheld};
 use crate::log::rate_limit::RateLimiter;
 use crate::preflight;
 use crate::queue::activity::Activity;
-use crate::queue::session::{QueueSession, answer, column, count, unexpected};
-use crate::queue::{BatchId, Claim, ClaimRequest, Nack, Peek, Queue, QueueError, Settlement};
+use crate::queue::session::{answer, column, count, unexpected};
+use crate::queue::{BatchId, Claim, ClaimRequest, Peek, Queue, QueueError, Settlement};
 
 /// The most rows that one statement reads: some tenths of a second's work. A claim that finds few eligible tokens reads `WIDENING`
 /// times more the next time, and one call goes on past tokens that are not eligible for `SCAN_TIME`.
 const MAX_SCAN: usize = 10_000;
 const WIDENING: usize = 4;
 const SCAN_TIME: Duration = Duration::from_secs(2);
+
+/// How many batches a statement claims that follows one which found less than it wanted: their names take time, too.
+const FEW: usize = 32;
 
 /// How often a claim begins at the low watermark, if that is quick, and what part of the time it may take.
 const RESCAN_PAUSE: Duration = Duration::from_millis(200);
@@ -46,11 +47,8 @@ const SECOND_SESSION: Duration = Duration::from_secs(5);
 const LONGEST_HEARTBEAT_PAUSE: Duration = Duration::from_secs(10);
 
 /// Every seventh place is one of the second priority; the functions know it too.
-const PLACES: usize = 7;
+pub(super) const PLACES: usize = 7;
 
-const SETTLE: &str = include_str!("settle.sql");
-const RELEASE: &str = include_str!("release.sql");
-const CLAIM: &str = include_str!("claim.sql");
 const LIST_ACTIONS: &str = "SELECT number, name, path, code_digits FROM mailroom.list_actions()";
 const HEARTBEAT: &str = include_str!("heartbeat.sql");
 const PEEK: &str = include_str!("peek.sql");
@@ -59,25 +57,27 @@ const PEEK: &str = include_str!("peek.sql");
 #[derive(Debug)]
 pub struct DeliveriesQueue {
     connection: ConnectionSettings,
-    settings: DeliverySettings,
-    lease: Duration,
-    collector_id: i64,
+    pub(super) settings: DeliverySettings,
+    pub(super) lease: Duration,
+    pub(super) collector_id: i64,
     collector_name: String,
-    link: Link,
-    /// A second session on the same server, which settles there while it claims on the other one, if there is room for it.
-    settling_link: Link,
-    batches: Batches,
+    pub(super) link: Link,
+    /// A second session on the same server, if there is room for it, which settles while the other one claims.
+    pub(super) second_link: Link,
+    pub(super) batches: Batches,
     /// Whether to claim beside settling: not after an error, when more would be handed over than can be recorded.
-    claims_beside: bool,
+    pub(super) claims_beside: bool,
+    /// Whether the last claim brought all that it wanted.
+    pub(super) has_more: bool,
     /// Taken over by other collectors, and not reported yet.
     lost: Vec<BatchId>,
-    actions: SignableActions,
+    pub(super) actions: SignableActions,
     /// How many places there were since the last that was one of the second priority.
-    turn: usize,
+    pub(super) turn: usize,
     /// Where the next claim begins, by priority.
-    since: [Option<SystemTime>; 2],
+    pub(super) since: [Option<SystemTime>; 2],
     /// The most rows that the next claim reads, unless it wants more tokens.
-    scan_limit: usize,
+    pub(super) scan_limit: usize,
     watermark: LowWatermark,
     watermark_updated: Option<Instant>,
     rescanned: Option<Instant>,
@@ -86,8 +86,8 @@ pub struct DeliveriesQueue {
     sweeper: Sweeper,
     /// Whether the log says that this collector has the queue, and no call has succeeded since.
     is_announced: bool,
-    activity: Activity,
-    dead_letter_limiter: RateLimiter,
+    pub(super) activity: Activity,
+    pub(super) dead_letter_limiter: RateLimiter,
     deferral_limiter: RateLimiter,
     /// The last rate at which others claimed, in tokens a day.
     other_rate: Option<i64>,
@@ -111,9 +111,10 @@ impl DeliveriesQueue {
             collector_id: random.cast_signed(),
             collector_name: format!("{host} process {}", std::process::id()),
             link: Link::new(),
-            settling_link: Link::new(),
+            second_link: Link::new(),
             batches: Batches::default(),
             claims_beside: false,
+            has_more: false,
             lost: Vec::new(),
             actions: SignableActions::of(format),
             turn: usize::from(turn) % PLACES,
@@ -185,99 +186,13 @@ impl DeliveriesQueue {
         self.actions.read(&rows)
     }
 
-    /// Settles and releases whatever there is, and claims. What is settled and claimed at once is so on two sessions, side by side; else
-    /// one statement follows the other. What one of them has answered is done, whatever becomes of the others.
-    async fn send(&mut self, want: Option<ClaimRequest>) -> Result<Claimed, QueueError> {
-        let ids = (0..want.map_or(0, |want| want.batches)).map(|_| BatchId::random());
-        let ids = ids.collect::<Result<Vec<_>, _>>()?;
-        self.batches.begin_statements(&ids, Instant::now());
-        let settling: Vec<_> = self.batches.settling().collect();
-        let settled: Vec<Uuid> = settling.iter().map(|(batch, _)| batch.0).collect();
-        let DeliverySettings { max_attempts, bounds_refusals, backoff, min_lifetime, rate } = self.settings;
-        let rate = rate.map(|rate| rate.0.cast_signed());
-        let (nacked, tokens, kinds, waits, reasons) =
-            nacks::columns(&settling, bounds_refusals, self.link.is_unicode());
-        let min_lifetime = i64::try_from(min_lifetime.as_secs()).unwrap_or(i64::MAX);
-        let wanted: Vec<Uuid> = ids.iter().map(|batch| batch.0).collect();
-        let settle: [SqlParameter<'_>; 9] = [
-            (&settled, Type::UUID_ARRAY),
-            (&nacked, Type::UUID_ARRAY),
-            (&tokens, Type::INT8_ARRAY),
-            (&kinds, Type::TEXT_ARRAY),
-            (&waits, Type::INT8_ARRAY),
-            (&reasons, Type::TEXT_ARRAY),
-            (&integer(max_attempts), Type::INT4),
-            (&milliseconds(backoff), Type::INT8),
-            (&min_lifetime, Type::INT8),
-        ];
-        let released: Vec<Uuid> = self.batches.releasing().map(|batch| batch.0).collect();
-        let release: [SqlParameter<'_>; 2] =
-            [(&self.collector_id, Type::INT8), (&released, Type::UUID_ARRAY)];
-        let signable = self.actions.numbers();
-        let claim: [SqlParameter<'_>; 13] = [
-            (&self.collector_id, Type::INT8),
-            (&wanted, Type::UUID_ARRAY),
-            (&integer(want.map_or(1, |want| want.limit)), Type::INT4),
-            (&want.is_some_and(|want| want.partial), Type::BOOL),
-            (&integer(self.scan_limit.max(1)), Type::INT4),
-            (&integer(self.turn), Type::INT4),
-            (&self.since[0], Type::TIMESTAMPTZ),
-            (&self.since[1], Type::TIMESTAMPTZ),
-            (&milliseconds(self.lease), Type::INT8),
-            (&min_lifetime, Type::INT8),
-            (&signable, Type::INT2_ARRAY),
-            (&self.actions.binds(), Type::BOOL),
-            (&rate, Type::INT8),
-        ];
-        let claims_beside =
-            self.claims_beside && self.settling_link.is_open() && !settled.is_empty() && !wanted.is_empty();
-        let settle =
-            async |session: &QueueSession| rows_if(!settled.is_empty(), session, SETTLE, &settle).await;
-        let (batches, actions, since) = (&mut self.batches, &self.actions, self.since);
-        let mut release_and_claim = async |session: &QueueSession| {
-            let released = rows_if(!released.is_empty(), session, RELEASE, &release).await;
-            released.map(|_| batches.released(Instant::now()))?;
-            let claimed = rows_if(!wanted.is_empty(), session, CLAIM, &claim).await;
-            let claimed = claimed.and_then(|rows| Claimed::read(&rows, actions, since))?;
-            batches.claimed(&claimed.batches);
-            Ok(claimed)
-        };
-        let (link, settling_link) = (&mut self.link, &mut self.settling_link);
-        let mut answered = None;
-        let claimed = if claims_beside {
-            let both =
-                Box::pin(async { tokio::join!(settling_link.run(settle), link.run(release_and_claim)) });
-            let (settled, claimed) = both.await;
-            settled.map(|rows| answered = Some(rows)).and(claimed)
-        } else {
-            let in_turn = async |session: &QueueSession| {
-                answered = Some(settle(session).await?);
-                release_and_claim(session).await
-            };
-            Box::pin(link.run(in_turn)).await
-        };
-        let recorded = answered.map_or(Ok(()), |rows| self.record_settled(&rows));
-        self.claims_beside = recorded.is_ok() && claimed.is_ok();
-        recorded.and(claimed)
-    }
-
-    /// The server has settled what there was to settle, and answered which tokens were given up.
-    fn record_settled(&mut self, rows: &[Row]) -> Result<(), QueueError> {
-        let dead = DeadLetter::read(rows)?;
-        let is_refused = |dead: &&DeadLetter| {
-            !matches!(self.batches.nack(dead.batch, dead.token), Some(Nack::Dead { .. }))
-        };
-        self.activity.dead(dead.len(), dead.iter().filter(is_refused).count());
-        log_dead_letters(&dead, &self.batches, &mut self.dead_letter_limiter);
-        self.batches.settled();
-        Ok(())
-    }
-
     async fn claim(&mut self, want: ClaimRequest, claim: &mut Claim) -> Result<(), QueueError> {
         let began = Instant::now();
         let rescans = want.rescan || self.rescanned.is_none_or(|at| at.elapsed() >= self.rescan_pause);
         if rescans {
-            if self.watermark_updated.is_none_or(|updated| updated.elapsed() >= WATERMARK_PAUSE) {
+            // Not before a claim of few tokens, which need no other mark: those of an idle time are peeked for.
+            let is_old = self.watermark_updated.is_none_or(|updated| updated.elapsed() >= WATERMARK_PAUSE);
+            if is_old && (self.has_more || want.rescan) {
                 self.update_watermark(1).await?;
             }
             self.since = [self.watermark.since; 2];
@@ -285,6 +200,7 @@ impl DeliveriesQueue {
         // No more than the rate can ever allow at once: what is looked at is locked.
         let most = self.settings.rate.map_or(want.batches, |rate| rate.burst().div_ceil(want.limit));
         loop {
+            let most = if self.has_more { most } else { most.min(FEW) };
             let left = (want.batches - claim.batches.len()).min(most);
             let tokens_wanted = left * want.limit;
             let scan_limit = self.scan_limit.clamp(tokens_wanted, MAX_SCAN.max(tokens_wanted));
@@ -363,7 +279,7 @@ impl DeliveriesQueue {
 impl Queue for DeliveriesQueue {
     async fn open(&mut self) -> Result<(), QueueError> {
         let was_open = self.renewed.is_some();
-        self.settling_link = Link::new();
+        self.second_link = Link::new();
         let (server, started_at) = self.link.open(&self.connection).await?;
         (self.watermark_updated, self.rescanned) = (None, None);
         self.renew().await?;
@@ -371,10 +287,10 @@ impl Queue for DeliveriesQueue {
         self.read_actions().await?;
         self.batches.begin_call();
         self.send(None).await?;
-        let beside = timeout(SECOND_SESSION, Box::pin(self.settling_link.open(&self.connection))).await;
+        let beside = timeout(SECOND_SESSION, Box::pin(self.second_link.open(&self.connection))).await;
         // Without room for it, or where it is on another server, what is settled waits its turn.
         if !matches!(beside, Ok(Ok((_, other))) if other == started_at) {
-            self.settling_link = Link::new();
+            self.second_link = Link::new();
         }
         let warnings =
             self.link.run(async |session| answer(preflight::warnings(&session.client)).await).await?;
@@ -411,7 +327,7 @@ impl Queue for DeliveriesQueue {
     }
 
     fn settles_beside(&self) -> bool {
-        self.claims_beside && self.settling_link.is_open()
+        self.claims_beside && self.second_link.is_open()
     }
 
     fn release(&mut self, batches: &[BatchId]) {
@@ -426,7 +342,7 @@ impl Queue for DeliveriesQueue {
             return Some(renewed);
         }
         let sweep = self.sweeper.next.unwrap_or(renewed);
-        let used = [&self.link, &self.settling_link].map(|link| link.is_open().then_some(link.used));
+        let used = [&self.link, &self.second_link].map(|link| link.is_open().then_some(link.used));
         let ping = used.into_iter().flatten().min().unwrap_or(renewed) + PING_PAUSE;
         Some((renewed + self.heartbeat_pause()).min(ping).min(sweep))
     }
@@ -439,7 +355,7 @@ impl Queue for DeliveriesQueue {
                 self.send(None).await?;
             }
         } else {
-            for link in [&mut self.link, &mut self.settling_link] {
+            for link in [&mut self.link, &mut self.second_link] {
                 if link.is_open() && link.used.elapsed() >= PING_PAUSE {
                     link.run(ping).await?;
                 }

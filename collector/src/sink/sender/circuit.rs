@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::protocol::{Answer, SentTokens};
-use crate::backoff::{Backoff, random_part};
 use crate::queue::BatchId;
+use mailroom_pace::{Backoff, random_part};
 
 /// The longest pause after `unavailable`, and after a guess, which can be wrong: that a sender refuses everything.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);

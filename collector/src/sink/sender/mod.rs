@@ -24,13 +24,13 @@ pub use protocol::{SentTokens, parse_answer};
 pub(crate) use redact::looks_like_a_token;
 
 use super::{Ack, Readiness, Sink, SinkError};
-use crate::backoff::Backoff;
 use crate::line::Line;
 use crate::log::outage::OutageLog;
 use crate::log::rate_limit::RateLimiter;
 use crate::queue::{BatchId, Nack};
 use crate::timer::sleep_until_opt;
 use circuit::{Circuit, CircuitState};
+use mailroom_pace::Backoff;
 use pending_acks::PendingAcks;
 use supervisor::{RunningSender, TERMINATION};
 

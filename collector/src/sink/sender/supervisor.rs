@@ -10,10 +10,10 @@ use super::Sender;
 use super::circuit::{CircuitState, ROTATION};
 use super::process::{Process, ProcessEvent};
 use super::protocol::Answer;
-use crate::backoff::random_part;
 use crate::log::display::{Counted, HumanDuration, NAMED, ids, listed, withheld};
 use crate::queue::{BatchId, Nack};
 use crate::sink::{Ack, Sink as _};
+use mailroom_pace::random_part;
 
 /// How long a silent sender's output is read once more before it is ended.
 const LAST_READ: Duration = Duration::from_millis(20);

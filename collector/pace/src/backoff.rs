@@ -5,37 +5,41 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(200);
 
 /// The longest pause between two attempts to connect.
-pub(crate) const LONGEST_CONNECT_PAUSE: Duration = Duration::from_secs(5);
+pub const LONGEST_CONNECT_PAUSE: Duration = Duration::from_secs(5);
 
+/// Pauses after failures in a row.
 #[derive(Clone, Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     next: Duration,
     longest: Duration,
 }
 
 impl Backoff {
-    pub(crate) fn up_to(longest: Duration) -> Self {
+    /// The first pause is 0.2 s.
+    pub fn up_to(longest: Duration) -> Self {
         Self { next: FIRST, longest }
     }
 
     /// The pause after another failure: [`jittered`] 0.2 s, 0.4 s, and so on up to the longest.
-    pub(crate) fn pause(&mut self) -> Duration {
+    pub fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(self.longest);
         jittered(pause)
     }
 
-    pub(crate) fn reset(&mut self) {
+    /// The next pause is the first one again.
+    pub fn reset(&mut self) {
         *self = Self::up_to(self.longest);
     }
 }
 
 /// Between half and all of `longest`, so that many collectors do not come back to the server at the same moment.
-pub(crate) fn jittered(longest: Duration) -> Duration {
+pub fn jittered(longest: Duration) -> Duration {
     longest / 2 + random_part(longest / 2)
 }
 
-pub(crate) fn random_part(span: Duration) -> Duration {
+/// Anything from nothing to `span`.
+pub fn random_part(span: Duration) -> Duration {
     // Without randomness there is no jitter, which is no reason to fail.
     let random = getrandom::u32().unwrap_or(u32::MAX);
     span.mul_f64(f64::from(random) / f64::from(u32::MAX))

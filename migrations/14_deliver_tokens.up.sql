@@ -409,9 +409,9 @@ BEGIN ATOMIC
     )
     SELECT
         tid, token, due_at, attempts + 1, failures, priority, secret, code, action,
-        CASE WHEN is_utf8 THEN convert_to(email, getdatabaseencoding()) ELSE mailroom.to_utf8(email) END,
-        CASE WHEN is_utf8 THEN convert_to(name, getdatabaseencoding()) ELSE mailroom.to_utf8(name) END,
-        CASE WHEN is_utf8 THEN convert_to(code, getdatabaseencoding()) ELSE mailroom.to_utf8(code) END,
+        CASE WHEN is_utf8 THEN textsend(email) ELSE mailroom.to_utf8(email) END,
+        CASE WHEN is_utf8 THEN textsend(name) ELSE mailroom.to_utf8(name) END,
+        CASE WHEN is_utf8 THEN textsend(code) ELSE mailroom.to_utf8(code) END,
         expires_at, language,
         (SELECT mailroom.to_utf8(payloads.payload::text) FROM mailroom.payloads WHERE payloads.token = judged.token),
         binding,
@@ -591,7 +591,8 @@ DECLARE
     epoch timestamptz := mailroom.clock();
     too_late bigint := mailroom.too_late(epoch, min_lifetime);
     capacity integer := cardinality(wanted) * batch_limit;
-    is_utf8 boolean := getdatabaseencoding() IN ('UTF8', 'SQL_ASCII');
+    -- What is sent to the client needs no conversion then, and by its name an encoding is looked up for every text.
+    is_utf8 boolean := getdatabaseencoding() = 'UTF8' AND pg_client_encoding() = 'UTF8';
     rows mailroom.queue[] := '{}';
     tids tid[] := '{}';
     first_count integer := 0;

@@ -603,11 +603,7 @@ DECLARE
     unwanted bigint[];
     unwanted_reasons text[];
 BEGIN
-    IF rate_per_day IS NULL THEN
-        -- Mails need not wait until their claim is on the disk, which it is before they are settled. A server that crashes before loses the
-        -- claim, and they go out twice. A rate that is spent stays spent.
-        PERFORM set_config('synchronous_commit', 'off', true);
-    ELSE
+    IF rate_per_day IS NOT NULL THEN
         SELECT spent.wait, spent.other_rate INTO wait, other_rate FROM mailroom.reserve(rate_per_day, capacity, 0) AS spent;
     END IF;
     IF wait IS NULL THEN
@@ -698,6 +694,11 @@ BEGIN
 
     IF coalesce(put_off, void, too_old, unwanted) IS NOT NULL THEN
         PERFORM mailroom.pass_over(collector, epoch, too_late, put_off, void, too_old, unwanted, unwanted_reasons);
+    ELSIF rate_per_day IS NULL THEN
+        -- Mails need not wait until their claim is on the disk, which it is before they are settled. A server that crashes before loses the
+        -- claim, and they go out twice. A rate that is spent stays spent, and what is put off must not come back to a place that claims
+        -- have passed.
+        PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
 END;
 $$;

@@ -64,7 +64,9 @@ impl Batches {
 
     /// The statement that claims `ids` was answered.
     pub(super) fn claimed(&mut self, ids: &[BatchId], claimed: &[Batch]) {
-        self.0.retain(|id, _| !ids.contains(id));
+        for id in ids {
+            self.0.remove(id);
+        }
         let undelivered = |batch: &Batch| (batch.id, State::Undelivered { tokens: batch.tokens.len() });
         self.0.extend(claimed.iter().map(undelivered));
     }
@@ -127,6 +129,11 @@ impl Batches {
             State::Settling { nacks } => nacks.iter().find(|(id, _)| *id == token).map(|(_, nack)| nack),
             _ => None,
         }
+    }
+
+    /// Whether an earlier statement may still be on its way to the server.
+    pub(super) fn has_doubts(&self) -> bool {
+        self.0.values().any(|state| matches!(state, State::InDoubt { .. }))
     }
 
     /// Whether no statement is needed.

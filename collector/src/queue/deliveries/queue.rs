@@ -67,7 +67,7 @@ pub struct DeliveriesQueue {
     pub(super) batches: Batches,
     /// Whether to claim beside settling: not after an error, when more would be handed over than can be recorded.
     pub(super) claims_beside: bool,
-    /// Whether the last claim brought all that it wanted.
+    /// Whether the last claim found as many rows as it looked for.
     pub(super) has_more: bool,
     /// Taken over by other collectors, and not reported yet.
     lost: Vec<BatchId>,
@@ -205,16 +205,18 @@ impl DeliveriesQueue {
             let tokens_wanted = left * want.limit;
             let scan_limit = self.scan_limit.clamp(tokens_wanted, MAX_SCAN.max(tokens_wanted));
             self.scan_limit = scan_limit;
+            let is_split = self.splits(left, want.limit);
             let claimed = self.send(Some(ClaimRequest { batches: left, ..want })).await?;
             let (scanned, unsignable) = (claimed.scanned, claimed.unsignable);
             let tokens = self.take(claimed, claim);
             if unsignable > 0 && self.actions.is_stale() {
                 self.read_actions().await?;
             }
-            let is_over = scanned < scan_limit || claim.batches.len() >= want.batches || claim.wait.is_some();
+            let is_end = scanned < scan_limit && !is_split;
+            let is_over = is_end || claim.batches.len() >= want.batches || claim.wait.is_some();
             // Where many rows cannot be sent, the next statement reads more.
             self.scan_limit = if is_over || tokens > 0 { 0 } else { scan_limit * WIDENING };
-            if is_over || began.elapsed() >= SCAN_TIME {
+            if is_over || began.elapsed() >= SCAN_TIME && !is_split {
                 break;
             }
         }

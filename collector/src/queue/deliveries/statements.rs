@@ -9,11 +9,11 @@ use uuid::Uuid;
 use super::claimed::{Claimed, DeadLetter, log_dead_letters};
 use super::nacks;
 use super::queue::{DeliveriesQueue, PLACES};
-use super::session::{SqlParameter, integer, rows_if};
+use super::session::{SqlParameter, integer, ping, rows_if};
 use crate::config::DeliverySettings;
 use crate::log::display::milliseconds;
 use crate::queue::session::QueueSession;
-use crate::queue::{BatchId, ClaimRequest, Nack, QueueError};
+use crate::queue::{BatchId, ClaimRequest, Nack, Queue, QueueError};
 
 /// From how many tokens on a claim is made on both sessions: less does not make up for a second statement.
 const LARGE: usize = 200;
@@ -30,6 +30,7 @@ impl DeliveriesQueue {
         let ClaimRequest { batches, limit, partial, .. } = want.unwrap_or_default();
         let ids = BatchId::random(batches)?;
         self.batches.begin_statements(&ids, Instant::now());
+        self.finish_dropped_call().await;
         let settling: Vec<_> = self.batches.settling().collect();
         let settled: Vec<Uuid> = settling.iter().map(|(batch, _)| batch.0).collect();
         let DeliverySettings { max_attempts, bounds_refusals, backoff, min_lifetime, rate } = self.settings;
@@ -73,8 +74,7 @@ impl DeliveriesQueue {
             let rows = rows_if(!wanted.is_empty(), session, CLAIM, &claim).await?;
             Claimed::read(&rows, actions, since)
         };
-        let has_two = self.claims_beside && self.second_link.is_open();
-        let is_split = has_two && self.has_more && rate.is_none() && batches * limit >= LARGE;
+        let (is_split, settles_beside) = (self.splits(batches, limit), self.settles_beside());
         // As long as the settlement takes, which is half as long as a claim.
         let beside = if is_split { batches.div_ceil(3) } else { 0 };
         let (own, others) = wanted.split_at(batches - beside);
@@ -88,9 +88,10 @@ impl DeliveriesQueue {
             released.map(|_| in_flight.released(Instant::now()))?;
             claim(session, own, scan_limit, turn).await
         };
-        let (link, second_link) = (&mut self.link, &mut self.second_link);
         let mut answered = None;
-        let (claimed, claimed_beside) = if has_two && !own.is_empty() && (is_split || !settled.is_empty()) {
+        let (claimed, claimed_beside) = if is_split
+            || settles_beside && !own.is_empty() && !settled.is_empty()
+        {
             let settle_and_claim = async |session: &QueueSession| {
                 // Both are on their way at once, and are two transactions.
                 let claim = claim(session, others, scan_beside, turn_beside);
@@ -98,6 +99,7 @@ impl DeliveriesQueue {
                 answered = Some(settled?);
                 claimed
             };
+            let (link, second_link) = (&mut self.link, &mut self.second_link);
             let both = async { tokio::join!(link.run(release_and_claim), second_link.run(settle_and_claim)) };
             Box::pin(both).await
         } else {
@@ -105,7 +107,7 @@ impl DeliveriesQueue {
                 answered = Some(settle(session).await?);
                 release_and_claim(session).await
             };
-            (Box::pin(link.run(in_turn)).await, Ok(Claimed::default()))
+            (Box::pin(self.link.run(in_turn)).await, Ok(Claimed::default()))
         };
         let (own, others) = ids.split_at(own.len());
         for (ids, claimed) in [(own, &claimed), (others, &claimed_beside)] {
@@ -116,12 +118,32 @@ impl DeliveriesQueue {
         let recorded = answered.map_or(Ok(()), |rows| self.record_settled(&rows));
         self.claims_beside = recorded.is_ok() && claimed.is_ok() && claimed_beside.is_ok();
         recorded?;
-        let mut claimed = claimed?;
+        let (mut claimed, claimed_beside) = (claimed?, claimed_beside?);
         if is_split {
-            claimed.add(claimed_beside?);
+            claimed.add(claimed_beside);
         }
-        self.has_more = batches > 0 && claimed.batches.len() == batches;
+        if batches > 0 {
+            self.has_more = claimed.scanned >= self.scan_limit;
+        }
         Ok(claimed)
+    }
+
+    /// What a dropped call claims on the second session cannot be released on the first before it is done. If that fails, the session
+    /// is closed.
+    async fn finish_dropped_call(&mut self) {
+        if self.batches.has_doubts() && self.second_link.is_open() {
+            self.second_link.run(ping).await.ok();
+        }
+    }
+
+    /// Whether a claim of so many batches is made on both sessions. What it finds may be less than there is: each half leaves places to
+    /// tokens of the second priority that the other one has locked.
+    pub(super) fn splits(&self, batches: usize, limit: usize) -> bool {
+        self.settles_beside()
+            && self.has_more
+            && self.settings.rate.is_none()
+            && batches > 1
+            && batches * limit >= LARGE
     }
 
     /// The server has settled what there was to settle, and answered which tokens were given up.

@@ -8,7 +8,7 @@ use mailroom::queue::{ClaimRequest, Queue};
 use mailroom_tests::application::Application;
 use mailroom_tests::postgres::Database;
 
-use super::{all, at, clock, entry, ids, log, queue, state, states, token, tokens};
+use super::{all, at, clock, entry, ids, log, queue, sent, state, states, token, tokens};
 
 #[tokio::test]
 async fn a_token_waits_in_the_transaction_that_made_it_and_is_claimed_once() -> Result<()> {
@@ -44,6 +44,27 @@ async fn batches_are_full_unless_one_may_be_short_and_what_is_left_is_counted() 
     assert_eq!((claim.batches.len(), claim.waiting), (0, 2));
     let claim = queue.settle_and_claim(Vec::new(), Some(ClaimRequest { partial: true, ..full })).await?;
     assert_eq!((ids(&claim.batches).len(), claim.waiting), (2, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_claim_of_a_backlog_brings_all_that_it_wants_until_nothing_is_left() -> Result<()> {
+    // On two sessions, of which each leaves places to the three of the second priority that the other one takes; one large batch each.
+    for (batches, limit) in [(30, 10), (1, 300)] {
+        let database = Database::migrated()?;
+        let client = database.connect().await?;
+        tokens(&client, "activation", 3_000).await?;
+        client.batch_execute("UPDATE mailroom.queue SET priority = 0 WHERE token > 3").await?;
+        let mut queue = queue(&database).await?;
+        let want = Some(ClaimRequest { batches, limit, partial: false, rescan: false });
+        let mut settlements = Vec::new();
+        for number in 1..=10 {
+            let claim = queue.settle_and_claim(settlements, want).await?;
+            assert_eq!(ids(&claim.batches).len(), 300, "claim {number} in batches of {limit}");
+            settlements = claim.batches.iter().map(|batch| sent(batch.id)).collect();
+        }
+        assert_eq!(queue.settle_and_claim(settlements, want).await?.batches, []);
+    }
     Ok(())
 }
 
@@ -178,7 +199,7 @@ async fn what_cannot_be_sent_does_not_stand_in_the_way_however_much_it_is() -> R
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_back_delays_new_tokens_only_until_somebody_tends() -> Result<()> {
+async fn a_clock_that_is_set_back_delays_new_tokens_only_until_the_next_sweep() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     clock::stop(&client).await?;

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::Result;
-use mailroom::queue::{DeliveriesQueue, Queue, Settlement};
+use mailroom::queue::{ClaimRequest, DeliveriesQueue, Queue, Settlement};
 use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::postgres::{Cluster, Database};
 use mailroom_tests::rows::wait_for;
+use mailroom_tests::workload::register;
 use tokio_postgres::Client;
 
 use super::{all, at, ids, log, queue, sent, state, token};
@@ -158,6 +159,56 @@ async fn a_claim_that_was_broken_off_leaves_nothing_behind() -> Result<()> {
     assert!(queue.settle_and_claim(Vec::new(), None).await?.batches.is_empty());
     assert_eq!(state(&client, id).await?, at("queued", 0));
     assert_eq!(ids(&queue.settle_and_claim(Vec::new(), all(10)).await?.batches), [id]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_on_two_sessions_that_was_broken_off_leaves_nothing_behind() -> Result<()> {
+    let database = Database::migrated()?;
+    let (client, other) = (database.connect().await?, database.connect().await?);
+    register(&client, "p", 6_000).await?;
+    let mut queue = queue(&database).await?;
+    let want = |batches| Some(ClaimRequest { batches, limit: 100, partial: true, rescan: false });
+    let first = queue.settle_and_claim(Vec::new(), want(20)).await?.batches;
+    assert_eq!(first.len(), 20);
+    // The one session has claimed, the other one waits to settle, and claims as soon as it has.
+    other.batch_execute("BEGIN; SELECT FROM mailroom.leases FOR UPDATE").await?;
+    let settlements = first.iter().map(|batch| sent(batch.id)).collect();
+    let both = queue.settle_and_claim(settlements, want(20));
+    assert!(tokio::time::timeout(Duration::from_millis(500), both).await.is_err());
+    let end = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        other.batch_execute("COMMIT").await
+    };
+    let (last, ended) = tokio::join!(queue.settle_and_claim(Vec::new(), None), end);
+    last?;
+    ended?;
+    let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+        AND application_name LIKE 'mailroom collect%' AND state <> 'idle'";
+    wait_for(&client, busy, 0_i64).await?;
+    let left = "SELECT count(*), (SELECT count(*) FROM mailroom.queue) FROM mailroom.leases";
+    let left = client.query_one(left, &[]).await?;
+    assert_eq!((left.get::<_, i64>(0), left.get::<_, i64>(1)), (0, 4_000), "leases, and what waits");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_session_that_settles_is_opened_again_when_it_is_lost() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let id = token(&client, "activation").await?;
+    let mut queue = queue(&database).await?;
+    let batch = queue.settle_and_claim(Vec::new(), all(10)).await?.batches.remove(0);
+    let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name LIKE 'mailroom collect%' ORDER BY backend_start DESC LIMIT 1";
+    client.execute(end, &[]).await?;
+    assert!(queue.settle_and_claim(vec![sent(batch.id)], all(10)).await.is_err(), "it is not noticed");
+    queue.open().await?;
+    assert_eq!(state(&client, id).await?, at("sent", 1));
+    assert!(
+        queue.settles_beside()
+            || queue.settle_and_claim(Vec::new(), None).await.is_ok_and(|_| queue.settles_beside())
+    );
     Ok(())
 }
 

@@ -29,8 +29,11 @@ const CONNECTIONS: usize = 2;
 const SENT: &str =
     "SELECT count(DISTINCT token) FROM mailroom.delivery_attempts WHERE outcome::text = 'sent'";
 
-/// How long nothing may be sent: leases end, and pauses after refusals.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// How long a token lives, in seconds: longer than any waits for the next start of something. Pauses after refusals grow to a 24th.
+const LIFETIME: u64 = 2 * 3_600;
+
+/// How long nothing may be sent: until leases end, or the longest pause after refusals.
+const PATIENCE: Duration = Duration::from_secs(LIFETIME / 24 + 60);
 
 /// What is killed, in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +157,7 @@ impl Installation {
     /// Kills everything in turn while mails are sent. Returns how many faults could double a mail where nobody knows its key.
     async fn kill_everything(&mut self, kills: usize) -> Result<usize> {
         let (mut sent, mut risks) = (0, 0);
-        let mut client = self.connect_for_days().await?;
+        let mut client = self.connect_for_hours().await?;
         for kill in 0..kills {
             // What was killed last works again, and has more to do.
             register(&client, &format!("a{kill}-"), TOKENS / 2).await?;
@@ -175,7 +178,7 @@ impl Installation {
     /// of the first, where it does not know the keys.
     async fn trouble_everything(&mut self, rounds: usize) -> Result<[usize; 2]> {
         let (mut sent, mut risks) = (0, [0, 0]);
-        let mut client = self.connect_for_days().await?;
+        let mut client = self.connect_for_hours().await?;
         for round in 0..rounds {
             let (first, second) = TROUBLES[round % TROUBLES.len()];
             self.providers[0].begin(first);
@@ -202,11 +205,13 @@ impl Installation {
         Ok(risks)
     }
 
-    /// A connection, to a database in which no token expires while it waits for the next start of something.
-    async fn connect_for_days(&self) -> Result<Client> {
+    /// A connection, to a database whose tokens live for [`LIFETIME`].
+    async fn connect_for_hours(&self) -> Result<Client> {
         let client = self.database.connect().await?;
-        let day = "ALTER TABLE tokens ALTER COLUMN expires_at SET DEFAULT floor(extract(epoch FROM now()))::bigint + 86400";
-        client.batch_execute(day).await?;
+        let expiry = format!("floor(extract(epoch FROM now()))::bigint + {LIFETIME}");
+        client
+            .batch_execute(&format!("ALTER TABLE tokens ALTER COLUMN expires_at SET DEFAULT {expiry}"))
+            .await?;
         Ok(client)
     }
 

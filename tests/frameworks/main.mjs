@@ -8,7 +8,8 @@ import { fileURLToPath } from "node:url";
 
 import { withChromium } from "../browser/chromium.mjs";
 import { freePort } from "../bundlers/vite.mjs";
-import { addFrameworks, built, served } from "../handlers/sites.mjs";
+import { built } from "../handlers/builds.mjs";
+import { addFrameworks, served } from "../handlers/sites.mjs";
 import { install } from "../runtimes/consumer.mjs";
 import * as programs from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";

@@ -8,7 +8,8 @@ import { dirname, join } from "node:path";
 
 import * as esbuild from "../bundlers/esbuild.mjs";
 import { freePort } from "../bundlers/vite.mjs";
-import { built, served } from "../handlers/sites.mjs";
+import { built } from "../handlers/builds.mjs";
+import { served } from "../handlers/sites.mjs";
 import { files } from "../readme/document.mjs";
 import { write } from "../runtimes/consumer.mjs";
 import * as programs from "../runtimes/programs.mjs";

@@ -138,6 +138,7 @@ function* hostileCalls(subject, entry, fixture, called) {
           const fault = await faultOf(subject, fixture, called, place, what, value);
           if (fault !== undefined) faults.push(fault);
         }
+        fixture.stillRefuses();
         const more = faults.length > TOLD ? `\nand ${faults.length - TOLD} more` : "";
         holds(faults.length === 0, faults.slice(0, TOLD).join("\n") + more);
       },
@@ -183,7 +184,7 @@ export async function faultOf(subject, fixture, called, place, what, value) {
   const expected = outcomes?.(value, what);
   try {
     const outcome = await outcomeOf(subject, called, place.put(recipe.args(), value), place.path);
-    fixture.stillWorks();
+    fixture.stillAccepts();
     if (expected === EITHER || outcome === expected) return undefined;
     // Refused when it is made, instead of when it is used.
     if (expected === USELESS && outcome === "refused") return undefined;

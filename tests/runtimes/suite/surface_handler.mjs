@@ -16,7 +16,7 @@ export function fixtureOfHandler(subject) {
   const { entries, vectors2 } = subject;
   const { createLinkHandler } = entries["./handler"];
   const { activation, recovery } = v2Pair(vectors2);
-  const { samples, reenter, stillWorks } = fixtureOf(subject, ".");
+  const { samples, reenter, stillAccepts, stillRefuses } = fixtureOf(subject, ".");
   const store = () => ({ consume: () => true, attempt: () => 1, release() {}, withdraw() {} });
   const verifier = samples.Verifier;
   const making = () => ({ verifier, store: store(), redeem: () => "ok", onError() {}, storeTimeout: 0.01 });
@@ -90,7 +90,8 @@ export function fixtureOfHandler(subject) {
       ],
     },
     reenter,
-    stillWorks,
+    stillAccepts,
+    stillRefuses,
   };
 }
 

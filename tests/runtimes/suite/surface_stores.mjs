@@ -57,7 +57,8 @@ export function fixtureOfStore(subject, entry) {
       ...more(),
     },
     reenter() {},
-    stillWorks() {},
+    stillAccepts() {},
+    stillRefuses() {},
   };
 }
 
@@ -303,7 +304,8 @@ export function fixtureOfConformance({ entries }) {
       ],
     },
     reenter() {},
-    stillWorks() {},
+    stillAccepts() {},
+    stillRefuses() {},
   };
 }
 
@@ -335,6 +337,7 @@ export function fixtureOfErrors({ entries }) {
       ),
     },
     reenter() {},
-    stillWorks() {},
+    stillAccepts() {},
+    stillRefuses() {},
   };
 }

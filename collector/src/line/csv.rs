@@ -1,5 +1,4 @@
 //! `action,email,username,token,code` for every token of the batch, without quotes: what readers of the C collector expect.
-//!
 //! A field that contains a comma or ends a line would be read as further fields or lines: the user who chose it could have
 //! mails sent to any recipient. Such rows are rejected, not altered: a changed address is another address.
 

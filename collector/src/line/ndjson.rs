@@ -1,5 +1,4 @@
 //! One JSON object a batch: `{"v":1,"batch":"…","items":[{"id":…,"attempt":1,…}]}`.
-//!
 //! A line is ASCII: all other characters, and control characters, are escaped. So no text of a row can end a line,
 //! whichever characters a reader takes for line ends, and no reader depends on its locale.
 

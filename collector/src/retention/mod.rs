@@ -1,5 +1,4 @@
 //! Prunes the log of delivery attempts, dead letters and expired tokens, in small steps.
-//!
 //! A step is a transaction of its own. So vacuum can follow, and an interrupted run keeps what it did.
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,4 @@
 //! Random histories against one rule: every token that the cursor has passed was sent, or can be found by the next process.
-//!
 //! Time is the number of the step. Token n is made at step n, and every step is one transaction.
 
 use std::collections::{BTreeMap, BTreeSet};

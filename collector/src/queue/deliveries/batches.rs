@@ -131,11 +131,6 @@ impl Batches {
         }
     }
 
-    /// Whether an earlier statement may still be on its way to the server.
-    pub(super) fn has_doubts(&self) -> bool {
-        self.0.values().any(|state| matches!(state, State::InDoubt { .. }))
-    }
-
     /// Whether no statement is needed.
     pub(super) fn is_reported(&self) -> bool {
         self.0.values().all(|state| matches!(state, State::Held { .. }))

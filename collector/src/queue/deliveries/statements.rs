@@ -128,10 +128,9 @@ impl DeliveriesQueue {
         Ok(claimed)
     }
 
-    /// What a dropped call claims on the second session cannot be released on the first before it is done. If that fails, the session
-    /// is closed.
+    /// What a dropped call claims on the second session is released on the first after it is done, or the session is closed.
     async fn finish_dropped_call(&mut self) {
-        if self.batches.has_doubts() && self.second_link.is_open() {
+        if self.batches.releasing().next().is_some() && self.second_link.is_open() {
             self.second_link.run(ping).await.ok();
         }
     }

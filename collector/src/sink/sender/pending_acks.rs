@@ -1,5 +1,4 @@
 //! The batches that the sender may have read, with the verdicts on their tokens so far. The caller passes the times in.
-//!
 //! The first verdict on a token counts, and of several in one answer the most careful one, which loses no mail. A batch is
 //! settled once each of its tokens has a verdict, and forgotten when it lacks some and a later one was settled a timeout
 //! ago. A sender is taken for hung when batches are pending and no answer has brought a verdict for the timeout.

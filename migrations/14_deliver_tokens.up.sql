@@ -694,11 +694,6 @@ BEGIN
 
     IF coalesce(put_off, void, too_old, unwanted) IS NOT NULL THEN
         PERFORM mailroom.pass_over(collector, epoch, too_late, put_off, void, too_old, unwanted, unwanted_reasons);
-    ELSIF rate_per_day IS NULL THEN
-        -- Mails need not wait until their claim is on the disk, which it is before they are settled. A server that crashes before loses the
-        -- claim, and they go out twice. A rate that is spent stays spent, and what is put off must not come back to a place that claims
-        -- have passed.
-        PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
 END;
 $$;

@@ -30,7 +30,7 @@ impl DeliveriesQueue {
         let ClaimRequest { batches, limit, partial, .. } = want.unwrap_or_default();
         let ids = BatchId::random(batches)?;
         self.batches.begin_statements(&ids, Instant::now());
-        self.finish_dropped_call().await;
+        self.finish_dropped_call().await?;
         let settling: Vec<_> = self.batches.settling().collect();
         let settled: Vec<Uuid> = settling.iter().map(|(batch, _)| batch.0).collect();
         let DeliverySettings { max_attempts, bounds_refusals, backoff, min_lifetime, rate } = self.settings;
@@ -128,11 +128,10 @@ impl DeliveriesQueue {
         Ok(claimed)
     }
 
-    /// What a dropped call claims on the second session is released on the first after it is done, or the session is closed.
-    async fn finish_dropped_call(&mut self) {
-        if self.batches.releasing().next().is_some() && self.second_link.is_open() {
-            self.second_link.run(ping).await.ok();
-        }
+    /// What a dropped call claims on the second session is released on the first after it is done.
+    async fn finish_dropped_call(&mut self) -> Result<(), QueueError> {
+        let is_waited_for = self.batches.releasing().next().is_some() && self.second_link.is_open();
+        if is_waited_for { self.second_link.run(ping).await } else { Ok(()) }
     }
 
     /// Whether a claim of so many batches is made on both sessions. What it finds may be less than there is: each half leaves places to

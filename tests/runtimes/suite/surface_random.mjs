@@ -8,8 +8,8 @@ const CALLS = 100_000;
 const SEED = 20_261_122;
 const TOLD = 4;
 
-/** After every so many calls it is asked what is refused. */
-const SOME = 100;
+/** How many calls there are between two checks of what is refused. */
+const UNCHECKED = 100;
 
 /** So many of the values in a list of arguments are hostile. */
 const MOST_PLACES = 3;
@@ -29,7 +29,7 @@ export function* randomCalls(subject) {
         if (chosen.some(([{ path }, [, value]]) => called.recipe.skips?.(path, value))) continue;
         const fault = await severalAtOnce(subject, fixture, called, chosen);
         if (fault !== undefined) faults.push(`call ${call}, ${entry} ${called.id}, ${fault}`);
-        if (call % SOME === 0) fixture.stillRefuses();
+        if (call % UNCHECKED === 0) fixture.stillRefuses();
       }
       holds(faults.length === 0, `${faults.length} faults:\n${faults.slice(0, TOLD).join("\n")}`);
     },

@@ -74,7 +74,8 @@ impl DeliveriesQueue {
             let rows = rows_if(!wanted.is_empty(), session, CLAIM, &claim).await?;
             Claimed::read(&rows, actions, since)
         };
-        let (is_split, settles_beside) = (self.splits(batches, limit), self.settles_beside());
+        let is_split = self.splits(batches, limit);
+        let uses_both = is_split || self.settles_beside() && batches > 0 && !settled.is_empty();
         // As long as the settlement takes, which is half as long as a claim.
         let beside = if is_split { batches.div_ceil(3) } else { 0 };
         let (own, others) = wanted.split_at(batches - beside);
@@ -89,9 +90,7 @@ impl DeliveriesQueue {
             claim(session, own, scan_limit, turn).await
         };
         let mut answered = None;
-        let (claimed, claimed_beside) = if is_split
-            || settles_beside && !own.is_empty() && !settled.is_empty()
-        {
+        let (claimed, claimed_beside) = if uses_both {
             let settle_and_claim = async |session: &QueueSession| {
                 // Both are on their way at once, and are two transactions.
                 let claim = claim(session, others, scan_beside, turn_beside);

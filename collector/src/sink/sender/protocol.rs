@@ -1,4 +1,5 @@
 //! Answers of a sender: one JSON object a line.
+//!
 //! `{"batch":"…","ok":[ids]|"all","retry":[{"id":…,"after_ms":…,"reason":"…"}],"dead":[{"id":…,"reason":"…"}],`
 //! `"unavailable":{"after_ms":…,"reason":"…"}}`
 //!

@@ -1,4 +1,5 @@
 //! Lines to standard output.
+//!
 //! A thread writes, because a write to a full pipe blocks until the reader reads. A line counts as taken:
 //! - on a pipe, when its last byte has left the kernel's buffer: `FIONREAD` is what is left there. What is in that buffer
 //!   when the reader ends is lost, and not taken;

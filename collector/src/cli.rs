@@ -30,8 +30,8 @@ pub(crate) enum Command {
     ///
     /// Standard output carries lines `action,email,username,token,code`, repeated for every token of a batch; log lines
     /// go to standard error. The database is that of `MAILROOM_DATABASE_URL`, the key that of `MAILROOM_SECRET_KEY` (v1,
-    /// v2), of `MAILROOM_SIGNING_KEY` (v3) or of a key file: none has a flag, because arguments are visible to everybody
-    /// on the machine. Times are in milliseconds, or carry a unit: 500ms, 5s, 2m, 1h.
+    /// v2), of `MAILROOM_SIGNING_KEY` (v3) or of a key file. Neither URL nor key has a flag, because arguments are visible
+    /// to everybody on the machine. Times are in milliseconds, or carry a unit: 500ms, 5s, 2m, 1h.
     ///
     /// Collects until SIGTERM or SIGINT, and waits for a database that is down. SIGHUP reads the key file again.
     Collect(Box<collect::CollectArguments>),
@@ -46,13 +46,11 @@ pub(crate) enum Command {
     /// Ids are those of the rows of the table `mailroom.issued_tokens`, which log lines name. A token goes out once, however many put it
     /// back at the same time. Ends with 1 if one that is named is no dead letter.
     Retry(retry::RetryArguments),
-    /// Delete old delivery attempts from the log
-    ///
-    /// In steps of a few milliseconds, beside collectors and everybody else.
+    /// Delete old delivery attempts, dead letters and expired tokens, in short transactions
     Prune(prune::PruneArguments),
     /// Show and change which addresses get no mails
     ///
-    /// Mails for them are given up when a collector comes to them.
+    /// Mails for them are given up when a collector claims them.
     Suppress(suppress::SuppressArguments),
     /// Suppress addresses that bounce or complain, as providers and mail servers report
     ///
@@ -73,7 +71,7 @@ pub(crate) enum Command {
     /// Check whether a token is genuine
     ///
     /// That is, whether one of the keys signed it for this action and code and, in v2 and v3, whether it is still valid. Only
-    /// the database knows whether the link is unused, of v1 whether it is still valid, and the code of a v3 recovery. Ends
+    /// the database knows whether the link is unused, whether a v1 token is still valid, and a v3 recovery's code. Ends
     /// with 0 if every token is genuine, 1 if one is not, 2 if the command was called in the wrong way. The keys are those of
     /// `MAILROOM_SECRET_KEY` (v1, v2) and of `MAILROOM_PUBLIC_KEY` or `MAILROOM_SIGNING_KEY` (v3), or those of a key file.
     Verify(verify::VerifyArguments),

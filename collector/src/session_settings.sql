@@ -1,8 +1,8 @@
--- Sets for a session of a collector, also the one that listens, what the server knows of these settings.
+-- Applies these settings to a collector's session, also to the listener's; leaves out those that the server lacks.
 SELECT set_config(wanted.name, wanted.setting, false)
 FROM (
     VALUES
-        -- Values are planned for, not averages: the cursor may stand anywhere.
+        -- Plan with the actual parameters, not with averages: the cursor may stand anywhere.
         ('plan_cache_mode', 'force_custom_plan'),
         -- Compiling takes longer than any statement here.
         ('jit', 'off'),
@@ -10,8 +10,8 @@ FROM (
         ('idle_session_timeout', '0'),
         ('default_transaction_isolation', 'read committed'),
         -- The server notices within about ten seconds that the collector's machine is gone, and frees its locks: that of the
-        -- cursor, for which another collector waits, and that by which writers know that a collector is idle: they would
-        -- announce every token, and no collector would listen.
+        -- cursor, for which another collector waits, and the idle lock, because of which writers would notify of every
+        -- token.
         ('tcp_keepalives_idle', '4'),
         ('tcp_keepalives_interval', '2'),
         ('tcp_keepalives_count', '3'),

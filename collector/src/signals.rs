@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the first ends the collector in order, a second one at once. SIGHUP: the keys are read again.
+//! SIGTERM and SIGINT: the first signal stops the collector gracefully, a second one at once. SIGHUP: reads keys again.
 
 use std::convert::Infallible;
 use std::io;

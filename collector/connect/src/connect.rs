@@ -20,7 +20,7 @@ use super::{
     ConnectError, Connection, ConnectionSettings, Session, SessionOptions, explain, passfile, pooler, tls,
 };
 
-/// How often two connections are compared that a pooler may serve by the same process, and for how long at most.
+/// How many times two connections are compared to detect a pooler that shares server processes, and the time limit.
 const COMPARISONS: u32 = 20;
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -30,7 +30,7 @@ const COMPARISON_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 ///
-/// Names for each server that was tried what went wrong. As with libpq, a server that refuses the user or the
+/// Says what went wrong with each server that was tried. As with libpq, a server that refuses the user or the
 /// database ends the search; one that cannot be reached or is not ready does not.
 pub async fn connect(
     settings: &ConnectionSettings,
@@ -213,7 +213,7 @@ impl<'a> Attempt<'a> {
         let mut connection = Connection(connection);
         let announced =
             pooler::announced_process(&client.cancel_token()).await.unwrap_or_default().to_string();
-        // What is set for the session, unless it is a pooler's, and learnt about the server; in one round trip.
+        // Reads the server's state and, unless through a pooler, sets the statement timeout; in one round trip.
         let mut statements = "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery(), \
              pg_catalog.current_setting('transaction_read_only')"
             .to_owned();
@@ -266,8 +266,8 @@ impl<'a> Attempt<'a> {
             Ok(Ok(false)) => "a pooler in between gives each transaction another session: ",
             Ok(Err(failure)) => return Err(failure),
             Err(_) => {
-                "a pooler in between has no second session by which it could be found out whether it keeps them; \
-                 allow it more (PgBouncer: pool_size), or "
+                "a pooler in between gave no second session, which is needed to find out whether it keeps sessions; \
+ allow more of them (PgBouncer: pool_size), or "
             }
         };
         Err(self.context.failed(FailureKind::Unavailable, fault.to_owned() + pooler::REMEDY))

@@ -108,7 +108,7 @@ impl AttemptContext {
         FailedAttempt { kind, message: format!("{}: {reason}", self.server) }
     }
 
-    /// Words an error of the library.
+    /// Puts an error of tokio-postgres into words.
     pub(crate) fn explain(&self, error: &Error) -> FailedAttempt {
         use FailureKind::{Refused, Tls, Unavailable};
         if let Some(code) = error.code() {

@@ -17,7 +17,7 @@ use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
 /// What to do about a pooler that does not keep sessions.
 pub(crate) const REMEDY: &str = "connect to the server itself, or to a pool that keeps sessions (PgBouncer: pool_mode=session); only \
-     `mailroom collect` of the queue `deliveries` with MAILROOM_WAKE=poll, `status`, `retry` and `prune` do without";
+     `mailroom collect` with MAILROOM_WAKE=listen or the queue `cursor`, and `mailroom migrate`, need them to be kept";
 
 /// What to do about an error that only a pooler causes; empty for others.
 pub(crate) fn hint(refusal: &DbError) -> String {

@@ -18,8 +18,8 @@ pub struct SessionOptions<'a> {
     /// After this time the server cancels a statement, whatever else is set for user or database; not through a pooler,
     /// unless the session is kept.
     pub statement_timeout: Option<Duration>,
-    /// Whether statements rely on the session of those before: a lock, a prepared statement, LISTEN. It is refused then by a
-    /// pooler that gives each transaction another one.
+    /// Whether statements rely on session state: a lock, a prepared statement, LISTEN. Then [`connect`](crate::connect) fails
+    /// through a pooler that gives each transaction another session.
     pub needs_session: bool,
 }
 

@@ -120,7 +120,7 @@ impl ConnectionSettings {
         self.config.get_user().unwrap_or_default()
     }
 
-    /// For one address, from the first packet to the end of the authentication.
+    /// For looking up a name; for one address, from the first packet to the answer of the first query.
     pub(crate) fn connect_timeout(&self) -> Duration {
         self.config.get_connect_timeout().copied().unwrap_or(Duration::MAX)
     }

@@ -1,6 +1,6 @@
 //! Verifies a server's certificate as `sslmode` requires.
 //!
-//! webpki verifies chains and names. Added is what libpq's users rely on and webpki refuses: a self-signed
+//! webpki verifies chains and names. Added here is what libpq's users rely on and webpki refuses: a self-signed
 //! certificate that is itself in the file of roots.
 
 use std::sync::Arc;

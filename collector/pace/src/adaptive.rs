@@ -1,8 +1,8 @@
-//! How long a token waits for others: as set, or by the traffic and by how fast the reader answers. The caller passes the times in.
+//! How long a token waits for others: a fixed time, or one that follows the traffic and the reader's answers.
 //!
-//! Where it follows them, a token goes out at once while nothing is in flight. Otherwise it waits until as many are there as
-//! usually come during an answer, or as long as an answer usually takes: a reader of one batch at a time begins no sooner with
-//! it. What is there then goes out as one batch, so that its size follows the depth of the queue.
+//! Adaptive: a token goes out at once while nothing is in flight. Otherwise it waits until as many are there as usually
+//! come during an answer, or for as long as an answer usually takes: a reader of one batch at a time begins no sooner.
+//! All that wait then go out as one batch, so its size follows the depth of the queue. The caller passes the times in.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub struct Adaptive {
     /// As set. Nothing waits longer.
     timeout: Duration,
     /// How long answers took lately.
-    answer: Duration,
+    answer_time: Duration,
     /// Since when tokens are counted, how many were claimed since, and in the window before.
     counted_since: Option<Instant>,
     claimed: usize,
@@ -27,8 +27,8 @@ pub struct Adaptive {
 impl Adaptive {
     /// Always `limit` and `timeout`, unless `is_on`.
     pub fn new(is_on: bool, limit: usize, timeout: Duration) -> Self {
-        let (answer, counted_since) = (Duration::ZERO, None);
-        Self { is_on, limit, timeout, answer, counted_since, claimed: 0, claimed_before: 0 }
+        let (answer_time, counted_since) = (Duration::ZERO, None);
+        Self { is_on, limit, timeout, answer_time, counted_since, claimed: 0, claimed_before: 0 }
     }
 
     /// A poll claimed so many tokens.
@@ -44,19 +44,19 @@ impl Adaptive {
     /// A batch was acknowledged this long after it was sent.
     pub fn acked(&mut self, after: Duration) {
         // An outage counts no more than what a token may wait anyway.
-        self.answer = (self.answer * 3 + after.min(self.timeout)) / 4;
+        self.answer_time = (self.answer_time * 3 + after.min(self.timeout)) / 4;
     }
 
-    /// How many tokens go out at once and how long fewer wait, while so many batches are in flight and tokens are waiting.
+    /// The batch limit and timeout, while `in_flight` batches are in flight and `waiting` tokens wait.
     pub fn limits(&self, in_flight: usize, waiting: usize) -> (usize, Duration) {
         if !self.is_on {
             return (self.limit, self.timeout);
         }
         let tokens = self.claimed.max(self.claimed_before) as u128;
-        let during_answer = (tokens * self.answer.as_nanos()).div_ceil(WINDOW.as_nanos());
+        let during_answer = (tokens * self.answer_time.as_nanos()).div_ceil(WINDOW.as_nanos());
         let usual = usize::try_from(during_answer).unwrap_or(usize::MAX).clamp(1, self.limit);
         let limit = if in_flight == 0 { 1 } else { usual };
-        (limit, if in_flight == 0 || waiting >= limit { Duration::ZERO } else { self.answer })
+        (limit, if in_flight == 0 || waiting >= limit { Duration::ZERO } else { self.answer_time })
     }
 }
 

@@ -26,19 +26,19 @@ pub struct Batcher {
     is_idle_lock_enabled: bool,
     /// Eligible tokens that the last poll left because they do not fill a batch, and when the first was noticed.
     waiting: usize,
-    noticed: Option<Instant>,
+    noticed_at: Option<Instant>,
     /// Wake-ups since the last poll, and when the first came.
     wakeups: usize,
-    woken: Option<Instant>,
+    woken_at: Option<Instant>,
     last_poll: Option<Instant>,
     /// When to poll because writers do not notify, or because there is something to claim.
     poll_again: Option<Instant>,
     /// When the next token falls due, as the last peek has found.
     next_due: Option<Instant>,
     /// How often in a row the database was found to be busy, a poll claimed nothing, or it only deferred tokens.
-    busy: u32,
-    empty: u32,
-    deferred: u32,
+    busy_polls: u32,
+    empty_polls: u32,
+    deferring_polls: u32,
 }
 
 impl Batcher {
@@ -55,26 +55,26 @@ impl Batcher {
     /// `count` wake-ups came: no number of tokens, because the server merges notifications. It only decides whether to pause.
     pub fn woken(&mut self, count: usize, now: Instant) {
         self.wakeups = self.wakeups.saturating_add(count);
-        self.woken.get_or_insert(now);
+        self.woken_at.get_or_insert(now);
     }
 
     /// A poll claimed `batches`, left `waiting` tokens and deferred `deferred`.
     pub fn polled(&mut self, waiting: usize, batches: usize, deferred: usize, now: Instant) {
         // Batches are cut from the oldest tokens, so those that are left were noticed after the ones that went.
         if batches > 0 {
-            self.noticed = None;
+            self.noticed_at = None;
         }
         self.note_waiting(waiting, now);
-        (self.wakeups, self.woken, self.last_poll) = (0, None, Some(now));
+        (self.wakeups, self.woken_at, self.last_poll) = (0, None, Some(now));
         (self.poll_again, self.next_due) = (None, None);
-        self.empty = if batches == 0 { self.empty.saturating_add(1) } else { 0 };
+        self.empty_polls = if batches == 0 { self.empty_polls.saturating_add(1) } else { 0 };
         if batches + waiting > 0 {
-            self.deferred = 0;
+            self.deferring_polls = 0;
         } else if deferred > 0 {
-            self.deferred = self.deferred.saturating_add(1);
+            self.deferring_polls = self.deferring_polls.saturating_add(1);
         }
-        let is_busy = batches > 1 || self.empty >= EMPTY_POLLS;
-        self.busy = if is_busy { self.busy.saturating_add(1) } else { 0 };
+        let is_busy = batches > 1 || self.empty_polls >= EMPTY_POLLS;
+        self.busy_polls = if is_busy { self.busy_polls.saturating_add(1) } else { 0 };
         if batches > 1 && self.is_idle_lock_enabled {
             // There will be more, and an idle collector would only make the writers notify.
             self.poll_again = Some(now + self.pause());
@@ -83,19 +83,19 @@ impl Batcher {
 
     /// Writers do not notify.
     pub fn refused(&mut self, now: Instant) {
-        self.busy = self.busy.saturating_add(1);
+        self.busy_polls = self.busy_polls.saturating_add(1);
         self.next_due = None;
         self.poll_again = Some(now + self.pause());
     }
 
-    /// Writers notify of all that becomes due from now on. Before, `due` tokens were, and the next one is after this time.
+    /// The idle lock was granted: from now on writers notify. `due` tokens are due; another one will be after `next`.
     pub fn peeked(&mut self, due: usize, next: Option<Duration>, now: Instant) {
-        // What was deferred is due again within the first pause.
+        // A token that was just deferred for the first time is due again within `DEFERRED_PAUSE`.
         if due == 0 && next.is_none_or(|next| next > DEFERRED_PAUSE) {
-            self.deferred = 0;
+            self.deferring_polls = 0;
         }
         let last = self.last_poll.unwrap_or(now);
-        let deferred_until = last + doubled(DEFERRED_PAUSE, self.deferred, LONGEST_DEFERRED_PAUSE);
+        let deferred_until = last + doubled(DEFERRED_PAUSE, self.deferring_polls, LONGEST_DEFERRED_PAUSE);
         self.next_due = next.map(|next| (now + next).max(deferred_until));
         if due >= self.limit || due > 0 && self.timeout.is_zero() {
             self.poll_again = Some(now.max(last + self.pause()).max(deferred_until));
@@ -106,7 +106,7 @@ impl Batcher {
 
     /// Whether nothing is to be done before a notification comes or some time has passed.
     pub fn is_idle(&self) -> bool {
-        self.woken.is_none() && self.poll_again.is_none()
+        self.woken_at.is_none() && self.poll_again.is_none()
     }
 
     /// Whether the tokens that wait go out although they do not fill a batch.
@@ -120,18 +120,18 @@ impl Batcher {
     }
 
     fn note_waiting(&mut self, waiting: usize, now: Instant) {
-        self.noticed = (waiting > 0).then(|| self.noticed.unwrap_or(now));
+        self.noticed_at = (waiting > 0).then(|| self.noticed_at.unwrap_or(now));
         self.waiting = waiting;
     }
 
     fn partial_due(&self) -> Option<Instant> {
-        self.noticed.map(|noticed| noticed + self.timeout)
+        self.noticed_at.map(|noticed| noticed + self.timeout)
     }
 
     fn woken_poll(&self) -> Option<Instant> {
-        let woken = self.woken?;
+        let woken = self.woken_at?;
         let full_batch_expected = self.waiting.saturating_add(self.wakeups) >= self.limit;
-        let (gathering, pause) = match (full_batch_expected, self.limit, self.busy) {
+        let (gathering, pause) = match (full_batch_expected, self.limit, self.busy_polls) {
             // There is nothing to gather: a token is a batch.
             (true, 1, 0) => (Duration::ZERO, Duration::ZERO),
             (true, ..) => (GATHERING, self.pause()),
@@ -142,7 +142,7 @@ impl Batcher {
     }
 
     fn pause(&self) -> Duration {
-        doubled(GATHERING, self.busy, BUSY_PAUSE)
+        doubled(GATHERING, self.busy_polls, BUSY_PAUSE)
     }
 }
 

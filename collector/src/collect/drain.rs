@@ -15,7 +15,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.in_flight.is_ending = true;
         self.cancel_unsent();
         if sink_works {
-            // The reader does not get the time by which a call has delayed the stop.
+            // The grace begins when the stop was noticed, also if a call of the queue delayed it.
             let began = self.in_flight.stop_noticed.unwrap_or_else(Instant::now);
             let end = began + self.in_flight.sink.grace();
             self.in_flight.sink.close(end);

@@ -85,7 +85,7 @@ impl<S: Sink> InFlight<S> {
     pub(super) fn capacity(&self) -> Option<ClaimRequest> {
         let in_flight = self.count();
         let one = usize::from(in_flight == 0);
-        // What is to show that the reader works does not wait until a batch is full.
+        // A trial, which shows whether the sender works, does not wait until a batch is full.
         let (batches, limit, partial) = match self.sink.readiness() {
             Readiness::Down => return None,
             Readiness::OneToken => (one, 1, true),

@@ -56,15 +56,15 @@ pub(crate) struct Collector<Q, S> {
     settings: CollectSettings,
     batcher: Batcher,
     connection: ConnectionState,
-    /// Whether the last claim brought all that was wanted, or none could be made because the reader was down.
-    more: bool,
+    /// Whether to poll without waiting for the batcher: there may be more to claim.
+    poll_now: bool,
     wakeups_seen: u64,
     rescanned: Instant,
-    /// No claim before this time.
+    /// No claim before this time, because stale lines were just cancelled.
     paused_until: Option<Instant>,
     /// No claim before this time, because the rate is spent until then.
-    paced_until: Option<Instant>,
-    /// Whether the reader took nothing at all in the last iteration.
+    rate_wait_until: Option<Instant>,
+    /// Whether the sink was down in the last iteration.
     was_down: bool,
 }
 
@@ -88,11 +88,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             inputs,
             settings: settings.clone(),
             connection: ConnectionState::new(now),
-            more: false,
+            poll_now: false,
             wakeups_seen: 0,
             rescanned: now,
             paused_until: None,
-            paced_until: None,
+            rate_wait_until: None,
             was_down: true,
         }
     }

@@ -20,7 +20,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             self.release_unsent();
             // What has come due while the reader was down was not polled for.
             let is_down = self.in_flight.sink.readiness() == Readiness::Down;
-            self.more |= self.was_down && !is_down;
+            self.poll_now |= self.was_down && !is_down;
             self.was_down = is_down;
             self.batcher.adapt(&self.in_flight.adaptive, self.in_flight.count());
             let now = Instant::now();
@@ -56,17 +56,17 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     fn poll_at(&self, now: Instant) -> Option<Instant> {
         self.in_flight.capacity()?;
         let rescan = self.rescanned + self.settings.poll_interval;
-        let poll =
-            if self.more { now } else { self.batcher.next_poll().map_or(rescan, |poll| poll.min(rescan)) };
-        // Nothing is due before any pause: `None` is the least.
-        Some(poll).max(self.paused_until).max(self.paced_until)
+        let next = self.batcher.next_poll().map_or(rescan, |poll| poll.min(rescan));
+        let poll = if self.poll_now { now } else { next };
+        // The latest of the three times: `None` is less than any time.
+        Some(poll).max(self.paused_until).max(self.rate_wait_until)
     }
 
     /// Whether only a notification, or time, gives a reason to poll.
     fn is_idle(&self, now: Instant) -> bool {
         self.connection.is_open
             && self.in_flight.capacity().is_some()
-            && !self.more
+            && !self.poll_now
             && self.batcher.is_idle()
             && self.paused_until.is_none_or(|until| until <= now)
     }
@@ -109,7 +109,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if !self.connection.is_open {
             self.in_flight.attend(&self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
             self.connection.opened(Instant::now());
-            (self.more, self.paused_until) = (true, None);
+            (self.poll_now, self.paused_until) = (true, None);
             return Ok(());
         }
         let cancels = is_due(self.in_flight.stale_at(), now);
@@ -158,7 +158,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let now = Instant::now();
         let Some(mut request) = self.in_flight.capacity() else { return Ok(()) };
         // What has waited for the rate does not wait for a batch.
-        request.partial |= self.batcher.is_due(now) || self.paced_until.is_some();
+        request.partial |= self.batcher.is_due(now) || self.rate_wait_until.is_some();
         request.rescan = now >= self.rescanned + self.settings.poll_interval;
         // What this poll leaves gives writers no reason to notify.
         self.inputs.idle_lock.set_idle(false);
@@ -168,8 +168,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let claim = self.queue.settle_and_claim(settlements, Some(request));
         let claim = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, claim).await?;
         self.connection.worked(Instant::now());
-        self.paced_until = claim.wait.map(|wait| Instant::now() + wait);
-        self.more = claim.batches.len() == request.batches || claim.wait.is_some();
+        self.rate_wait_until = claim.wait.map(|wait| Instant::now() + wait);
+        self.poll_now = claim.batches.len() == request.batches || claim.wait.is_some();
         self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, Instant::now());
         self.in_flight.adaptive.polled(claim.batches.iter().map(|batch| batch.tokens.len()).sum(), now);
         if request.rescan {
@@ -191,7 +191,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             let message = "lines were cancelled before the reader read them";
             tracing::debug!(event = "lines_cancelled", count = batches.len(), "{message}");
             self.queue.release(&batches);
-            self.more = true;
+            self.poll_now = true;
         }
     }
 

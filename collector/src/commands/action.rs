@@ -39,7 +39,7 @@ fn further_action(text: &str) -> Result<Further, String> {
     let read = || {
         let (name, rest) = text.split_once('=')?;
         let [number, path, digits] = rest.split(':').collect::<Vec<_>>().try_into().ok()?;
-        // The process ends soon, and the texts are as old as it.
+        // The process ends soon, and the texts may live as long as it.
         let leak = |text: &str| &*text.to_owned().leak();
         let (number, digits) = (whole(number)?, whole(digits)?);
         Some(Further { number, name: leak(name), path: leak(path), digits })

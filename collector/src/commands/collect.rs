@@ -29,7 +29,7 @@ const NOT_STARTED: &str = "cannot start";
 
 #[derive(clap::Args)]
 pub(crate) struct CollectArguments {
-    /// File of keys: the first line signs, the others only verify; that of `MAILROOM_KEY_FILE` unless given
+    /// File of keys: the first line signs, the others only verify; default: that of `MAILROOM_KEY_FILE`
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 

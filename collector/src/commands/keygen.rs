@@ -20,7 +20,7 @@ pub(crate) struct KeygenArguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// What the key is to sign: v1 and v2 (a shared key) or v3 (a private one); `MAILROOM_TOKEN_FORMAT` or v1 unless given
+    /// What the key is to sign: v1 and v2 (a shared key) or v3 (a private one); default: `MAILROOM_TOKEN_FORMAT`, or v1
     #[arg(long, value_name = "FORMAT", value_parser = Setting(token_format))]
     token_format: Option<Version>,
 
@@ -28,7 +28,7 @@ pub(crate) struct KeygenArguments {
     #[arg(long)]
     public: bool,
 
-    /// File that begins with the private key, for --public; that of `MAILROOM_KEY_FILE` unless given
+    /// File that begins with the private key, for --public; default: that of `MAILROOM_KEY_FILE`
     #[arg(long, value_name = "FILE", requires = "public")]
     key_file: Option<PathBuf>,
 }

@@ -12,7 +12,7 @@ use crate::preflight::{self, Requirements};
 
 #[derive(Args)]
 pub(crate) struct MigrateArguments {
-    /// Table, or schema.table, for what is applied; `MAILROOM_MIGRATIONS_TABLE` or `schema_migrations` unless given
+    /// Table, or schema.table, for what is applied; default: `MAILROOM_MIGRATIONS_TABLE`, or `schema_migrations`
     // clap would read the variable of a global flag also where the flag stands before the action, and fail if it is invalid.
     #[arg(long, value_name = "TABLE", global = true, value_parser = Setting(history_table))]
     migrations_table: Option<HistoryTable>,

@@ -1,4 +1,4 @@
-//! `mailroom prune`: deletes old delivery attempts from the log.
+//! `mailroom prune`: deletes old delivery attempts, dead letters and expired tokens.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct PruneArguments {
-    /// Age from which delivery attempts, dead letters that cannot be sent any more and expired tokens go: 30d, 48h; at least 1d
+    /// Age from which delivery attempts, unsendable dead letters and expired tokens are deleted: 30d, 48h; at least 1d
     #[arg(long, value_name = "AGE", value_parser = Setting(retention), allow_hyphen_values = true)]
     older_than: Duration,
 
@@ -38,7 +38,7 @@ pub(crate) async fn run(PruneArguments { older_than, schema }: PruneArguments) -
         if reported.elapsed() >= REPORT_INTERVAL {
             reported = Instant::now();
             let percent = 100 * progress.blocks / progress.all_blocks.max(1);
-            report(format_args!("{percent} % of the log looked through, {} pruned", shown(progress)));
+            report(format_args!("{percent} % of the log scanned, {} pruned", shown(progress)));
         }
     })
     .await?;

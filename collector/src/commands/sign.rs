@@ -18,7 +18,7 @@ use crate::keys::{KeySource, KeyUse};
 /// How long a link lives unless something else is given: as long as the schema lets it.
 const LIFETIME: u64 = 15 * 60;
 
-/// Not `Debug`: there is a code among them, and what should be no secret.
+/// Not `Debug`: the arguments hold a code, and may hold a secret that was passed by mistake.
 #[derive(clap::Args)]
 pub(crate) struct SignArguments {
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub(crate) struct SignArguments {
     #[arg(long, value_name = "HEX", value_parser = parse_binding)]
     binding: Option<Binding>,
 
-    /// File of keys, the first one signs; that of `MAILROOM_KEY_FILE` unless given
+    /// File of keys, the first one signs; default: that of `MAILROOM_KEY_FILE`
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 }

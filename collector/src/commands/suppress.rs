@@ -24,7 +24,7 @@ enum SuppressAction {
         #[arg(long)]
         json: bool,
     },
-    /// Let an address get no mails
+    /// Suppress an address, so that it gets no mails
     Add { address: String },
     /// Let an address get mails again; `mailroom retry` sends those that were given up meanwhile
     Remove { address: String },

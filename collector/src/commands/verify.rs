@@ -49,11 +49,11 @@ pub(crate) struct VerifyArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     clock_tolerance: u64,
 
-    /// File of keys, each of which may have signed; that of `MAILROOM_KEY_FILE` unless given
+    /// File of keys, each of which may have signed; default: that of `MAILROOM_KEY_FILE`
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
-    /// Print a JSON object a token: valid, and code and message of the error
+    /// Print one JSON object per token: `valid`; if it is not valid also `reason` and `message`
     #[arg(long)]
     json: bool,
 

@@ -71,7 +71,7 @@ pub struct CollectSettings {
     #[arg(env = "MAILROOM_BATCH_LIMIT", default_value = "10", allow_negative_numbers = true)]
     pub batch_limit: usize,
 
-    /// Whether a batch waits no longer than is of use, by the traffic and the sender's answers, within its limit and timeout
+    /// Whether batch limit and timeout adapt to the traffic and to the sender's response time, up to their settings
     #[arg(long, value_name = "WHETHER", value_parser = Setting(switch), action = ArgAction::Set)]
     #[arg(env = "MAILROOM_ADAPTIVE", default_value = "off", num_args = 0..=1, default_missing_value = "on")]
     pub adaptive: bool,
@@ -81,7 +81,7 @@ pub struct CollectSettings {
     #[arg(env = "MAILROOM_POLL_INTERVAL", default_value = "5s", allow_negative_numbers = true)]
     pub poll_interval: Duration,
 
-    /// What wakes the collector: listen, notifications of the database and the poll; or poll, the poll alone
+    /// What wakes the collector: listen (notifications and polling) or poll (polling alone)
     #[arg(long, value_name = "HOW", value_parser = Setting(one_of::<Wake>))]
     #[arg(env = "MAILROOM_WAKE", default_value = "listen")]
     pub wake: Wake,
@@ -91,7 +91,7 @@ pub struct CollectSettings {
     #[arg(env = "MAILROOM_MISSING_SCHEMA", default_value = "wait")]
     pub missing_schema: MissingSchema,
 
-    /// Age from which delivery attempts are pruned from the log, at least 1d, or `off`
+    /// Age from which delivery attempts, dead letters and expired tokens are deleted, at least 1d, or `off`
     #[arg(long, value_name = "AGE", value_parser = Setting(retention_or_off))]
     #[arg(env = "MAILROOM_RETENTION", default_value = "30d")]
     pub retention: Retention,
@@ -125,8 +125,8 @@ pub struct CollectSettings {
 /// What the queue `deliveries` does about tokens that do not go out at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct DeliverySettings {
-    /// How often a token may be refused, or the sender end or not answer over it, before it is given up, 1 to 1000; unless it
-    /// is set, only the latter counts, and a token that is refused is tried until it expires
+    /// Failures after which a token is given up, 1 to 1000: crashes or silence of the sender over it and, only if this
+    /// is set, refusals; otherwise a refused token is tried until it expires
     #[arg(long, value_name = "N", value_parser = Setting(whole_number(1..=1_000)))]
     #[arg(env = "MAILROOM_MAX_ATTEMPTS", default_value = "8", allow_negative_numbers = true)]
     pub max_attempts: usize,
@@ -187,7 +187,7 @@ impl CollectSettings {
             return refuse("healthcheck_interval", fault + "; raise it, or lower MAILROOM_BATCH_TIMEOUT");
         }
         if self.queue_kind == QueueKind::Deliveries {
-            // What names a cursor or its channel would leave this queue without wake-ups, or its operator in doubt.
+            // Settings of the queue `cursor` are refused here: this queue would get no wake-ups, or ignore them.
             let advice =
                 "; unset it or, on a schema from before migration 17, set MAILROOM_QUEUE_KIND to `cursor`";
             if self.wake == Wake::Listen && self.channel_name != DEFAULT_CHANNEL {

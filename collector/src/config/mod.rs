@@ -1,7 +1,7 @@
 //! The settings: what they are called, what they may be, and what is reported otherwise.
 //!
 //! clap reads them: a flag beats its environment variable, and an empty variable counts as unset (see `cli`). A value that
-//! cannot be used is one sentence that names the flag or the variable. Keys and the database's URL are no arguments.
+//! cannot be used is reported in one sentence that names the flag or the variable. Keys and the URL are no arguments.
 
 mod choice;
 mod collect;
@@ -21,7 +21,7 @@ pub(crate) use setting::{Setting, digits, must_be, name_of, retention, setting_o
 
 const PREFIX: &str = "MAILROOM_";
 
-/// Settings without a flag of clap's, or of another command.
+/// Settings that are not arguments of `collect`: read without clap, or by other commands.
 const OTHERS: [&str; 8] = [
     "DATABASE_URL",
     "SCHEMA",

@@ -7,7 +7,7 @@ use super::setting::{Setting, must_be, setting_of_variable};
 /// Read apart from other settings: clap would read the variable of a global flag also where the flag stands before an action.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SchemaSetting {
-    /// Schema of all that Mailroom makes but the tables of accounts; that of `MAILROOM_SCHEMA`, or `mailroom`, unless given
+    /// Schema of all that Mailroom makes but the tables of accounts; default: that of `MAILROOM_SCHEMA`, or `mailroom`
     #[arg(long = "schema", value_name = "NAME", global = true, value_parser = Setting(schema))]
     flag: Option<Schema>,
 }

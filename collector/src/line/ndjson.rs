@@ -25,7 +25,7 @@ struct Item<'a> {
     token: &'a str,
     code: &'a str,
     expires_at: i64,
-    /// What every attempt has in common, also after a rotation of the signing key: the consumed-token id (FORMAT.md), in hexadecimal.
+    /// The idempotency key, the same at every attempt, also after a rotation of the signing key: the consumed-token id.
     key: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     language: Option<&'a str>,

@@ -43,7 +43,7 @@ pub(super) fn sign(signer: &Signer, token: &Token) -> Result<Option<SignedToken>
         (Version::V1, None) => Expiry::MAX,
         (_, None) => return Err(InvalidRow::Expiry),
     };
-    // Whatever is in the column: what is bound is not signed for every browser.
+    // A binding of the wrong length is an error: a bound link must not be signed for every browser.
     let binding = token.binding.as_deref().map(|bytes| {
         <[u8; Binding::LENGTH]>::try_from(bytes).map_err(|_| InvalidRow::Binding { found: bytes.len() })
     });

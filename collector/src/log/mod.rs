@@ -3,7 +3,7 @@
 //! They carry ids, counts and the database's messages. Tokens, secrets, codes, keys, connection strings, email
 //! addresses and logins never appear in one: logs are kept longer, and read by more people, than any of these may be.
 //!
-//! Each call has a fixed `event` and message; what varies is in fields: `count`, `ids`, `reason`, `lasted_ms` and the like.
+//! Each call has a fixed `event`; counts, ids and durations are in fields: `count`, `ids`, `reason`, `lasted_ms` etc.
 
 pub(crate) mod display;
 pub(crate) mod outage;

@@ -15,7 +15,7 @@ use super::migration::Migration;
 use super::{DataLoss, Report};
 use crate::log::display::Counted;
 
-/// How long a statement in a transaction waits for a lock, unless `lock_timeout` is set already: later requests wait behind it.
+/// How long a statement in a transaction waits for a lock if `lock_timeout` is not set: later requests queue behind it.
 const LOCK_TIMEOUT: &str = "5s";
 
 /// How often a migration is tried that does not get its locks.
@@ -150,7 +150,7 @@ impl<'a> MigrationStep<'a> {
             Some(_) => self.failed_leaving(UNDONE, "it cannot be recorded as dirty", cause),
             None => MigrateError::UnknownOutcome(self.file(), cause),
         })?;
-        // IF NOT EXISTS would take what an interrupted CREATE INDEX CONCURRENTLY has left for an index.
+        // An interrupted CREATE INDEX CONCURRENTLY leaves an invalid index, which IF NOT EXISTS would accept.
         let index = built_index(&self.statements);
         let invalid = "SELECT indexrelid::regclass::text FROM pg_index
             WHERE indexrelid = to_regclass($1) AND NOT indisvalid";
@@ -208,7 +208,7 @@ fn built_index(statements: &str) -> Option<String> {
     rest.split(' ').next().map(str::to_owned)
 }
 
-/// The line that the server points at, or else which statement of the file it is, without `BEGIN`, and of which routine.
+/// The line that failed, if the server gives a position; else the statement's number (without `BEGIN`) and routine.
 fn place(cause: &tokio_postgres::Error, statements: &str, completed: usize) -> String {
     let error = cause.as_db_error();
     if let Some(ErrorPosition::Original(character)) = error.and_then(DbError::position) {
@@ -222,7 +222,7 @@ fn place(cause: &tokio_postgres::Error, statements: &str, completed: usize) -> S
     format!("statement {}{routine} failed", completed + 1)
 }
 
-/// Each table's name and how many rows it has. Whoever may drop a table may not always read it.
+/// Each table's name and how many rows it has; unknown if the role may drop the table, but not read it.
 async fn sizes(client: &Client, tables: &[&str]) -> Result<String, MigrateError> {
     let mut sizes = Vec::new();
     for table in tables {

@@ -1,4 +1,4 @@
--- Columns of a schema that differ from what every version of Mailroom's schema has there.
+-- The first column that every version of Mailroom's schema has and schema $1 lacks or has with another type.
 WITH
 -- The columns whose types no migration changes and everything relies on.
 expected (table_name, column_name, type_name) AS (

@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 #[non_exhaustive]
 pub enum MigrateError {
     /// The database did not answer, or not as it should.
-    #[error("the database does not do what migrating needs: {}", describe(.0))]
+    #[error("a statement of the migration command failed: {}", describe(.0))]
     Database(tokio_postgres::Error),
 
     /// What the database has, lacks or records does not allow it.
@@ -27,7 +27,7 @@ pub enum MigrateError {
 
     /// The connection was lost when the server was to commit.
     #[error(
-        "{0}: its transaction cannot be committed: {cause}. It may have taken place; `mailroom migrate status` tells",
+        "{0}: the connection was lost during a commit: {cause}; `mailroom migrate status` shows what is applied",
         cause = describe(.1)
     )]
     UnknownOutcome(String, tokio_postgres::Error),

@@ -22,7 +22,7 @@ impl Default for HistoryTable {
 }
 
 impl HistoryTable {
-    /// That of an installation without accounts, which has it and no other table.
+    /// The history table of an installation without accounts, the only one in which that can be recorded.
     pub fn without_accounts(schema: &Schema) -> Self {
         Self { schema: Some(schema.to_string()), name: "migrations".to_owned() }
     }
@@ -75,7 +75,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// That of the schema in which a session creates tables, or of `mailroom`; the other kind of installation is refused.
+    /// The history of the schema in which the session creates tables, or of `mailroom`; refuses the other installation.
     pub(super) async fn of_session(
         client: &Client,
         table: &HistoryTable,
@@ -118,7 +118,7 @@ impl History {
         Ok(Self { schema, table_schema, table, quoted, mailroom, is_standalone })
     }
 
-    /// The first column of the schema that no version of Mailroom's tables has, with both types.
+    /// The first column that is missing or has another type than every version of Mailroom has; with both types.
     pub(super) async fn misfit(&self, client: &Client) -> Result<Option<Row>, tokio_postgres::Error> {
         misfit(client, &self.mailroom, Some(&self.schema)).await
     }
@@ -238,7 +238,7 @@ impl History {
         }
     }
 
-    /// Records a version, or that no migration is applied any more. Without accounts the table is there only while one is.
+    /// Records a version, or that no migration is applied; without accounts, the latter drops the table.
     pub(super) async fn record(
         &self,
         client: &impl GenericClient,

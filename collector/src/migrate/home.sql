@@ -1,6 +1,6 @@
--- The schema of the tables that are made, $3 or the first of the search path; that of the history's table $2, $1 or the same; and
--- which installation of Mailroom the database has: one without accounts, any that has the schema mailroom, and the other schema of
--- one that has that.
+-- The schema for the tables ($3, or the first of the search path); the schema of history table $2 ($1, or the same);
+-- that table's quoted name; the current schema; whether schema mailroom has an installation without accounts, or any;
+-- and another schema that has an installation.
 SELECT
     home,
     table_home,

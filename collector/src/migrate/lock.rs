@@ -37,7 +37,7 @@ pub(super) async fn with_lock<T>(
     let history = History::of_session(client, table, schema.clone()).await?;
     let row = client.query_one("SELECT current_database()::text", &[]).await?;
     let [slash, bare] = lock_ids(row.get(0), &history.table_schema, &history.table);
-    // Of the database: what goes by another name is recorded in another table.
+    // The third covers the whole database: installations with another schema or history table lock other ids.
     let ids = [slash, bare, lock_ids(row.get(0), "", "")[0]];
     for id in ids {
         wait_for(client, id, report).await?;

@@ -32,7 +32,7 @@ macro_rules! migrations {
 /// The migrations of this version of Mailroom, oldest first, but for the one that drops secrets.
 pub const MIGRATIONS: &[Migration] = WITH_DROP_SECRETS.split_at(21).0;
 
-/// All migrations, with the step that is taken only when it is asked for: applications must not redeem by themselves then.
+/// All migrations, with the one that is applied only on request: after it, only `mailroom.redeem()` can redeem.
 pub(super) const WITH_DROP_SECRETS: &[Migration] = migrations![
     0 create_base_schema,
     1 generate_unguessable_codes,
@@ -58,7 +58,7 @@ pub(super) const WITH_DROP_SECRETS: &[Migration] = migrations![
     21 drop_secrets,
 ];
 
-/// What the first of [`MIGRATIONS`] make of an empty schema, at once.
+/// What the first of [`MIGRATIONS`], up to version 10, make of an empty schema: one file in their place.
 pub(super) const BASE: Migration =
     Migration { version: 10, name: "base", up: include_str!("../../../migrations/base.sql"), down: "" };
 

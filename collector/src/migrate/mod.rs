@@ -112,7 +112,7 @@ pub async fn up<'a>(
         let missing = &migrations[count - usize::from(is_unfinished)..];
         let Some(next) = missing.first() else { return Ok(0) };
         prerequisites::check(client, history, next.version).await?;
-        // Nobody has to execute repairs of what he never had.
+        // A new database gets `BASE` in place of the first migrations, most of which repair older databases.
         let base = missing.iter().position(|migration| migration.version == BASE.version);
         let steps = match base {
             Some(last) if next.version == 0 => &missing[last + 1..],

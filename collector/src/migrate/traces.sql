@@ -1,5 +1,5 @@
--- Up to which version a schema has, without a gap, what the migrations make; with $2, those that make the schema mailroom. Each leaves a trace that neither the base schema
--- nor another migration has; one that is missing ends the count.
+-- Up to which version, without a gap, the schema has the traces of the migrations; with $2, of those that make schema
+-- mailroom. Each trace is something that neither the base schema nor another migration makes.
 WITH
 home AS (
     SELECT oid FROM pg_namespace WHERE nspname = $1

@@ -1,11 +1,11 @@
--- Where functions $1, which are named with their schema, and tables $2 of Mailroom's are, and whether this session may use them: a row for each schema that has one,
--- and one for each that is nowhere. Visible ones come first.
+-- Which schemas have the functions $1 (named with their schema) or tables $2, and what this session may do with them:
+-- a row for each object and schema, and one for each object that no schema has. Visible ones come first.
 SELECT
     current_user::text,
     current_setting('search_path'),
     wanted.name,
     quote_ident(pg_namespace.nspname),
-    -- Schemas that may not be used are left out of those.
+    -- current_schemas() leaves out schemas on which the right USAGE is missing.
     coalesce(wanted.is_function OR pg_namespace.nspname = ANY (current_schemas(false)), false) AS is_on_path,
     coalesce(has_schema_privilege(pg_namespace.oid, 'USAGE'), false),
     coalesce(found.is_allowed, false)

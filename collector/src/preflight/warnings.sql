@@ -27,7 +27,7 @@ tables AS (
                 )
         )
 ),
--- Replication applies rows without the triggers that are left as they are made, and never fires one for a statement.
+-- Triggers that replicated rows do not fire, because they are enabled for the origin only; statement triggers never do.
 silent AS (
     SELECT
         tgrelid::regclass::text AS relation,
@@ -43,7 +43,7 @@ silent AS (
         AND EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = to_regclass('accounts'))
 )
 SELECT format(
-    'row-level security binds the role %I, with whose rights the table %s is read: tokens of which a policy hides rows are'
+    'row-level security binds the role %I, with whose rights the table %s is read: tokens whose rows a policy hides are'
     ' never sent; ALTER ROLE %I BYPASSRLS, or ALTER TABLE %s NO FORCE ROW LEVEL SECURITY as its owner',
     rolname, tables.oid::regclass, rolname, tables.oid::regclass
 )
@@ -53,7 +53,7 @@ WHERE relrowsecurity
     AND (relforcerowsecurity OR NOT pg_has_role(reader.oid, relowner, 'USAGE'))
 UNION ALL
 SELECT format(
-    'the table accounts is filled by logical replication, for which triggers do not fire: accounts that come so get no token; %s',
+    'the table accounts is filled by logical replication, for which triggers do not fire: replicated accounts get no token; %s',
     string_agg(format('ALTER TABLE %s ENABLE %s TRIGGER %I', relation, how, tgname), '; ' ORDER BY relation, tgname)
 )
 FROM silent

@@ -30,8 +30,8 @@ impl Activity {
         self.sent += tokens.saturating_sub(nacks.len());
         for (_, nack) in nacks {
             match nack {
-                Nack::Retry { .. } | Nack::Failed { .. } => self.retried += 1,
-                Nack::Abandoned | Nack::Unavailable { .. } => self.returned += 1,
+                Nack::Refused { .. } | Nack::Failed { .. } => self.retried += 1,
+                Nack::Unanswered | Nack::Unavailable { .. } => self.returned += 1,
                 Nack::Dead { .. } => {}
             }
         }
@@ -63,9 +63,9 @@ mod tests {
         let mut activity = Activity::since(start);
         let reason = String::new;
         let nacks = [
-            (1, Nack::Retry { after: None, reason: reason() }),
+            (1, Nack::Refused { after: None, reason: reason() }),
             (2, Nack::Failed { reason: reason() }),
-            (3, Nack::Abandoned),
+            (3, Nack::Unanswered),
             (4, Nack::Unavailable { after: None, reason: reason() }),
             (5, Nack::Dead { reason: reason() }),
         ];

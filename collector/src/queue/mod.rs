@@ -97,7 +97,7 @@ pub struct Settlement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nack {
     /// No verdict on it: it goes out again at once, and that was no failed attempt.
-    Abandoned,
+    Unanswered,
     /// The whole sender was unavailable, which is no failed attempt of a token.
     Unavailable {
         /// When it may go out again, so that others come first; at its place in the queue if none.
@@ -111,7 +111,7 @@ pub enum Nack {
         reason: String,
     },
     /// It was refused for now. A failed attempt only where the settings bound refusals.
-    Retry {
+    Refused {
         /// When it may go out again; by the queue's backoff if none.
         after: Option<Duration>,
         /// The sender's reason, without control characters and of bounded length.
@@ -128,10 +128,10 @@ impl Nack {
     /// The reason, if there is one.
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Self::Abandoned => None,
+            Self::Unanswered => None,
             Self::Unavailable { reason, .. }
             | Self::Failed { reason }
-            | Self::Retry { reason, .. }
+            | Self::Refused { reason, .. }
             | Self::Dead { reason } => Some(reason),
         }
     }
@@ -144,9 +144,9 @@ pub struct ClaimRequest {
     pub batches: usize,
     /// The most tokens of a batch.
     pub limit: usize,
-    /// Whether a batch may hold fewer than `limit` tokens: the last, or one after which more was read.
+    /// Whether the last batch of each statement may hold fewer than `limit` tokens.
     pub partial: bool,
-    /// Whether to read again what was passed: tokens that were not eligible then or committed late. For now and then.
+    /// Whether to read again what was passed: tokens that were not eligible or committed then. Once a poll interval.
     pub rescan: bool,
 }
 
@@ -176,7 +176,7 @@ pub struct Peek {
 
 /// A source of batches.
 ///
-/// The futures can be dropped at any point without losing a token: what a call has claimed that did not return is claimed again.
+/// The futures can be dropped at any point without losing a token: what a dropped call has claimed is released.
 pub trait Queue {
     /// Connects, after the start and after an error. Claimed batches stay claimed if the queue can keep them.
     fn open(&mut self) -> impl Future<Output = Result<(), QueueError>>;
@@ -192,7 +192,7 @@ pub trait Queue {
         want: Option<ClaimRequest>,
     ) -> impl Future<Output = Result<Claim, QueueError>>;
 
-    /// Whether what is settled with a claim does not delay it.
+    /// Whether settlements that are passed with a claim do not delay it, because they have a session of their own.
     fn settles_beside(&self) -> bool {
         false
     }
@@ -210,8 +210,8 @@ pub trait Queue {
         async { Ok(Vec::new()) }
     }
 
-    /// Counts, by a statement that begins now, up to `enough` tokens that are due, wherever they are, locked or not. A queue
-    /// whose tokens are all announced, whoever holds the idle lock, has no need to.
+    /// Counts, in a statement that begins now, up to `enough` due tokens, also locked ones. A queue that announces all
+    /// its tokens, whoever holds the idle lock, need not implement it.
     fn peek(&mut self, _enough: usize) -> impl Future<Output = Result<Peek, QueueError>> {
         async { Ok(Peek::default()) }
     }

@@ -90,7 +90,7 @@ impl From<Error> for QueueError {
             SqlState::INSUFFICIENT_PRIVILEGE,
         ];
         match error.as_db_error() {
-            // What `preflight` finds, which is asked when the queue is opened again, is said in its words.
+            // `preflight`, which runs when the queue is opened again, names what is missing.
             Some(refusal) if WRONG_SCHEMA.contains(refusal.code()) => Self::Unusable(format!(
                 "the database has no schema that this queue can use ({}); run `mailroom migrate up`, or name the right \
                  database and schema in MAILROOM_DATABASE_URL and MAILROOM_SCHEMA, or set MAILROOM_QUEUE_KIND to `cursor` for a schema from \

@@ -100,7 +100,7 @@ pub(crate) async fn prune_hourly(connection: ConnectionSettings, age: Duration) 
                 event = "prune_failed",
                 reason = %cause,
                 %older_than,
-                "the log of delivery attempts is not pruned, trying again in an hour"
+                "old delivery attempts and tokens are not pruned, trying again in an hour"
             ),
         }
         sleep(jittered(INTERVAL)).await;

@@ -35,7 +35,7 @@ pub(crate) trait Sink {
     /// How many lines were sent and neither taken, given up, cancelled nor dropped.
     fn in_flight(&self) -> usize;
 
-    /// When the oldest line was sent that is not begun.
+    /// When the oldest line that is not begun was passed to [`send`](Self::send).
     fn waiting_since(&self) -> Option<Instant>;
 
     /// Cancels all lines that are not begun; [`ended`](Self::ended) returns their batches.

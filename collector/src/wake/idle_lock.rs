@@ -7,7 +7,7 @@
 //!
 //! The session that listens holds the lock: both are lost together. It never waits for it: a statement that waits keeps its
 //! snapshot, which holds vacuum back. It tries within [`PATIENCE`]; then the request is refused. Where writers overlap all the
-//! time, the database is busy, and polls after pauses (`crate::collect`) cost the writers nothing.
+//! time, the database is busy, and polls after pauses (`mailroom_pace::Batcher`) cost the writers nothing.
 //!
 //! # Several collectors
 //! One holds the lock. Another tries the shared mode as a writer would. If that fails too, writers notify every listening
@@ -132,7 +132,7 @@ impl IdleLockHolder {
         }
     }
 
-    /// Holds the lock, or follows its holder, until the request or the need ends, or writers no longer notify.
+    /// Holds the lock, or follows its holder, until a notification comes, the request ends, or the lock is refused.
     async fn grant(
         &mut self,
         request: u64,

@@ -79,8 +79,8 @@ SELECT
         WHEN judged.eligible THEN convert_to(judged.code, wire.encoding)
     END,
     CASE WHEN judged.eligible THEN judged.expires_at::bigint END,
-    -- Whether tokens of accounts are queued since this session began, from where another queue takes them. A statement that
-    -- sees a token which was queued sees this, too.
+    -- Whether the schema got the queue of deliveries, which sends these tokens, since this session began. A statement that sees a
+    -- token in that queue sees this, too.
     EXISTS (
         SELECT FROM pg_class AS own JOIN pg_class AS other USING (relnamespace)
         WHERE own.relname = 'adopted_accounts' AND other.relname = 'issued_tokens'

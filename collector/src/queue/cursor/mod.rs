@@ -4,9 +4,9 @@
 //! hash of the queue's name and the oid of the table `jobs` (`inspect.sql`): queues and schemas do not conflict.
 //!
 //! # What is passed and what is read again
-//! Reading goes forward in id order. Expired and consumed tokens are passed for good. At every poll deferred tokens, whose
-//! account has the wrong status and which the cursor passes, are read again, and the last page beyond the claimed ones, for
-//! tokens that were committed late; all of those in each health-check interval.
+//! Reading goes forward in id order. Expired and consumed tokens are passed for good. Once a poll interval, deferred
+//! tokens (wrong account status; the cursor passes them) are read again, and the last page beyond the claimed tokens, for
+//! late commits; once a health-check interval, everything beyond the claimed tokens is.
 //!
 //! # What the next process finds
 //! The schema records one number for all tokens. Which of those before it were skipped unsent, the next process infers

@@ -37,7 +37,7 @@ pub struct CursorQueue {
     last_reread: Instant,
     /// Where the cursor was found, if another process may have skipped tokens before it.
     pub(super) recover_from: Option<i64>,
-    pub(super) page: usize,
+    pub(super) page_size: usize,
     /// Whether the log says that this collector has the queue, and no call has succeeded since.
     is_announced: bool,
     activity: Activity,
@@ -58,7 +58,7 @@ impl CursorQueue {
             claimed: HashMap::new(),
             last_reread: Instant::now(),
             recover_from: None,
-            page: LARGEST_PAGE,
+            page_size: LARGEST_PAGE,
             is_announced: false,
             activity: Activity::since(Instant::now()),
         }
@@ -93,9 +93,9 @@ impl CursorQueue {
         read: impl AsyncFnOnce(&CursorSession) -> Result<T, QueueError>,
     ) -> Result<T, QueueError> {
         let page = self.on_session(read).await;
-        self.page = match page {
-            Ok(_) => (self.page * 2).min(LARGEST_PAGE),
-            Err(_) => (self.page / 2).max(SMALLEST_PAGE),
+        self.page_size = match page {
+            Ok(_) => (self.page_size * 2).min(LARGEST_PAGE),
+            Err(_) => (self.page_size / 2).max(SMALLEST_PAGE),
         };
         page
     }
@@ -123,7 +123,7 @@ impl CursorQueue {
             if have >= count {
                 return Ok(());
             }
-            let rows = (count - have).max(least).min(self.page);
+            let rows = (count - have).max(least).min(self.page_size);
             let Some(page) = self.read_page(after, rows, &[]).await? else { continue };
             let is_last = page.rows < rows;
             self.state()?.ahead.add(page, Instant::now());
@@ -144,7 +144,7 @@ impl CursorQueue {
     ) -> Result<Option<Page>, QueueError> {
         let page = self.read_sized(async |session| session.read(after, rows, again).await).await?;
         if page.is_none() {
-            self.page = usize::midpoint(rows, again.len());
+            self.page_size = usize::midpoint(rows, again.len());
         }
         Ok(page)
     }
@@ -159,7 +159,7 @@ impl CursorQueue {
         state.ahead.start_at(restart);
         let mut read_through = i64::MIN;
         loop {
-            let most = self.page;
+            let most = self.page_size;
             let ahead = &mut self.state()?.ahead;
             let part = ahead.deferred_after(read_through, most);
             ahead.is_deferred_due = !part.is_empty();

@@ -22,7 +22,7 @@ pub(super) struct ReadAhead {
     /// Everything up to here was read; reading goes on behind it.
     pub(super) read: i64,
     /// When the oldest of `tokens` was read.
-    since: Option<Instant>,
+    oldest_read_at: Option<Instant>,
     /// Unexpired, unconsumed tokens up to `read` whose account had the wrong status.
     deferred: BTreeSet<i64>,
     /// Whether some of them may be eligible by now, so that none with a higher id may be claimed before they were read again.
@@ -41,7 +41,7 @@ impl ReadAhead {
     }
 
     pub(super) fn is_stale(&self, now: Instant) -> bool {
-        self.since.is_some_and(|since| now.duration_since(since) > FRESH)
+        self.oldest_read_at.is_some_and(|since| now.duration_since(since) > FRESH)
     }
 
     /// The number of tokens that reading on from `passed` would not meet.
@@ -54,7 +54,7 @@ impl ReadAhead {
         let late = self.late_len();
         let late: Vec<_> = self.tokens.drain(..).take(late).map(|token| token.id).collect();
         self.put_back(late);
-        (self.since, self.passed, self.read) = (None, id, id);
+        (self.oldest_read_at, self.passed, self.read) = (None, id, id);
         // What lies beyond is read anyhow.
         self.deferred.split_off(&id.saturating_add(1));
     }
@@ -94,7 +94,7 @@ impl ReadAhead {
         let tokens: Vec<_> = self.tokens.drain(..count).collect();
         self.passed = tokens.iter().map(|token| token.id).fold(self.passed, i64::max);
         if self.tokens.is_empty() {
-            self.since = None;
+            self.oldest_read_at = None;
         }
         self.pass();
         Some(tokens)
@@ -103,7 +103,7 @@ impl ReadAhead {
     fn extend(&mut self, page: Page, now: Instant) {
         self.defer(page.ineligible);
         if !page.tokens.is_empty() {
-            self.since.get_or_insert(now);
+            self.oldest_read_at.get_or_insert(now);
         }
         self.tokens.extend(page.tokens);
     }

@@ -10,7 +10,7 @@ use crate::queue::session::{column, count, unexpected};
 /// lies before has expired, too. There is no index on the expiry.
 const EXPIRED_ENOUGH: usize = 50_000;
 
-/// The most rows that are read, in some seconds: more than two thousand tokens a second for as long as they live.
+/// The most rows that are read, in some seconds: those of 15 minutes at more than two thousand tokens a second.
 const MAX_ROWS: usize = 2_000_000;
 
 impl CursorQueue {
@@ -18,7 +18,7 @@ impl CursorQueue {
         let slack = self.poll_interval + SLOWEST_TRANSACTION;
         let (mut through, mut read, mut expired, mut skipped) = (cursor, 0, 0, Vec::new());
         loop {
-            let rows = self.page;
+            let rows = self.page_size;
             let skipped_page =
                 async |session: &CursorSession| session.skipped(through, rows, cursor, slack).await;
             let page = self.read_sized(skipped_page).await?;

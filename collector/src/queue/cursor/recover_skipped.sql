@@ -21,8 +21,8 @@ reach AS (
     SELECT coalesce(min(id) - 1, $1::bigint) AS before, count(*) AS rows, coalesce(bool_or(unexpired), false) AS unexpired
     FROM page
 ),
--- When the last token was made that the cursor has passed. Every status that was changed $4 seconds before, or earlier, was
--- seen by a look at remembered tokens before that one was claimed.
+-- When the last token that the cursor has passed was made. Deferred tokens were read again before it was claimed, so every
+-- change of status at least $4 seconds older was seen.
 witness AS (
     SELECT created_at
     FROM tokens

@@ -7,11 +7,11 @@ use crate::queue::activity::Activity;
 use crate::queue::{Batch, BatchId, Nack, Settlement};
 
 /// How long a statement without an answer may still reach the server: longer than the operating system retransmits it.
-const LATEST: Duration = Duration::from_secs(30);
+const IN_DOUBT_TIME: Duration = Duration::from_secs(30);
 
 /// Where a batch is between claim and settlement.
 ///
-/// `queue` calls the methods of [`Batches`] between two awaits: a call that is dropped leaves a state for the next statement.
+/// No method of [`Batches`] awaits: a call that is dropped at an await leaves a state from which the next one goes on.
 #[derive(Debug)]
 enum State {
     /// Named in a statement without an answer. If that call fails or is dropped, the next statement puts it in doubt.
@@ -19,7 +19,7 @@ enum State {
     /// Claimed by an earlier statement without an answer, which may still be on its way to the server.
     InDoubt { since: Instant },
     /// Claimed by an unfinished call, not yet returned. If that call fails or is dropped, the next one releases it.
-    Undelivered { tokens: usize },
+    Unreturned { tokens: usize },
     /// Returned to the caller.
     Held { tokens: usize },
     /// Settled by the caller; part of every statement until one is answered.
@@ -35,7 +35,7 @@ pub(super) struct Batches(BTreeMap<BatchId, State>);
 impl Batches {
     /// A call begins: releases what an earlier one had claimed when it failed or was dropped.
     pub(super) fn begin_call(&mut self) {
-        for state in self.0.values_mut().filter(|state| matches!(state, State::Undelivered { .. })) {
+        for state in self.0.values_mut().filter(|state| matches!(state, State::Unreturned { .. })) {
             *state = State::Releasing;
         }
     }
@@ -57,7 +57,7 @@ impl Batches {
     pub(super) fn released(&mut self, now: Instant) {
         self.0.retain(|_, state| match state {
             State::Releasing => false,
-            State::InDoubt { since } => now - *since < LATEST,
+            State::InDoubt { since } => now - *since < IN_DOUBT_TIME,
             _ => true,
         });
     }
@@ -67,14 +67,14 @@ impl Batches {
         for id in ids {
             self.0.remove(id);
         }
-        let undelivered = |batch: &Batch| (batch.id, State::Undelivered { tokens: batch.tokens.len() });
-        self.0.extend(claimed.iter().map(undelivered));
+        let unreturned = |batch: &Batch| (batch.id, State::Unreturned { tokens: batch.tokens.len() });
+        self.0.extend(claimed.iter().map(unreturned));
     }
 
     /// The call returns the batches that it has claimed.
-    pub(super) fn deliver(&mut self) {
+    pub(super) fn mark_returned(&mut self) {
         for state in self.0.values_mut() {
-            if let State::Undelivered { tokens } = *state {
+            if let State::Unreturned { tokens } = *state {
                 *state = State::Held { tokens };
             }
         }
@@ -159,7 +159,7 @@ mod tests {
             batches.released(start + Duration::from_secs(seconds));
             assert!(!batches.is_reported());
         }
-        batches.released(start + LATEST);
+        batches.released(start + IN_DOUBT_TIME);
         assert!(batches.is_reported());
     }
 }

@@ -1,4 +1,4 @@
--- Claims batches with the names $2 for collector $1. The last row has no batch, and says what was found.
+-- Claims batches with the ids $2 for collector $1. The last row has no batch, and says what was found.
 SELECT
     batch, tokens, attempts, actions, emails, names, secrets, codes, expirations, languages, payloads, bindings,
     looked, waiting, expired, cancelled, deferred, unsignable, suppressed, reason, first_through, second_through, wait, other_rate

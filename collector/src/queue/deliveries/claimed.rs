@@ -21,13 +21,13 @@ pub(super) struct Claimed {
     pub(super) cancelled: usize,
     /// Put off because their subject is not eligible.
     pub(super) deferred: usize,
-    /// Put off because they cannot be signed: their action is not among those that were asked for, or their key binds to no browser.
+    /// Put off because they cannot be signed: another action than those requested, or bound to a browser under v1.
     pub(super) unsignable: usize,
     /// Given up because their address is suppressed.
     pub(super) suppressed: usize,
     /// Why a predicate of eligibility failed.
     pub(super) fault: Option<String>,
-    pub(super) since: [Option<SystemTime>; 2],
+    pub(super) next_since: [Option<SystemTime>; 2],
     /// When the rate allows another claim, if it allowed less than there was.
     pub(super) wait: Option<Duration>,
     /// At which rate others claim, in tokens a day, if it is another.
@@ -46,9 +46,9 @@ impl Claimed {
     pub(super) fn read(
         rows: &[Row],
         actions: &SignableActions,
-        since: [Option<SystemTime>; 2],
+        next_since: [Option<SystemTime>; 2],
     ) -> Result<Self, QueueError> {
-        let mut claimed = Self { since, ..Self::default() };
+        let mut claimed = Self { next_since, ..Self::default() };
         for row in rows {
             if let Some(id) = column::<Option<_>>(row, 0)? {
                 claimed.batches.push(Batch { id: BatchId(id), tokens: tokens(row, actions)? });
@@ -59,7 +59,7 @@ impl Claimed {
             (claimed.cancelled, claimed.deferred) = (number(15)?, number(16)?);
             (claimed.unsignable, claimed.suppressed) = (number(17)?, number(18)?);
             claimed.fault = column(row, 19)?;
-            claimed.since = [column(row, 20)?, column(row, 21)?];
+            claimed.next_since = [column(row, 20)?, column(row, 21)?];
             let wait: Option<i64> = column(row, 22)?;
             claimed.wait = wait.map(|wait| Duration::from_millis(u64::try_from(wait).unwrap_or(0)));
             claimed.other_rate = column(row, 23)?;
@@ -70,8 +70,8 @@ impl Claimed {
     /// Adds what another statement has claimed at the same time, from the same place.
     pub(super) fn add(&mut self, other: Self) {
         let have_left = self.waiting + other.waiting > 0;
-        for (since, other) in self.since.iter_mut().zip(other.since) {
-            // Each has passed what the other one had locked, and has read all else up to where it came.
+        for (since, other) in self.next_since.iter_mut().zip(other.next_since) {
+            // Each statement skipped the rows that the other one had locked, and read all others up to its `next_since`.
             *since = if have_left { (*since).min(other) } else { (*since).max(other) };
         }
         self.batches.extend(other.batches);
@@ -131,7 +131,7 @@ impl DeadLetter {
     }
 }
 
-/// Logs a line a batch of those that were just settled; the database has a record of each token.
+/// Logs one line for each batch just settled that has dead letters; the database has a record of each token.
 pub(super) fn log_dead_letters(dead: &[DeadLetter], settled: &Batches, limiter: &mut RateLimiter) {
     for dead in dead.chunk_by(|one, other| one.batch == other.batch) {
         let Some(others) = limiter.admit(Instant::now()) else { continue };

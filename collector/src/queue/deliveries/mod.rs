@@ -7,8 +7,8 @@
 //! - Settling, releasing and claiming are statements of their own. Each has an answer, and a commit, of its own.
 //! - The id of a batch is chosen here, before the statement that claims it is sent. If the answer does not come, the next
 //!   statement releases the batch: nothing of it was sent. If the connection is lost too, the statement may reach the server
-//!   after the next connection, so the id is released for a while longer. It is released by its id, and not as one that
-//!   this process does not hold: a statement that arrives late would release batches that were claimed meanwhile.
+//!   after the next connection, so the id is released for a while longer. The release names ids: one of "whatever this
+//!   process does not hold" that arrives late would release batches that were claimed meanwhile.
 //! - A settlement is repeated until it was answered. A lease can be settled once, so a repetition changes nothing, and neither
 //!   does the settlement of a batch that another collector has taken over. It is repeated even if the lease is gone: the
 //!   answer names the dead letters, which are logged.

@@ -17,10 +17,10 @@ pub(super) fn columns(
     let nacks = settlements.iter().flat_map(|(batch, nacks)| nacks.iter().map(move |nack| (batch.0, nack)));
     let row = |(batch, (token, nack)): (Uuid, &(i64, Nack))| {
         let (kind, wait) = match nack {
-            Nack::Abandoned => ("unanswered", None),
+            Nack::Unanswered => ("unanswered", None),
             Nack::Unavailable { after, .. } => ("unavailable", *after),
             Nack::Failed { .. } => ("failed", None),
-            Nack::Retry { after, .. } => (if bounds_refusals { "failed" } else { "refused" }, *after),
+            Nack::Refused { after, .. } => (if bounds_refusals { "failed" } else { "refused" }, *after),
             Nack::Dead { .. } => ("dead", None),
         };
         let reason = nack.reason().map(|reason| storable(reason, is_unicode));

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::actions::SignableActions;
 use super::batches::Batches;
 use super::claimed::Claimed;
-use super::session::{Link, SqlParameter, integer, ping};
+use super::session::{SessionSlot, SqlParameter, integer, ping};
 use super::sweep::Sweeper;
 use super::watermark::{LowWatermark, Snapshot};
 use crate::config::DeliverySettings;
@@ -19,35 +19,35 @@ use crate::log::display::{milliseconds, withheld};
 use crate::log::rate_limit::RateLimiter;
 use crate::preflight;
 use crate::queue::activity::Activity;
-use crate::queue::session::{answer, column, count, unexpected};
+use crate::queue::session::{QueueSession, answer, column, count, unexpected};
 use crate::queue::{BatchId, Claim, ClaimRequest, Peek, Queue, QueueError, Settlement};
 
-/// The most rows that one statement reads: some tenths of a second's work. A claim that finds few eligible tokens reads `WIDENING`
-/// times more the next time, and one call goes on past tokens that are not eligible for `SCAN_TIME`.
+/// The most rows that one statement reads: some tenths of a second's work. After a claim that finds few eligible tokens
+/// the next one reads `WIDENING` times more. One call goes on past ineligible tokens for at most `SCAN_TIME`.
 const MAX_SCAN: usize = 10_000;
 const WIDENING: usize = 4;
 const SCAN_TIME: Duration = Duration::from_secs(2);
 
-/// How many batches a statement claims that follows one which found less than it wanted: their names take time, too.
-const FEW: usize = 32;
+/// The most batches that a statement claims after one that found less than it wanted: unused ids cost time, too.
+const FEW_BATCHES: usize = 32;
 
-/// How often a claim begins at the low watermark, if that is quick, and what part of the time it may take.
+/// The shortest pause between claims from the low watermark, and the least ratio of that pause to a claim's duration.
 const RESCAN_PAUSE: Duration = Duration::from_millis(200);
-const RESCAN_SHARE: u32 = 50;
+const RESCAN_PAUSE_FACTOR: u32 = 50;
 
 const WATERMARK_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest time without a statement. With the ping's timeout of five seconds, a dead connection is noticed within ten.
 const PING_PAUSE: Duration = Duration::from_secs(4);
 
-/// How long is waited for the session that settles, without which nothing is lost but time.
+/// How long opening the second session may take. Without it, settling and claiming take turns.
 const SECOND_SESSION: Duration = Duration::from_secs(5);
 
-/// How often leases are renewed and expired ones searched for, at least.
+/// How often leases are renewed and lapsed ones searched for, at least.
 const LONGEST_HEARTBEAT_PAUSE: Duration = Duration::from_secs(10);
 
-/// Every seventh place is one of the second priority; the functions know it too.
-pub(super) const PLACES: usize = 7;
+/// Every seventh token is one of the second priority; `mailroom.pick` and `mailroom.judge` use the same number.
+pub(super) const PRIORITY_CYCLE: usize = 7;
 
 const LIST_ACTIONS: &str = "SELECT number, name, path, code_digits FROM mailroom.list_actions()";
 const HEARTBEAT: &str = include_str!("heartbeat.sql");
@@ -61,9 +61,9 @@ pub struct DeliveriesQueue {
     pub(super) lease: Duration,
     pub(super) collector_id: i64,
     collector_name: String,
-    pub(super) link: Link,
+    pub(super) first_session: SessionSlot,
     /// A second session on the same server, if there is room for it, which settles while the other one claims.
-    pub(super) second_link: Link,
+    pub(super) second_session: SessionSlot,
     pub(super) batches: Batches,
     /// Whether to claim beside settling: not after an error, when more would be handed over than can be recorded.
     pub(super) claims_beside: bool,
@@ -72,7 +72,7 @@ pub struct DeliveriesQueue {
     /// Taken over by other collectors, and not reported yet.
     lost: Vec<BatchId>,
     pub(super) actions: SignableActions,
-    /// How many places there were since the last that was one of the second priority.
+    /// How many tokens were claimed since the last place of the second priority, modulo [`PRIORITY_CYCLE`].
     pub(super) turn: usize,
     /// Where the next claim begins, by priority.
     pub(super) since: [Option<SystemTime>; 2],
@@ -110,14 +110,14 @@ impl DeliveriesQueue {
             lease,
             collector_id: random.cast_signed(),
             collector_name: format!("{host} process {}", std::process::id()),
-            link: Link::new(),
-            second_link: Link::new(),
+            first_session: SessionSlot::new(),
+            second_session: SessionSlot::new(),
             batches: Batches::default(),
             claims_beside: false,
             has_more: false,
             lost: Vec::new(),
             actions: SignableActions::of(format),
-            turn: usize::from(turn) % PLACES,
+            turn: usize::from(turn) % PRIORITY_CYCLE,
             since: [None; 2],
             scan_limit: 0,
             watermark: LowWatermark::default(),
@@ -138,7 +138,7 @@ impl DeliveriesQueue {
         (self.lease / 3).min(LONGEST_HEARTBEAT_PAUSE)
     }
 
-    /// Renews own leases, and returns expired ones to the queue.
+    /// Renews own leases, and returns lapsed ones to the queue.
     async fn renew(&mut self) -> Result<(), QueueError> {
         let leased: Vec<Uuid> = self.batches.leased().map(|batch| batch.0).collect();
         let parameters: [SqlParameter<'_>; 5] = [
@@ -148,7 +148,7 @@ impl DeliveriesQueue {
             (&milliseconds(self.lease), Type::INT8),
             (&self.watermark.since, Type::TIMESTAMPTZ),
         ];
-        let rows = self.link.query(HEARTBEAT, &parameters).await?;
+        let rows = self.first_session.query(HEARTBEAT, &parameters).await?;
         let (last, kept) = rows.split_last().ok_or_else(|| unexpected("no row"))?;
         let kept: Result<_, QueueError> = kept.iter().map(|row| column(row, 0).map(BatchId)).collect();
         self.watermark.resume(column(last, 1)?, Instant::now());
@@ -157,32 +157,32 @@ impl DeliveriesQueue {
         Ok(())
     }
 
-    /// Counts what is due, updates the low watermark, and returns expired leases to the queue if there are any.
+    /// Counts what is due, updates the low watermark, and returns lapsed leases to the queue if there are any.
     async fn update_watermark(&mut self, enough: usize) -> Result<Peek, QueueError> {
         let parameters: [SqlParameter<'_>; 3] = [
             (&self.watermark.peek_since(Instant::now()), Type::TIMESTAMPTZ),
             (&integer(enough), Type::INT4),
             (&self.watermark.assigned_xid, Type::INT8),
         ];
-        let rows = self.link.query(PEEK, &parameters).await?;
+        let rows = self.first_session.query(PEEK, &parameters).await?;
         let row = rows.first().ok_or_else(|| unexpected("no row"))?;
         let due = count::<i64, usize>(row, 0)?.min(enough);
-        let expired = count::<i64, usize>(row, 1)?;
+        let lapsed = count::<i64, usize>(row, 1)?;
         let next = column::<Option<i64>>(row, 2)?;
         let next = next.map(|next| Duration::from_millis(u64::try_from(next).unwrap_or(0)));
         let (at, oldest) = (column(row, 3)?, column(row, 4)?);
         let (xmin, xmax, assigned_xid) = (column(row, 5)?, column(row, 6)?, column(row, 7)?);
         self.watermark.observe(Snapshot { at, oldest, xmin, xmax, assigned_xid });
         self.watermark_updated = Some(Instant::now());
-        // Due tokens in leases that have expired.
-        if expired > 0 {
+        // Due tokens in leases that have lapsed.
+        if lapsed > 0 {
             self.renew().await?;
         }
         Ok(Peek { due, next })
     }
 
     async fn read_actions(&mut self) -> Result<(), QueueError> {
-        let rows = self.link.query(LIST_ACTIONS, &[]).await?;
+        let rows = self.first_session.query(LIST_ACTIONS, &[]).await?;
         self.actions.read(&rows)
     }
 
@@ -190,7 +190,7 @@ impl DeliveriesQueue {
         let began = Instant::now();
         let rescans = want.rescan || self.rescanned.is_none_or(|at| at.elapsed() >= self.rescan_pause);
         if rescans {
-            // Not before a claim of few tokens, which need no other mark: those of an idle time are peeked for.
+            // Only where much waits or on a rescan: while the collector is idle, `peek` updates the watermark.
             let is_old = self.watermark_updated.is_none_or(|updated| updated.elapsed() >= WATERMARK_PAUSE);
             if is_old && (self.has_more || want.rescan) {
                 self.update_watermark(1).await?;
@@ -200,7 +200,7 @@ impl DeliveriesQueue {
         // No more than the rate can ever allow at once: what is looked at is locked.
         let most = self.settings.rate.map_or(want.batches, |rate| rate.burst().div_ceil(want.limit));
         loop {
-            let most = if self.has_more { most } else { most.min(FEW) };
+            let most = if self.has_more { most } else { most.min(FEW_BATCHES) };
             let left = (want.batches - claim.batches.len()).min(most);
             let tokens_wanted = left * want.limit;
             let scan_limit = self.scan_limit.clamp(tokens_wanted, MAX_SCAN.max(tokens_wanted));
@@ -222,7 +222,7 @@ impl DeliveriesQueue {
         }
         if rescans {
             self.rescanned = Some(Instant::now());
-            self.rescan_pause = RESCAN_PAUSE.max(began.elapsed() * RESCAN_SHARE);
+            self.rescan_pause = RESCAN_PAUSE.max(began.elapsed() * RESCAN_PAUSE_FACTOR);
         }
         Ok(())
     }
@@ -241,8 +241,8 @@ impl DeliveriesQueue {
                            collectors the same";
             tracing::warn!(event = "rates_differ", %rate, other_rate = format!("{other}/d"), "{message}");
         }
-        self.since = claimed.since;
-        self.turn = (self.turn + tokens) % PLACES;
+        self.since = claimed.next_since;
+        self.turn = (self.turn + tokens) % PRIORITY_CYCLE;
         self.activity.expired += claimed.expired;
         if claimed.expired > 0 {
             let count = claimed.expired;
@@ -281,24 +281,24 @@ impl DeliveriesQueue {
 impl Queue for DeliveriesQueue {
     async fn open(&mut self) -> Result<(), QueueError> {
         let was_open = self.renewed.is_some();
-        self.second_link = Link::new();
-        let (server, started_at) = self.link.open(&self.connection).await?;
+        self.second_session = SessionSlot::new();
+        let (server, started_at) = self.first_session.open(&self.connection).await?;
         (self.watermark_updated, self.rescanned) = (None, None);
         self.renew().await?;
         self.since = [self.watermark.since; 2];
         self.read_actions().await?;
         self.batches.begin_call();
         self.send(None).await?;
-        let beside = timeout(SECOND_SESSION, Box::pin(self.second_link.open(&self.connection))).await;
-        // Without room for it, or where it is on another server, what is settled waits its turn.
+        let beside = timeout(SECOND_SESSION, Box::pin(self.second_session.open(&self.connection))).await;
+        // If there is no second session on the same server, settling and claiming take turns on the first one.
         if !matches!(beside, Ok(Ok((_, other))) if other == started_at) {
-            self.second_link = Link::new();
+            self.second_session = SessionSlot::new();
         }
-        let warnings =
-            self.link.run(async |session| answer(preflight::warnings(&session.client)).await).await?;
+        let ask = async |session: &QueueSession| answer(preflight::warnings(&session.client)).await;
+        let warnings = self.first_session.run(ask).await?;
         if !std::mem::replace(&mut self.is_announced, true) {
             for reason in warnings {
-                tracing::warn!(event = "hindrance", reason, "tokens may never be sent");
+                tracing::warn!(event = "preflight_warning", reason, "tokens may never be sent");
             }
             let holder = self.collector_id.to_string();
             let message = "this collector has the queue `deliveries`";
@@ -323,13 +323,13 @@ impl Queue for DeliveriesQueue {
             None => self.send(None).await.map(drop)?,
         }
         // Nothing below waits: from here on the caller has them.
-        self.batches.deliver();
+        self.batches.mark_returned();
         self.is_announced = false;
         Ok(claim)
     }
 
     fn settles_beside(&self) -> bool {
-        self.claims_beside && self.second_link.is_open()
+        self.claims_beside && self.second_session.is_open()
     }
 
     fn release(&mut self, batches: &[BatchId]) {
@@ -344,8 +344,9 @@ impl Queue for DeliveriesQueue {
             return Some(renewed);
         }
         let sweep = self.sweeper.next.unwrap_or(renewed);
-        let used = [&self.link, &self.second_link].map(|link| link.is_open().then_some(link.used));
-        let ping = used.into_iter().flatten().min().unwrap_or(renewed) + PING_PAUSE;
+        let slots = [&self.first_session, &self.second_session];
+        let used = slots.into_iter().filter(|slot| slot.is_open()).map(|slot| slot.used);
+        let ping = used.min().unwrap_or(renewed) + PING_PAUSE;
         Some((renewed + self.heartbeat_pause()).min(ping).min(sweep))
     }
 
@@ -357,15 +358,15 @@ impl Queue for DeliveriesQueue {
                 self.send(None).await?;
             }
         } else {
-            for link in [&mut self.link, &mut self.second_link] {
-                if link.is_open() && link.used.elapsed() >= PING_PAUSE {
-                    link.run(ping).await?;
+            for slot in [&mut self.first_session, &mut self.second_session] {
+                if slot.is_open() && slot.used.elapsed() >= PING_PAUSE {
+                    slot.run(ping).await?;
                 }
             }
         }
         self.activity.log(Instant::now());
         // Last: if it fails, all else is done.
-        Box::pin(self.sweeper.sweep(&mut self.link)).await?;
+        Box::pin(self.sweeper.sweep(&mut self.first_session)).await?;
         Ok(std::mem::take(&mut self.lost))
     }
 

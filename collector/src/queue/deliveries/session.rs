@@ -10,7 +10,7 @@ use crate::preflight;
 use crate::queue::QueueError;
 use crate::queue::session::{QueueSession, answer, answer_within, column, not_open};
 
-/// The longest that a statement may take: less than the wait for its answer, so that the server can say it, and the session goes on.
+/// A statement gets less time than its answer, so that the server itself reports a timeout and the session goes on.
 const STATEMENT: Duration = Duration::from_secs(8);
 
 const PING: Duration = Duration::from_secs(5);
@@ -22,15 +22,15 @@ const IS_CURRENT: &str = include_str!("is_current.sql");
 
 pub(super) type SqlParameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// The session, if there is one. Through a pooler every statement may have another one of the server, so nothing is prepared:
-/// what the functions do is planned once a session anyhow.
+/// The session, if there is one. Through a pooler, every statement may run in another server session, so nothing is
+/// prepared: the functions' own statements are planned once a server session anyhow.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct SessionSlot {
     session: Option<QueueSession>,
     pub(super) used: Instant,
 }
 
-impl Link {
+impl SessionSlot {
     pub(super) fn new() -> Self {
         Self { session: None, used: Instant::now() }
     }

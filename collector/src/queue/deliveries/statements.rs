@@ -8,24 +8,24 @@ use uuid::Uuid;
 
 use super::claimed::{Claimed, DeadLetter, log_dead_letters};
 use super::nacks;
-use super::queue::{DeliveriesQueue, PLACES};
+use super::queue::{DeliveriesQueue, PRIORITY_CYCLE};
 use super::session::{SqlParameter, integer, ping, rows_if};
 use crate::config::DeliverySettings;
 use crate::log::display::milliseconds;
 use crate::queue::session::QueueSession;
 use crate::queue::{BatchId, ClaimRequest, Nack, Queue, QueueError};
 
-/// From how many tokens on a claim is made on both sessions: less does not make up for a second statement.
-const LARGE: usize = 200;
+/// From this many tokens on, both sessions share a claim; for fewer, the second statement costs more than it saves.
+const MIN_SPLIT_TOKENS: usize = 200;
 
 const SETTLE: &str = include_str!("settle.sql");
 const RELEASE: &str = include_str!("release.sql");
 const CLAIM: &str = include_str!("claim.sql");
 
 impl DeliveriesQueue {
-    /// Settles and releases whatever there is, and claims. With two sessions, one of them settles while the other one claims; the
-    /// first takes a part of the claim as well where much waits. Else one statement follows the other. What one of them has
-    /// answered is done, whatever becomes of the others.
+    /// Settles and releases whatever there is, and claims. With two sessions, the second settles while the first
+    /// claims; where much waits, the second claims a part, too. With one session, the statements follow each other.
+    /// A statement that was answered is done, whatever becomes of the others.
     pub(super) async fn send(&mut self, want: Option<ClaimRequest>) -> Result<Claimed, QueueError> {
         let ClaimRequest { batches, limit, partial, .. } = want.unwrap_or_default();
         let ids = BatchId::random(batches)?;
@@ -36,7 +36,7 @@ impl DeliveriesQueue {
         let DeliverySettings { max_attempts, bounds_refusals, backoff, min_lifetime, rate } = self.settings;
         let rate = rate.map(|rate| rate.0.cast_signed());
         let (nacked, tokens, kinds, waits, reasons) =
-            nacks::columns(&settling, bounds_refusals, self.link.is_unicode());
+            nacks::columns(&settling, bounds_refusals, self.first_session.is_unicode());
         let min_lifetime = i64::try_from(min_lifetime.as_secs()).unwrap_or(i64::MAX);
         let settle: [SqlParameter<'_>; 9] = [
             (&settled, Type::UUID_ARRAY),
@@ -76,17 +76,18 @@ impl DeliveriesQueue {
         };
         let is_split = self.splits(batches, limit);
         let uses_both = is_split || self.settles_beside() && batches > 0 && !settled.is_empty();
-        // As long as the settlement takes, which is half as long as a claim.
+        // The second session gets a third: it also settles, which takes about half as long as a claim.
         let beside = if is_split { batches.div_ceil(3) } else { 0 };
         let (own, others) = wanted.split_at(batches - beside);
         let scan_beside = self.scan_limit * beside / batches.max(1);
-        let (scan_limit, turn_beside) = (self.scan_limit - scan_beside, (turn + own.len() * limit) % PLACES);
+        let scan_limit = self.scan_limit - scan_beside;
+        let turn_beside = (turn + own.len() * limit) % PRIORITY_CYCLE;
         let settle =
             async |session: &QueueSession| rows_if(!settled.is_empty(), session, SETTLE, &settle).await;
-        let in_flight = &mut self.batches;
+        let own_batches = &mut self.batches;
         let mut release_and_claim = async |session: &QueueSession| {
             let released = rows_if(!released.is_empty(), session, RELEASE, &release).await;
-            released.map(|_| in_flight.released(Instant::now()))?;
+            released.map(|_| own_batches.released(Instant::now()))?;
             claim(session, own, scan_limit, turn).await
         };
         let mut answered = None;
@@ -98,15 +99,15 @@ impl DeliveriesQueue {
                 answered = Some(settled?);
                 claimed
             };
-            let (link, second_link) = (&mut self.link, &mut self.second_link);
-            let both = async { tokio::join!(link.run(release_and_claim), second_link.run(settle_and_claim)) };
+            let (first, second) = (&mut self.first_session, &mut self.second_session);
+            let both = async { tokio::join!(first.run(release_and_claim), second.run(settle_and_claim)) };
             Box::pin(both).await
         } else {
             let in_turn = async |session: &QueueSession| {
                 answered = Some(settle(session).await?);
                 release_and_claim(session).await
             };
-            (Box::pin(self.link.run(in_turn)).await, Ok(Claimed::default()))
+            (Box::pin(self.first_session.run(in_turn)).await, Ok(Claimed::default()))
         };
         let (own, others) = ids.split_at(own.len());
         for (ids, claimed) in [(own, &claimed), (others, &claimed_beside)] {
@@ -127,20 +128,20 @@ impl DeliveriesQueue {
         Ok(claimed)
     }
 
-    /// What a dropped call claims on the second session is released on the first after it is done.
+    /// Waits until the second session has done what a dropped call sent on it; the first one releases that then.
     async fn finish_dropped_call(&mut self) -> Result<(), QueueError> {
-        let is_waited_for = self.batches.releasing().next().is_some() && self.second_link.is_open();
-        if is_waited_for { self.second_link.run(ping).await } else { Ok(()) }
+        let is_waited_for = self.batches.releasing().next().is_some() && self.second_session.is_open();
+        if is_waited_for { self.second_session.run(ping).await } else { Ok(()) }
     }
 
-    /// Whether a claim of so many batches is made on both sessions. What it finds may be less than there is: each half leaves places to
-    /// tokens of the second priority that the other one has locked.
+    /// Whether both sessions share a claim of so many batches. It may find too few tokens: each half keeps places for
+    /// tokens of the second priority that the other half has locked.
     pub(super) fn splits(&self, batches: usize, limit: usize) -> bool {
         self.settles_beside()
             && self.has_more
             && self.settings.rate.is_none()
             && batches > 1
-            && batches * limit >= LARGE
+            && batches * limit >= MIN_SPLIT_TOKENS
     }
 
     /// The server has settled what there was to settle, and answered which tokens were given up.

@@ -1,10 +1,10 @@
-//! Sweeps what is deferred, in parts.
+//! Calls `mailroom.sweep` in parts: it corrects due times after a clock was set back, and erases expired secrets.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio_postgres::types::Type;
 
-use super::session::{Link, SqlParameter};
+use super::session::{SessionSlot, SqlParameter};
 use crate::log::outage::OutageLog;
 use crate::queue::QueueError;
 use crate::queue::session::{ANSWER, QueueSession, answer_within, column};
@@ -19,7 +19,7 @@ const SWEEP: &str = include_str!("sweep.sql");
 
 #[derive(Debug)]
 pub(super) struct Sweeper {
-    /// When the last token is due that was read of those that are not due yet; nothing before the beginning and after the end.
+    /// The time up to which this round has looked; `None` at the beginning of a round.
     position: Option<SystemTime>,
     /// When to go on; at once if it is `None`.
     pub(super) next: Option<Instant>,
@@ -31,7 +31,7 @@ impl Sweeper {
         Self { position: None, next: None, outage: OutageLog::of("sweeping the queue") }
     }
 
-    pub(super) async fn sweep(&mut self, link: &mut Link) -> Result<(), QueueError> {
+    pub(super) async fn sweep(&mut self, session: &mut SessionSlot) -> Result<(), QueueError> {
         let now = Instant::now();
         if self.next.is_some_and(|next| now < next) {
             return Ok(());
@@ -48,7 +48,7 @@ impl Sweeper {
                 Err(error) => Err(error.into()),
             }
         };
-        let outcome = link.run(sweep).await?;
+        let outcome = session.run(sweep).await?;
         // From now on: a part may have failed by taking long.
         self.end(outcome, Instant::now());
         Ok(())

@@ -1,3 +1,3 @@
--- Makes due what lies in the future after $1 without a reason, looking at about $2 tokens, and clears away what is over; answers
--- how far it came.
+-- Makes tokens due that lie in the future after $1 only because the clock was set back, about $2 of each priority, and
+-- erases the secrets of expired dead letters. Returns the time up to which it looked, null at the end.
 SELECT mailroom.sweep($1::timestamptz, $2::integer)

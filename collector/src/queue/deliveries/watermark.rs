@@ -1,18 +1,18 @@
 //! The low watermark: the time before which nothing in the queue can be due, where a rescan begins. Any other claim begins where
 //! the one before ended: while vacuum cannot run, because of a backup for instance, the index keeps entries of claimed rows.
 //!
-//! Pure policy over what `peek.sql` returns. A row of the queue has the time at which its transaction inserted it, by a clock
-//! that was read after the transaction had its xid, or the place of a lease, which is in view until then. An xid that is
-//! assigned after the clock was read is above those of all transactions that had one by then. Once they have all ended, nothing
-//! comes any more that is older than that time or than what is in view. Long *reading* transactions, such as backups, have no
-//! xid and do not delay the watermark.
+//! Pure policy over what `peek.sql` returns. A row enters the queue either with a time not before a clock that its
+//! transaction read after it got its xid, or at the place of a lease, which peeks see until then. An xid that is
+//! assigned after the clock was read is above those of all transactions that had one by then. Once they have all ended,
+//! no row can appear that is older than that time and than everything in view. Long *reading* transactions, such as
+//! backups, have no xid and do not delay the watermark.
 //!
 //! A snapshot's xmax is no such xid: it is the one after the highest transaction that has ended, and those above it that are
 //! open are as invisible as those that have not begun.
 //!
-//! A clock that is set back breaks the first premise, and so can a row that is inserted by hand. So peeks, and nothing
-//! else, begin at the very beginning now and then, and the watermark goes back to what they find. Otherwise it is never reset,
-//! neither with the connection nor by a new process, to which the database says how far others had come: a scan from the beginning passes all that was ever deleted, as long as vacuum cannot remove it.
+//! A clock that is set back breaks the first premise, and so can a row that is inserted by hand. So a peek begins at the
+//! very beginning once a minute, and the watermark goes back to what it finds; a clock seen to go back resets it. A
+//! reconnect or a restart does not: a full scan passes all deleted rows that vacuum could not remove yet.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -49,7 +49,7 @@ pub(super) struct LowWatermark {
 }
 
 impl LowWatermark {
-    /// Begins where other collectors had come, and only after a minute at the very beginning, unless anything is known.
+    /// Takes over the other collectors' watermark unless one is known here; the first full scan is a minute later then.
     pub(super) fn resume(&mut self, low_watermark: Option<SystemTime>, now: Instant) {
         if self.scanned.is_none() && low_watermark.is_some() {
             (self.since, self.scanned) = (low_watermark, Some(now));
@@ -75,7 +75,7 @@ impl LowWatermark {
             self.since = snapshot.oldest;
         }
         if snapshot.xmax <= self.assigned_xid {
-            // Another cluster with xids of its own: here, the transaction with the assigned one has ended.
+            // The xids are of another cluster: in this one, the transaction with `assigned_xid` has ended.
             (self.assigned_xid, self.candidate) = (0, None);
         }
         if let Some((at, xid)) = self.candidate

@@ -6,7 +6,7 @@ use super::protocol::{Answer, SentTokens};
 use crate::queue::BatchId;
 use mailroom_pace::{Backoff, random_part};
 
-/// The longest pause after `unavailable`, and after a guess, which can be wrong: that a sender refuses everything.
+/// The longest pauses: after `unavailable`, and after the guess that a sender which refuses everything is unavailable.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_GUESS: Duration = Duration::from_secs(5);
 
@@ -21,12 +21,12 @@ pub(super) const ROTATION: Duration = Duration::from_millis(7_500);
 /// The availability of a sender. It outlives the process: what is unavailable is a server behind it.
 pub(super) struct Circuit {
     pub(super) state: CircuitState,
-    /// Whether it is not closed because of a guess. A refusal in a batch that was just answered in full is then one of
-    /// the whole sender: not of the token, which waits for [`ROTATION`] at least.
+    /// Whether it is open or half-open because of a guess. A refusal in a batch that was just answered in full is then blamed
+    /// on the whole sender, not on the token, which waits for [`ROTATION`] at least.
     pub(super) is_guess: bool,
     pauses: Backoff,
     guess_pauses: Backoff,
-    /// While it is closed: the tokens that were refused since the last other verdict, one a batch.
+    /// While the circuit is closed: refused tokens since the last verdict of another kind, at most one of each batch.
     refused: Vec<(BatchId, i64)>,
 }
 

@@ -193,7 +193,7 @@ impl Sink for Sender {
             running.process.signal(Signal::KILL);
             running.process.read_by_sender()
         });
-        self.give_up(read, &Nack::Abandoned, Instant::now());
+        self.give_up(read, &Nack::Unanswered, Instant::now());
     }
 
     fn is_closed(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The batches that the sender may have read, with the verdicts on their tokens so far. The caller passes the times in.
 //! The first verdict on a token counts, and of several in one answer the most careful one, which loses no mail. A batch is
-//! settled once each of its tokens has a verdict, and forgotten when it lacks some and a later one was settled a timeout
-//! ago. A sender is taken for hung when batches are pending and no answer has brought a verdict for the timeout.
+//! settled once each of its tokens has a verdict. It is given up if it still lacks some a timeout after a later one was
+//! settled. A sender counts as hung when batches are pending and the timeout has passed without a new verdict.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -90,7 +90,7 @@ impl PendingAcks {
                 earlier.overtaken_at.get_or_insert(now);
             }
             let mut settled = self.remove(SETTLED, |pending| pending.batch == answer.batch);
-            applied.ack = settled.pop().map(|pending| pending.ack(now, &Nack::Abandoned));
+            applied.ack = settled.pop().map(|pending| pending.ack(now, &Nack::Unanswered));
         }
         Ok(applied)
     }
@@ -152,7 +152,7 @@ impl PendingBatch {
             SentTokens::Ids(ids) => (&ids[..], false),
             SentTokens::All => (&[][..], true),
         };
-        let retry = |after, reason: &String| Some(Nack::Retry { after, reason: reason.clone() });
+        let retry = |after, reason: &String| Some(Nack::Refused { after, reason: reason.clone() });
         let dead = |reason: &String| Some(Nack::Dead { reason: reason.clone() });
         // The most careful verdict first: it counts.
         let verdicts = (answer.retry.iter().map(|token| (token.id, retry(token.after, &token.reason))))
@@ -220,7 +220,8 @@ mod tests {
     fn the_most_careful_verdict_of_an_answer_counts() {
         let reason = || "no reason given".to_owned();
         let mixed = r#","ok":[11,12],"retry":[{"id":10},{"id":11}],"dead":[{"id":11},{"id":12}]"#;
-        let (retry, dead) = (Nack::Retry { after: None, reason: reason() }, Nack::Dead { reason: reason() });
+        let dead = Nack::Dead { reason: reason() };
+        let retry = Nack::Refused { after: None, reason: reason() };
         let unavailable = |id| (id, Nack::Unavailable { after: None, reason: reason() });
         for (rest, counts, nacks) in [
             (mixed, [2, 0, 4], vec![(11, retry), (12, dead)]),

@@ -6,8 +6,8 @@ const LONGEST: usize = 500;
 /// A word with this many characters of a token's alphabet in a row is taken for a token or a part of one.
 const SHORTEST_SECRET: usize = 32;
 
-/// Replaces invisible characters by blanks, addresses, which mail servers repeat, by `[address]` and what looks like a token
-/// by `[secret]`, and cuts after 500 bytes.
+/// Replaces invisible characters with blanks, words that contain an address with `[address]` and words that look like a
+/// token with `[secret]`; cuts after 500 bytes.
 pub(super) fn redact(text: &str) -> String {
     let mut redacted = String::with_capacity(text.len().min(LONGEST));
     let is_blank = |character: char| character.is_whitespace() || is_invisible(character);

@@ -19,7 +19,7 @@ use mailroom_pace::random_part;
 const LAST_READ: Duration = Duration::from_millis(20);
 
 /// How long a sender must live before it is given a token.
-const SETTLING: Duration = Duration::from_millis(200);
+const WARM_UP: Duration = Duration::from_millis(200);
 
 /// How long a sender that is ended may take until it is killed.
 pub(super) const TERMINATION: Duration = Duration::from_secs(2);
@@ -30,14 +30,14 @@ const END_AFTER_CLOSING: Duration = Duration::from_millis(500);
 /// After this time a sender that has answered, and is not hung, is started again without a growing pause.
 const SOUND: Duration = Duration::from_secs(10);
 
-/// The longest pause after which a token of a failed trial comes back. Pauses are random, or the next begins with the same token.
+/// The longest pause before a token of a failed trial is retried; random, so that the next trial begins with another.
 const SHUFFLE: Duration = Duration::from_secs(1);
 
 pub(super) struct RunningSender {
     pub(super) process: Process,
     pub(super) started_at: Instant,
     /// Whether it has lived long enough to get a token.
-    pub(super) is_settled: bool,
+    pub(super) is_warmed_up: bool,
     pub(super) has_answered: bool,
     closed_at: Option<Instant>,
     pub(super) ending: Option<Termination>,
@@ -54,7 +54,7 @@ pub(super) struct Termination {
 
 impl RunningSender {
     pub(super) fn takes_lines(&self) -> bool {
-        self.is_settled && self.ending.is_none() && self.process.takes_lines()
+        self.is_warmed_up && self.ending.is_none() && self.process.takes_lines()
     }
 }
 
@@ -74,7 +74,7 @@ impl Sender {
             }
             return;
         }
-        running.is_settled |= running.started_at + SETTLING <= now;
+        running.is_warmed_up |= running.started_at + WARM_UP <= now;
         self.circuit.half_open(now);
         if is_due(self.pending.silent_at()) {
             self.end(Some(format!("is ended: it has answered nothing for {timeout}")), true, now);
@@ -99,7 +99,7 @@ impl Sender {
         if let Some(ending) = &running.ending {
             return ending.kill_at;
         }
-        let settled = (!running.is_settled).then_some(running.started_at + SETTLING);
+        let settled = (!running.is_warmed_up).then_some(running.started_at + WARM_UP);
         let (silent, forgotten) = (self.pending.silent_at(), self.pending.forgotten_at());
         let closed = self.closed_pipe().map(|(_, end_at)| end_at);
         [settled, silent, forgotten, closed, self.closing, self.circuit.due_at()].into_iter().flatten().min()
@@ -132,10 +132,10 @@ impl Sender {
             Ok(process) => {
                 let (id, sender) = (process.group.map(Pid::as_raw_pid), self.command.name());
                 tracing::debug!(event = "sender_started", process = id, sender, "the sender is started");
-                let (is_settled, has_answered, closed_at, ending, started_at) =
+                let (is_warmed_up, has_answered, closed_at, ending, started_at) =
                     (false, false, None, None, now);
                 let running =
-                    RunningSender { process, started_at, is_settled, has_answered, closed_at, ending };
+                    RunningSender { process, started_at, is_warmed_up, has_answered, closed_at, ending };
                 self.running = Some(Box::new(running));
             }
             Err(error) => self.stopped(&self.command.why_not_started(&error), now),
@@ -156,11 +156,11 @@ impl Sender {
         let cause = running.ending.and_then(|ending| ending.cause);
         let cause = cause.unwrap_or_else(|| format!("has ended ({status})"));
         let was_on_trial = !running.has_answered && self.closing.is_none();
-        // Whatever a sender hangs on, it would get again and again if that were no failed attempt.
+        // A hang is a failed attempt of the tokens; otherwise the sender would get them again and again.
         let nack = if is_hung || (was_on_trial && self.pending.is_single_token()) {
             Nack::Failed { reason: format!("the sender {cause}") }
         } else {
-            Nack::Abandoned
+            Nack::Unanswered
         };
         if running.has_answered && !is_hung && now.duration_since(running.started_at) >= SOUND {
             self.start_pauses.reset();
@@ -183,7 +183,7 @@ impl Sender {
         }
     }
 
-    /// How much of the grace is left for a sender that does not end by itself.
+    /// The time between SIGTERM and SIGKILL, which `close` reserves from the grace.
     pub(super) fn termination_time(&self) -> Duration {
         TERMINATION.min(self.timeout / 4)
     }
@@ -265,15 +265,15 @@ impl Sender {
         }
     }
 
-    /// Makes what is a failure of the whole sender none of its tokens.
+    /// Converts nacks that are the whole sender's fault to `Unavailable`, which is no failed attempt of a token.
     fn excuse_tokens(&self, ack: &mut Ack, was_on_trial: bool) {
         for (_, nack) in &mut ack.nacks {
             match nack {
-                Nack::Retry { after, reason } if self.circuit.is_guess => {
+                Nack::Refused { after, reason } if self.circuit.is_guess => {
                     let after = Some(after.unwrap_or_default().max(ROTATION));
                     *nack = Nack::Unavailable { after, reason: std::mem::take(reason) };
                 }
-                // The next trial is of others, or begins with another one.
+                // So that the next trial is of other tokens, or begins with another one.
                 Nack::Unavailable { after, .. } if was_on_trial => *after = Some(random_part(SHUFFLE)),
                 _ => {}
             }
@@ -296,7 +296,7 @@ impl Sender {
 
     /// Logs the tokens that the sender refused for now. Dead letters are logged by the queue, which decides on them.
     fn log_refused(&mut self, ack: &Ack, now: Instant) {
-        let refused = ack.nacks.iter().filter(|(_, nack)| matches!(nack, Nack::Retry { .. }));
+        let refused = ack.nacks.iter().filter(|(_, nack)| matches!(nack, Nack::Refused { .. }));
         let refused: Vec<_> = refused.filter_map(|(id, nack)| Some((*id, nack.reason()?))).collect();
         if !refused.is_empty()
             && let Some(others) = self.refused_tokens.admit(now)

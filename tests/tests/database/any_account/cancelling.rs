@@ -43,7 +43,7 @@ async fn what_is_cancelled_while_a_collector_has_it_does_not_come_back() -> Resu
     let Some(batch) = claim(&mut collector).await? else { panic!("nothing is due") };
     client.batch_execute("SELECT mailroom.cancel(id) FROM mailroom.issued_tokens").await?;
     let nacks = vec![
-        (refused, Nack::Retry { reason: "later".to_owned(), after: None }),
+        (refused, Nack::Refused { reason: "later".to_owned(), after: None }),
         (dead, Nack::Dead { reason: "never".to_owned() }),
     ];
     collector.settle_and_claim(vec![Settlement { batch: batch.id, nacks }], None).await?;

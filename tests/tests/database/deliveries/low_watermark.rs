@@ -41,7 +41,7 @@ async fn what_is_queued_by_a_clock_that_was_read_long_before_is_found() -> Resul
         client.query_one("SELECT account FROM tokens WHERE id = $1", &[&deferred]).await?.get(0);
     client.execute("UPDATE accounts SET status = 'suspended' WHERE id = $1", &[&account]).await?;
     let batch = queue.settle_and_claim(Vec::new(), all(10)).await?.batches.remove(0);
-    let nacks = vec![(misplaced, Nack::Abandoned), (dead, Nack::Dead { reason: "550".to_owned() })];
+    let nacks = vec![(misplaced, Nack::Unanswered), (dead, Nack::Dead { reason: "550".to_owned() })];
     queue.settle_and_claim(vec![Settlement { batch: batch.id, nacks }], None).await?;
     client
         .batch_execute(&format!(
@@ -154,7 +154,7 @@ async fn a_collector_waits_for_no_transaction_that_redeems_or_cancels_what_it_is
     let account = "INSERT INTO accounts (email, login, status) VALUES ('a@example.test', 'a', 'active') RETURNING id::text";
     let account: String = client.query_one(account, &[]).await?.get(0);
     for end in ["COMMIT", "ROLLBACK"] {
-        for nack in [None, Some(Nack::Abandoned), Some(Nack::Dead { reason: "550".to_owned() })] {
+        for nack in [None, Some(Nack::Unanswered), Some(Nack::Dead { reason: "550".to_owned() })] {
             let id: i64 = client.query_one(enqueue, &[&account]).await?.get(0);
             let batch = queue.settle_and_claim(Vec::new(), all(10)).await?.batches.remove(0);
             application.batch_execute("BEGIN").await?;

@@ -32,7 +32,7 @@ async fn settle(queue: &mut DeliveriesQueue, batch: &Batch, nacks: Vec<(i64, Nac
 }
 
 fn refused() -> Nack {
-    Nack::Retry { after: None, reason: "451 greylisted".to_owned() }
+    Nack::Refused { after: None, reason: "451 greylisted".to_owned() }
 }
 
 fn failed() -> Nack {

@@ -26,7 +26,7 @@ async fn returned(client: &Client, queue: &mut DeliveriesQueue, nack: Nack) -> R
 }
 
 fn refusal(after: Duration) -> Nack {
-    Nack::Retry { after: Some(after), reason: "busy".to_owned() }
+    Nack::Refused { after: Some(after), reason: "busy".to_owned() }
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn what_came_back_is_due_and_what_was_refused_keeps_its_pause() -> Result<
     clock::stop(&client).await?;
     let mut one = queue(&database).await?;
     let before = returned(&client, &mut one, refusal(Duration::from_secs(60))).await?;
-    let unanswered = returned(&client, &mut one, Nack::Abandoned).await?;
+    let unanswered = returned(&client, &mut one, Nack::Unanswered).await?;
     clock::turn(&client, -HOUR).await?;
     // A collector sweeps when it comes, and now and then.
     let mut other = queue(&database).await?;

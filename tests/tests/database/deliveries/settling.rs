@@ -19,7 +19,7 @@ async fn settle(queue: &mut DeliveriesQueue, batch: &Batch, nacks: Vec<(i64, Nac
 }
 
 fn retry(after: Option<Duration>) -> Nack {
-    Nack::Retry { after, reason: "mailbox full".to_owned() }
+    Nack::Refused { after, reason: "mailbox full".to_owned() }
 }
 
 fn with_reason(attempt: i32, outcome: &str, reason: &str) -> (i32, String, Option<String>) {
@@ -104,7 +104,7 @@ async fn exceptions_concern_their_tokens_alone() -> Result<()> {
     settle(
         &mut queue,
         &batch,
-        vec![(ids[1], dead), (ids[2], Nack::Abandoned), (ids[3], retry(Some(Duration::from_secs(60))))],
+        vec![(ids[1], dead), (ids[2], Nack::Unanswered), (ids[3], retry(Some(Duration::from_secs(60))))],
     )
     .await?;
     assert_eq!(state(&client, ids[0]).await?, at("sent", 1));

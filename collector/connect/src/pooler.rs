@@ -16,8 +16,8 @@ use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
 /// What to do about a pooler that does not keep sessions.
-pub(crate) const REMEDY: &str = "connect to the server itself, or to a pool that keeps sessions (PgBouncer: pool_mode=session); only \
-     `mailroom collect` with MAILROOM_WAKE=listen or the queue `cursor`, and `mailroom migrate`, need them to be kept";
+pub(crate) const REMEDY: &str = "connect to the server itself, or to a pool that keeps sessions (PgBouncer: pool_mode=session); with \
+     MAILROOM_WAKE=poll `mailroom collect` of the queue `deliveries` needs neither, and of other commands only `migrate` does";
 
 /// What to do about an error that only a pooler causes; empty for others.
 pub(crate) fn hint(refusal: &DbError) -> String {

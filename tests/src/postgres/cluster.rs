@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::fs::{self, Permissions};
+use std::iter;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -303,7 +304,9 @@ fn reachable_programs(installation: &Installation, folder: &Path, account: Accou
     Ok(copy.join("bin"))
 }
 
-/// A port that nobody listens on now.
+/// A port that nobody listens on now. It is below those that connections get, one of which could take it while the server is stopped.
 pub(super) fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mut ports = iter::repeat_with(|| fastrand::u16(10_000..30_000)).take(100);
+    ports.find(is_free).context("of a hundred random ports of 127.0.0.1 none is free")
 }

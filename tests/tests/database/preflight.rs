@@ -292,7 +292,7 @@ async fn accounts_that_come_by_logical_replication_are_said_to_get_no_token() ->
     arrived(2).await?;
     assert_eq!(here.query_one(tokens, &[]).await?.get::<_, i64>(0), 0);
     let text = String::from_utf8(run(copy.url(), &["status"])?.stdout)?;
-    let mends = text.split_once("so get no token; ").context(text.clone())?.1.trim();
+    let mends = text.split_once("accounts get no token; ").context(text.clone())?.1.trim();
     assert!(mends.contains("ALTER TABLE accounts ENABLE REPLICA TRIGGER after_account_replicated"), "{text}");
 
     // As it says.

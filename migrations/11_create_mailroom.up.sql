@@ -21,9 +21,9 @@ COMMENT ON SCHEMA mailroom IS 'Mailroom: mails with one-time links, from their r
 CREATE TYPE mailroom.outcome AS ENUM ('sent', 'error', 'unanswered', 'lapsed', 'dead', 'expired', 'cancelled');
 
 COMMENT ON TYPE mailroom.outcome IS
-    'How a delivery attempt ended: the reader has the token (sent), refused it for now (error) or for ever (dead), said nothing'
-    ' (unanswered), or its collector was not heard of until the lease was over (lapsed). Or why there was none: the token expired,'
-    ' or was used, cancelled or deleted before (cancelled).';
+    'How a delivery attempt ended: sent; error (refused for now); unanswered (no verdict, or the sender was unavailable); lapsed (the lease'
+    ' ended); dead (refused for ever, too many failures, or no line can carry it). Or why there was none: expired; cancelled (used,'
+    ' cancelled or deleted before); dead (its address is suppressed).';
 
 CREATE TABLE mailroom.actions (
     number smallint NOT NULL,
@@ -188,9 +188,9 @@ COMMENT ON TABLE mailroom.code_failures IS
 COMMENT ON COLUMN mailroom.code_failures.subject IS 'Subject id; the address where a token has none.';
 COMMENT ON COLUMN mailroom.code_failures.failures IS 'Wrong codes since the last right one.';
 COMMENT ON COLUMN mailroom.code_failures.rests_until IS
-    'Until then its tokens with codes are neither requested nor used, in seconds since the Unix epoch; 0 before the hundredth.';
+    'Until then redeem() accepts no code for the subject and request() makes no token for it, of any action; in seconds since the Unix epoch. 0 before the hundredth wrong code.';
 COMMENT ON COLUMN mailroom.code_failures.is_other_browser IS
-    'As in code_attempts: what was entered in other browsers lets nothing rest but what is entered there.';
+    'As in code_attempts: wrong codes entered in other browsers block only codes entered in other browsers.';
 
 CREATE TABLE mailroom.browser_codes (
     binding bytea NOT NULL,
@@ -384,7 +384,7 @@ COMMENT ON COLUMN mailroom.delivery_attempts.attempt IS
     'Which attempt of the token, from 1; where there was none, how many there were before.';
 COMMENT ON COLUMN mailroom.delivery_attempts.outcome IS 'How it ended.';
 COMMENT ON COLUMN mailroom.delivery_attempts.reason IS
-    'What the sender said, for error and dead; for unanswered why the whole sender was unavailable, if it was.';
+    'For error and dead why: what the sender said, why no line can carry the row, or that its address is suppressed. For unanswered why the sender was unavailable, if it was.';
 COMMENT ON INDEX mailroom.delivery_attempts_token_idx IS 'Serves the view deliveries: the history of a token.';
 COMMENT ON INDEX mailroom.delivery_attempts_happened_at_idx IS 'Serves pruning: where the oldest rows lie.';
 COMMENT ON INDEX mailroom.delivery_attempts_expired_idx IS

@@ -55,10 +55,10 @@ COMMENT ON FUNCTION mailroom.generate_code(integer) IS 'Decimal digits from a cr
 CREATE FUNCTION mailroom.trg_after_queue_insert() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-    -- A collector that goes to sleep holds this lock exclusively; while it holds it, or waits for it, nobody gets it shared. Whoever
-    -- gets it shared keeps it until the transaction ends: a collector that goes to sleep afterwards sees the row. So nobody pays
-    -- for a notification, for which transactions commit one after the other in the whole server, while all collectors are
-    -- awake. The oid tells the databases' queues apart.
+    -- An idle collector holds this advisory lock exclusively, so the shared lock fails while a collector is idle or waits to be. A transaction
+    -- that gets the shared lock keeps it until it ends, so a collector that becomes idle afterwards sees its row. While no
+    -- collector is idle, no transaction notifies: notifications serialise commits in the whole server.
+    -- The oid keeps apart the queues of databases.
     IF NOT pg_catalog.pg_try_advisory_xact_lock_shared(1835100524, TG_RELID::integer) THEN
         PERFORM pg_catalog.pg_notify('token_insert', '');
     END IF;
@@ -69,7 +69,7 @@ $$;
 
 REVOKE ALL ON FUNCTION mailroom.trg_after_queue_insert() FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.trg_after_queue_insert() IS 'Notifies token_insert if a collector sleeps.';
+COMMENT ON FUNCTION mailroom.trg_after_queue_insert() IS 'Notifies token_insert if a collector is idle.';
 
 CREATE TRIGGER after_queue_insert
     AFTER INSERT ON mailroom.queue

@@ -73,7 +73,7 @@ $$;
 REVOKE ALL ON FUNCTION mailroom.ask_eligibility(text, text[]) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.ask_eligibility(text, text[]) IS
-    'Which of some subjects may get an action''s mails, by its function; or all of them, each with why nobody knows.';
+    'Which of the subjects may get an action''s mails, by its eligibility function; if that fails, all of them, each with the fault.';
 
 CREATE FUNCTION mailroom.count_code_attempt(
     candidate mailroom.issued_tokens, has_code boolean, is_other boolean, secret bytea, code text, epoch bigint

@@ -393,7 +393,7 @@ BEGIN ATOMIC
                 WHEN picked.expires_at <= too_late THEN 'expired'
                 WHEN picked.action <> ALL (signable) OR NOT binds AND picked.binding IS NOT NULL THEN 'unsignable'
                 WHEN picked.eligibility IS NOT NULL AND answer.email IS NULL THEN 'ineligible'
-                -- Its address changed, and the change did not see it.
+                -- The subject's address changed, in a transaction that did not see this token and so did not cancel it.
                 WHEN picked.eligibility IS NOT NULL AND picked.proves_address AND picked.recipient_email <> answer.email COLLATE "C"
                 THEN 'cancelled'
                 WHEN suppression.reason IS NOT NULL THEN 'suppressed'

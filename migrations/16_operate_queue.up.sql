@@ -5,9 +5,9 @@
 
 BEGIN;
 
--- What can still be used goes out as it is. What cannot has no secret any more; the next claim logs why it is not sent.
--- Its secret is gone, so it gets a new token, with what is left of its payload. A token of an account is a row of the account's table,
--- which goes to the address that the account has now. For the same browser, if for one.
+-- For a dead letter that has expired: its secret is erased, so a new token is made, with the payload if that still exists.
+-- An account's token is inserted into the accounts' table of tokens, so it goes to the account's present address.
+-- The new token has the binding of the old one.
 CREATE FUNCTION mailroom.renew(expired mailroom.issued_tokens) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -130,7 +130,7 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.suppress(text, text, text, text) IS
-    'Has mails for an address given up when they are claimed; answers whether they were not before. reason is bounce, complaint or manual.';
+    'Suppresses an address: mails to it become dead letters when they are claimed. Returns false if it was suppressed already. reason is bounce, complaint or manual.';
 
 CREATE FUNCTION mailroom.lift_suppression(address text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

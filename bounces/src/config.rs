@@ -73,7 +73,9 @@ impl Config {
             });
             Error(format!(
                 "{shown} cannot be used: {}",
-                known.unwrap_or_else(|| "it has another form".to_owned())
+                known.unwrap_or_else(|| {
+                    "it is not valid TOML, or a setting has the wrong type or appears twice".to_owned()
+                })
             ))
         })?;
         path.parent().unwrap_or(Path::new("")).clone_into(&mut config.folder);
@@ -153,8 +155,8 @@ mod tests {
             (String::new(), &b"x"[..], "names no provider"),
             ("[resend]\nsecret = \"hunter2\"\n".to_owned(), b"x", "unknown field `secret`"),
             ("[resend]\n".to_owned(), b"x", "missing field `secret_file`"),
-            ("[resend]\nsecret_file = [\"hunter2\"]\n".to_owned(), b"x", "another form"),
-            ("hunter2 hunter2".to_owned(), b"x", "another form"),
+            ("[resend]\nsecret_file = [\"hunter2\"]\n".to_owned(), b"x", "not valid TOML"),
+            ("hunter2 hunter2".to_owned(), b"x", "not valid TOML"),
             (resend.to_owned(), b"hunter2", "whsec_"),
             (resend.to_owned(), b"whsec_hunter2!", "whsec_"),
             (resend.to_owned(), b"whsec_", "whsec_"),

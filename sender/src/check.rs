@@ -25,7 +25,7 @@ pub fn check(config: &Path) -> Result<Vec<String>, Error> {
     ];
     for provider in providers {
         provider.check().map_err(Error::Failure)?;
-        found.push(format!("the provider {} takes mails", provider.name()));
+        found.push(format!("the provider {} answers and accepts the login or key", provider.name()));
     }
     Ok(found)
 }

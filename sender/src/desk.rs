@@ -230,7 +230,7 @@ impl<'a, W: Write> Desk<'a, W> {
         if u64::try_from(age).is_ok_and(|age| age >= window) {
             let (name, age, window) = (provider.name(), age / 3600, window / 3600);
             report(&format!(
-                "token {id} is tried again {age} hours after its first attempt, and {name} keeps keys for {window}: \
+                "token {id} is tried again {age} hours after its first attempt, and {name} keeps keys for {window} hours: \
                  if an earlier attempt was accepted without an answer, its mail goes out twice"
             ));
         }

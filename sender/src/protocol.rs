@@ -119,7 +119,10 @@ pub fn parse_line(line: &[u8]) -> Result<Batch, InvalidLine> {
     }
     let envelope: Envelope = serde_json::from_slice(line).map_err(|error| InvalidLine {
         batch: None,
-        reason: format!("a line is no batch of the sender protocol, as byte {} shows", error.column()),
+        reason: format!(
+            "a line is not a batch of the sender protocol: parsing fails at byte {}",
+            error.column()
+        ),
     })?;
     if envelope.v != VERSION {
         let reason = format!("a batch has version {}, and this program knows only {VERSION}", envelope.v);
@@ -128,7 +131,10 @@ pub fn parse_line(line: &[u8]) -> Result<Batch, InvalidLine> {
     serde_json::from_slice(line).map_err(|error| InvalidLine {
         batch: Some(envelope.batch),
         // serde's own words quote the line.
-        reason: format!("a batch lacks a field, or one has another type, as byte {} shows", error.column()),
+        reason: format!(
+            "a batch lacks a field, or one has the wrong type: parsing fails at byte {}",
+            error.column()
+        ),
     })
 }
 

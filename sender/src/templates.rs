@@ -45,7 +45,7 @@ pub(crate) struct Variables<'a> {
     pub(crate) action: &'a str,
     /// The link; empty for a mail without one.
     pub(crate) link: &'a str,
-    /// What the person types after a recovery; empty for an activation.
+    /// The code that the person types to complete the action; empty for an action without one.
     pub(crate) code: &'a str,
     /// The recipient's address.
     pub(crate) email: &'a str,

@@ -22,8 +22,8 @@ impl<A: AsRef<[Further]>> Actions<A> {
     /// The built-in actions and all `further` ones.
     ///
     /// # Errors
-    /// [`InvalidAction`] names the first action that breaks a rule, by its number, and the rule. A number, a name and a path
-    /// belong to one action, and those of `activate` and `recover` cannot be taken.
+    /// [`InvalidAction`] names an action that breaks a rule, by its number, and the rule. No two actions may have the same
+    /// number, name or path, and those of `activate` and `recover` are taken.
     pub fn new(further: A) -> Result<Self, InvalidAction> {
         let mut rest = further.as_ref();
         while let Some((last, before)) = rest.split_last() {
@@ -138,14 +138,14 @@ pub enum InvalidAction {
         /// The number.
         number: u8,
     },
-    /// Two actions have one name.
+    /// Two actions have the same name.
     SameName {
         /// The number of the one.
         number: u8,
         /// The number of the other.
         other: u8,
     },
-    /// Two actions have one path.
+    /// Two actions have the same path.
     SamePath {
         /// The number of the one.
         number: u8,
@@ -171,8 +171,8 @@ impl fmt::Display for InvalidAction {
                  to 255 characters"
             ),
             Self::SameNumber { number } => write!(f, "two actions have the number {number}"),
-            Self::SameName { number, other } => write!(f, "actions {other} and {number} have one name"),
-            Self::SamePath { number, other } => write!(f, "actions {other} and {number} have one path"),
+            Self::SameName { number, other } => write!(f, "actions {other} and {number} have the same name"),
+            Self::SamePath { number, other } => write!(f, "actions {other} and {number} have the same path"),
         }
     }
 }
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(error, InvalidAction::SameName { number: 3, other: 4 });
         let error = again(Further { path: "/invite", ..CHANGE });
         assert_eq!(error, InvalidAction::SamePath { number: 3, other: 4 });
-        assert_eq!(error.to_string(), "actions 4 and 3 have one path");
+        assert_eq!(error.to_string(), "actions 4 and 3 have the same path");
         for name in ["activate", "recover", "activation", "password_recovery"] {
             let error = again(Further { name, ..CHANGE });
             assert!(matches!(error, InvalidAction::SameName { number: 3, other: 1 | 2 }), "{name}");

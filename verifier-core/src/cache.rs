@@ -67,8 +67,8 @@ impl Slot {
 /// Remembers used tokens in the slots of `S`: an array, a boxed slice, a borrowed slice.
 ///
 /// One process only: other processes do not see it. The memory is `capacity × 56` bytes and a
-/// constant. Each owner of an id takes a slot: a redemption one, and so does each try of a code, so that one link takes at
-/// most twice [`MAX_OWNERS`] of them. An operation takes amortised constant time, apart from the slots of its id that it
+/// constant. Each owner of an id takes one slot, for its try of a code and its use together; one link takes at most
+/// `2 * MAX_OWNERS + 1` slots. An operation takes amortised constant time, apart from the slots of its id that it
 /// looks through. A cache that is full of entries that are not over refuses with [`Full`]: forgetting one would let its
 /// token through a second time.
 ///

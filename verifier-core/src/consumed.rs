@@ -40,8 +40,8 @@ impl From<[u8; Self::LENGTH]> for ConsumedId {
     }
 }
 
-/// The most owners whose tries a store numbers on one link, withdrawn ones included, and the most releases that it keeps of
-/// one link.
+/// How many owners' tries a store numbers on one link, withdrawn ones included, and after how many releases of one link
+/// it gives no new use. The current use can still be released.
 pub const MAX_OWNERS: u32 = 100;
 
 /// What a store answers to the use of a token.
@@ -81,7 +81,7 @@ pub trait ConsumedTokens {
     /// Marks a token as used by `owner`. A repeat by the same owner is still its first use, until it releases it.
     ///
     /// # Errors
-    /// [`Full`](StoreError::Full) also when there are [`MAX_OWNERS`] marks of this id, so that no further one could be released.
+    /// [`Full`](StoreError::Full) also after [`MAX_OWNERS`] releases of this id: a new use could not be released.
     fn consume(
         &self,
         id: ConsumedId,
@@ -96,7 +96,7 @@ pub trait ConsumedTokens {
     /// is [`AlreadyUsed`](Consumption::AlreadyUsed). Other owners may use the token.
     ///
     /// # Errors
-    /// [`Full`](StoreError::Full) also when this owner has no use and there are [`MAX_OWNERS`] marks of this id.
+    /// [`Full`](StoreError::Full) also when this owner has no use and [`MAX_OWNERS`] releases of this id are kept.
     fn release(
         &self,
         id: ConsumedId,
@@ -191,7 +191,7 @@ impl<E: fmt::Display> fmt::Display for StoreError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full => Full.fmt(f),
-            Self::Unavailable(error) => write!(f, "the store of used tokens: {error}"),
+            Self::Unavailable(error) => write!(f, "the store of used tokens is unavailable: {error}"),
         }
     }
 }
@@ -212,7 +212,7 @@ pub struct Full;
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "the store of used tokens is full of tokens that are still valid; give it a larger capacity",
+            "the store of used tokens is full, and needs a larger capacity, or one link was released too often",
         )
     }
 }

@@ -113,7 +113,7 @@ impl PublicKey {
         self.key.as_bytes()
     }
 
-    /// The id that v3 tokens name this key by. Two keys may have the same id; nothing depends on it.
+    /// The id that v3 tokens name this key by. Two keys may have the same id: then both are tried.
     pub const fn id(&self) -> KeyId {
         self.id
     }

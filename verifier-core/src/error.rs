@@ -89,9 +89,11 @@ impl fmt::Display for VerifyError {
                 )
             }
             Self::OtherBrowser => {
-                f.write_str("the link was asked for in another browser; here only its code proves the person")
+                f.write_str("the link was requested in another browser; in this one it needs its code")
             }
-            Self::CodeUncheckable => f.write_str("a code was given, but nothing that was signed covers one"),
+            Self::CodeUncheckable => f.write_str(
+                "a code was given, but no code is signed: the action has none, or the format is v3",
+            ),
             Self::CodeRequired { digits } => {
                 write!(f, "the link needs the {}-digit code that belongs to it", word(*digits))
             }
@@ -166,9 +168,9 @@ pub enum Malformed {
         /// The byte that was given.
         found: u8,
     },
-    /// An action byte that does not belong to this length, or to no action that the verifier knows.
+    /// An action byte that tokens of this length do not have, or of an action that the verifier does not know.
     Action {
-        /// The byte that was given.
+        /// The action byte, or the number of the action in it (without the bit for a binding).
         found: u8,
     },
     /// An expiry after the year 9999.

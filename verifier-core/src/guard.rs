@@ -28,8 +28,8 @@ use crate::{
 /// store may have another tolerance.
 ///
 /// Each redemption takes an [`Owner`] of its own, which the caller makes of random bytes. By it the store
-/// tells a repeated operation from a second redemption: a consumption without an answer is repeated once and then released,
-/// a release or withdrawal that failed is repeated once.
+/// tells a repeated operation from a second redemption: a consumption without an answer is repeated once, and released if
+/// the repeat fails, too. A failed release or withdrawal is repeated once.
 #[derive(Clone, Debug)]
 pub struct Guard<K, S> {
     ring: KeyRing<K>,

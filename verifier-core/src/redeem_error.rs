@@ -100,9 +100,9 @@ impl<S: fmt::Display, E: fmt::Display> fmt::Display for RedeemError<S, E> {
             Self::StoreFull => Full.fmt(f),
             Self::Store(_) => f.write_str("the store of used tokens could not answer"),
             Self::CodeCheck(_) => f.write_str("the code could not be compared"),
-            Self::Callback(_) => f.write_str("what the token was used for failed"),
+            Self::Callback(_) => f.write_str("the callback failed"),
             Self::NotReleased { callback, .. } => {
-                write!(f, "what the token was used for failed ({callback}), and the token stays used")
+                write!(f, "the callback failed ({callback}), and the store could not release the token, which stays used")
             }
         }
     }

@@ -78,14 +78,14 @@ impl KeyRing {
 }
 
 impl<K> KeyRing<K> {
-    /// Lets tokens of these actions verify, too; without it those of `activate` and `recover` alone.
+    /// Accepts tokens of these actions; without this call only `activate` and `recover`. A second call replaces the first.
     #[must_use]
     pub fn knowing(mut self, actions: impl Into<KnownActions>) -> Self {
         self.know(actions);
         self
     }
 
-    /// The same for a ring that stays where it is.
+    /// As [`knowing`](Self::knowing), in place.
     pub fn know(&mut self, actions: impl Into<KnownActions>) {
         self.actions = actions.into();
     }

@@ -10,8 +10,8 @@ use crate::{
 
 /// The 32-byte key that signs and verifies v1 and v2 (FORMAT.md, "Keys").
 ///
-/// Loading it computes the midstates and the derived keys, so that a verification costs two compressions of SHA-256, and two
-/// more for the code of a v2 recovery. `Debug` shows nothing of it, and with the feature `zeroize` it is overwritten on
+/// Loading it computes the midstates and the derived keys, so that a tag costs two compressions of SHA-256, or three if the
+/// link is bound; a v2 code has a tag of its own. `Debug` shows nothing of it, and with the feature `zeroize` it is overwritten on
 /// drop.
 #[derive(Clone)]
 pub struct SharedKey {
@@ -54,7 +54,7 @@ impl SharedKey {
         key
     }
 
-    /// The id that v2 tokens name this key by. Two keys may have the same id; nothing depends on it.
+    /// The id that v2 tokens name this key by. Two keys may have the same id: then both are tried.
     pub const fn id(&self) -> KeyId {
         self.id
     }

@@ -15,7 +15,7 @@ pub struct Grant<'a> {
     pub secret: &'a Secret,
     /// What the link does.
     pub action: Action,
-    /// The code of an action that has one. v3 does not cover it, so that it makes no difference there.
+    /// The code of an action that has one. v3 does not sign it, but refuses a missing or unsuitable one as v1 and v2 do.
     pub code: Option<&'a Code>,
     /// The row's expiry; v1 has no place for it.
     pub expires_at: Expiry,

@@ -141,8 +141,8 @@ impl UntrustedToken {
         Ok(VerifiedLink { token: self.clone(), key, action, expires_at })
     }
 
-    /// The same with one key, under which another implementation of Ed25519 may have accepted the signature. Returns when the
-    /// link ends.
+    /// As [`verify_link`](Self::verify_link) with a ring of one key, but another implementation of Ed25519 may have
+    /// accepted the signature. Returns the expiry of the link.
     ///
     /// `judge` gets what is signed and the signature of a v3 link that names the key, unless implementations may disagree about
     /// the signature, which this crate judges. **Nothing else proves what `judge` accepts**, so it says
@@ -170,11 +170,11 @@ impl UntrustedToken {
     /// that it is still valid, since a v1 token carries no expiry.
     ///
     /// # Errors
-    /// Those of [`verify_link`](Self::verify_link), then [`OtherBrowser`](VerifyError::OtherBrowser), then [`CodeUncheckable`](VerifyError::CodeUncheckable) for a code beside
-    /// a link of an action without one or any v3 token, [`CodeRequired`](VerifyError::CodeRequired),
-    /// [`CodeMalformed`](VerifyError::CodeMalformed) and [`CodeMismatch`](VerifyError::CodeMismatch) for a v2 action with a code. In v1
-    /// the code is part of what is signed: its presence and shape are judged first, and a wrong one, like the other
-    /// action, is a wrong [`Signature`](VerifyError::Signature).
+    /// v2 and v3: those of [`verify_link`](Self::verify_link), then [`OtherBrowser`](VerifyError::OtherBrowser), then
+    /// [`CodeUncheckable`](VerifyError::CodeUncheckable) if a code is given and none is signed (v3, or an action without one);
+    /// in v2 also [`CodeRequired`](VerifyError::CodeRequired), [`CodeMalformed`](VerifyError::CodeMalformed) and
+    /// [`CodeMismatch`](VerifyError::CodeMismatch). v1: the presence and the shape of the code are checked first; a wrong
+    /// code or another action is then a wrong [`Signature`](VerifyError::Signature).
     pub fn verify<K: AsRef<[VerifyingKey]>>(
         &self,
         ring: &KeyRing<K>,

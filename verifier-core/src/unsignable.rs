@@ -36,7 +36,7 @@ impl fmt::Display for Unsignable {
             }
             Self::BoundInV1 => f.write_str("v1 cannot bind a link to a browser; sign this link as v2 or v3"),
             Self::Code { digits } => {
-                write!(f, "this action is signed together with its code of {digits} digits")
+                write!(f, "this action needs a code of {digits} digits")
             }
             Self::SurplusCode => f.write_str("this action is signed without a code"),
         }

@@ -29,7 +29,7 @@ pub fn sign_activation(key: &SharedKey, secret: &Secret) -> SignedToken {
 /// Signs the link of a built-in action together with the code that belongs to it.
 ///
 /// # Errors
-/// [`Unsignable`]: a further action, or a code that the action does not have.
+/// [`Unsignable`]: a further action; a code that is missing, of another length, or given to an action without one.
 pub fn sign(
     key: &SharedKey,
     action: Action,

@@ -47,7 +47,7 @@ pub fn sign_activation(key: &SharedKey, secret: &Secret, expires_at: Expiry) -> 
 /// Signs the link that does `action`, together with the code that belongs to it, until `expires_at`.
 ///
 /// # Errors
-/// [`Unsignable`]: a further action that none can be, or a code that the action does not have.
+/// [`Unsignable`]: an invalid further action; a code that is missing, of another length, or given where there is none.
 pub fn sign(
     key: &SharedKey,
     action: Action,

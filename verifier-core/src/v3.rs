@@ -34,7 +34,7 @@ const CONTEXT: &[u8; 17] = b"mailroom/v3 link\0";
 /// Signs the link that does `action` until `expires_at`.
 ///
 /// # Errors
-/// [`Unsignable::Action`]: a further action that none can be.
+/// [`Unsignable::Action`]: an invalid further action.
 #[cfg(feature = "public")]
 pub fn sign(
     key: &PrivateKey,

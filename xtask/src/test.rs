@@ -10,7 +10,7 @@ use crate::extent::Extent;
 use crate::step::Steps;
 use crate::{consumers, demo, rust, tools};
 
-/// A part of the suite that can be asked for by name. In the order in which they start: the longest first, the shortest last.
+/// A part of the suite that can be asked for by name. In the order in which they start: the formatting, then the longest first.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// the formatting of the Rust code
@@ -31,7 +31,7 @@ enum Part {
     Npm,
     /// every fault there is, on the first PostgreSQL version
     Faults,
-    /// the stores of used tokens, against Redis, PostgreSQL and workerd
+    /// the stores of used tokens, against Redis, PostgreSQL, workerd, Deno and an emulator of DynamoDB
     Stores,
     /// the packed npm package in Chromium
     Browser,

@@ -403,7 +403,7 @@ fn the_check_tries_both() {
     let (first, second) = (server(&one), server(&two));
     let configuration = configuration(&first, &second);
     let found = mailroom_sender::check(&configuration.file()).unwrap();
-    assert!(found.iter().filter(|line| line.contains("takes mails")).count() == 2, "{found:?}");
+    assert!(found.iter().filter(|line| line.contains("answers and accepts")).count() == 2, "{found:?}");
     for (mood, name) in [(&two, "postmark"), (&one, "resend")] {
         mood.set("401");
         let error = mailroom_sender::check(&configuration.file()).unwrap_err().to_string();

@@ -61,7 +61,7 @@ export function* actionOptions(subject) {
       const said = refusal(subject, "ERR_INVALID_ARGUMENT", "an unknown name", () =>
         other.verify(token, { action: "invite" }),
       );
-      same(said.message, 'the option action is "activate" or "recover"', "message");
+      same(said.message, 'the option action must be "activate" or "recover"', "message");
       const { unverifiedAction, unverifiedActionNumber } = decodeUnverified(token);
       same(unverifiedAction, undefined, "unverifiedAction");
       same(unverifiedActionNumber, 4, "unverifiedActionNumber");

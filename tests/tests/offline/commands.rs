@@ -171,7 +171,7 @@ fn a_further_action_that_breaks_a_rule_stops_the_command() -> Result<()> {
         (&["--action", "invite", "--further-action", "invite=4:/invite"], "NAME=NUMBER:PATH:DIGITS"),
         (&["--action", "invite", "--further-action", "invite=2:/invite:0"], "from 3 to 127"),
         (&["--action", "invite", "--further-action", "invite=4:/invite:4"], "5 to 8 digits"),
-        (&["--action", "invite", "--further-action", "invite=4:/recover:0"], "have one path"),
+        (&["--action", "invite", "--further-action", "invite=4:/recover:0"], "have the same path"),
         (
             &["--action", "invite", "--further-action", "invite=4:/invite:0"],
             "v1 signs `activate` and `recover`",

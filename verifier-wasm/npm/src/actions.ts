@@ -39,7 +39,7 @@ export class Actions {
     const found = this.find(name);
     if (found) return found;
     const names = [...this.#named.keys()].map((known) => `"${known}"`);
-    throw new InvalidArgumentError(`the option action is ${names.join(" or ")}`);
+    throw new InvalidArgumentError(`the option action must be ${names.join(" or ")}`);
   }
 }
 
@@ -81,7 +81,7 @@ export function readActions(given: unknown): Actions {
       throw fault(`${what}.number is a whole number from 3 to 127, not ${described(number)}`);
     }
     if (typeof path !== "string" || path.length > 255 || !/^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/.test(path)) {
-      throw fault(`${what}.path is a path of letters, digits, -, ., _ and ~, such as "/team/join"`);
+      throw fault(`${what}.path must be a path of letters, digits, -, ., _ and ~, such as "/team/join"`);
     }
     if (![0, 5, 6, 7, 8].includes(digits as number)) {
       throw fault(`${what}.digits is 0 for no code, or 5, 6, 7 or 8, not ${described(digits)}`);

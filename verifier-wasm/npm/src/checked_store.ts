@@ -20,7 +20,7 @@ type Question<Value> = (id: Uint8Array, rememberUntil: number, owner: Uint8Array
  * Calls a store with a timeout, accepts only valid answers, and repeats calls without an answer.
  *
  * A call without an answer may have been carried out, or may still be. So a `consume` without an answer is repeated with the
- * same owner, and released if the repeat has none either: that is final for this owner.
+ * same owner, and released unless the repeat answers `true`. The release is final for this owner.
  */
 export interface CheckedStore {
   readonly consume: Question<Asked<boolean>>;

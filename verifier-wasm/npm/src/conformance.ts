@@ -170,7 +170,7 @@ function readSubject(options: unknown): Subject {
     }
   }
   if (sleep !== undefined && typeof sleep !== "function") {
-    throw new InvalidArgumentError("the option sleep is a function");
+    throw new InvalidArgumentError("the option sleep must be a function");
   }
   return {
     store: readStore(store, "store"),
@@ -185,7 +185,7 @@ function readSubject(options: unknown): Subject {
 
 function readStore(store: unknown, name: string): TokenStore {
   if (!readMethod(store, "consume")) {
-    throw new InvalidArgumentError(`the option ${name} is an object with the method consume`);
+    throw new InvalidArgumentError(`the option ${name} must be an object with the method consume`);
   }
   return store as TokenStore;
 }

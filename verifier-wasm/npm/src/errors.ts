@@ -97,13 +97,13 @@ export class TokenExpiredError extends VerificationError {
   declare readonly reason: typeof TokenExpiredError.reason;
 }
 
-/** A genuine link that is bound to another browser than the visitor's. Only its code proves the person there. */
+/** A genuine link that is bound to another browser than the visitor's: there the visitor has to type its code. */
 export class TokenOtherBrowserError extends VerificationError {
   static readonly reason = "ERR_TOKEN_OTHER_BROWSER";
   declare readonly reason: typeof TokenOtherBrowserError.reason;
 }
 
-/** A code was given where nothing that was signed covers one: with an activation, or with any v3 token. */
+/** A code was given, but no code is signed: the action has none, or the format is v3. */
 export class CodeUncheckableError extends VerificationError {
   static readonly reason = "ERR_CODE_UNCHECKABLE";
   declare readonly reason: typeof CodeUncheckableError.reason;
@@ -167,8 +167,8 @@ export class StoreFullError extends RedemptionError {
 }
 
 /**
- * The store threw, took too long, or gave a wrong answer; `cause` is what it threw. Whether the token counts as
- * used is not known.
+ * The store threw, took too long, or gave a wrong answer; `cause` is what it threw. If the store could not release
+ * the token either, the token may count as used; the message says so.
  */
 export class StoreUnavailableError extends RedemptionError {
   static readonly reason = "ERR_STORE_UNAVAILABLE";
@@ -190,7 +190,7 @@ export class InvalidArgumentError extends VerifierError {
   declare readonly reason: typeof InvalidArgumentError.reason;
 }
 
-/** A key is neither 64 hexadecimal characters nor 32 bytes, or there is none. */
+/** A key, or the list of keys, cannot be used: another form or kind, none, too many, or the function `keys` threw. */
 export class KeyInvalidError extends VerifierError {
   static readonly reason = "ERR_KEY_INVALID";
   declare readonly reason: typeof KeyInvalidError.reason;

@@ -45,8 +45,8 @@ export interface GuardOptions<Further extends string = never> {
    */
   readonly checkCode?: CodeCheck<NoInfer<Further>> | undefined;
   /**
-   * How many seconds to wait for an answer of the store. If none comes, the guard repeats the call with the same owner,
-   * then releases, twice if necessary: a redemption waits four times as long for a store that hangs.
+ * How many seconds to wait for an answer of the store. Without one, a `consume` is repeated once and then released, and an
+ * `attempt` is withdrawn, each at most twice: a redemption waits at most four times as long for a store that hangs.
    *
    * @default 5
    */
@@ -81,11 +81,11 @@ export function readGuardOptions(given: unknown): ReadOptions {
     !((maxCodeAttempts as number) >= 1 && (maxCodeAttempts as number) <= 100)
   ) {
     throw new InvalidArgumentError(
-      `the option maxCodeAttempts is a whole number from 1 to 100, not ${described(maxCodeAttempts)}`,
+      `the option maxCodeAttempts must be a whole number from 1 to 100, not ${described(maxCodeAttempts)}`,
     );
   }
   if (checkCode !== undefined && typeof checkCode !== "function") {
-    throw new InvalidArgumentError(`the option checkCode is a function, not ${described(checkCode)}`);
+    throw new InvalidArgumentError(`the option checkCode must be a function, not ${described(checkCode)}`);
   }
   return {
     verifier: readVerifier(verifier),
@@ -110,5 +110,5 @@ function readVerifier(verifier: unknown): GuardedVerifier<string> {
   } catch (cause) {
     if (typeof verifier === "object" && verifier !== null) throw unreadable(cause);
   }
-  throw new InvalidArgumentError("the option verifier is what createVerifier returns");
+  throw new InvalidArgumentError("the option verifier must be what createVerifier returns");
 }

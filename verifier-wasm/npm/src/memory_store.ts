@@ -49,7 +49,7 @@ const TOO_LATE = 2;
 export function makeMemoryStore(module: WebAssembly.Module, options: unknown): MemoryStore {
   const [capacity, clock] = readOptions(options, ["capacity", "clock"]);
   if (!Number.isInteger(capacity) || !((capacity as number) >= 1 && (capacity as number) <= MOST)) {
-    throw new InvalidArgumentError(`the option capacity is a whole number from 1 to ${MOST}`);
+    throw new InvalidArgumentError(`the option capacity must be a whole number from 1 to ${MOST}`);
   }
   const now = readClock(clock);
   const instance = new WebAssembly.Instance(module);
@@ -102,5 +102,5 @@ function tooLate(): TokenExpiredError {
 }
 
 function full(): StoreFullError {
-  return new StoreFullError("the store is full; give it a larger capacity");
+  return new StoreFullError("the store has no room for this operation; give it a larger capacity, unless one link was released 100 times");
 }

@@ -27,9 +27,9 @@ export interface PublicVerifier<Further extends string = never>
   /** What checks signatures: the platform's own Ed25519, or the module of this package. The verdicts are the same. To read it looks for the platform's. */
   readonly signatures: "platform" | "webassembly";
 
-  /** The same as `verifyLink`, with the result that a guard gives, too. A code beside the token is refused. */
+  /** As `verifyLink`, but returns a token, and refuses a code and a link that is bound to another browser. */
   verify(token: string, expected: LinkExpectation<Further>): VerifiedToken<Action | Further>;
 
-  /** The same as `tryVerifyLink`, with the result that a guard gives, too. A code beside the token is refused. */
+  /** As `tryVerifyLink`, but returns a token, and refuses a code and a link that is bound to another browser. */
   tryVerify(token: unknown, expected: LinkExpectation<Further>): Verification<Action | Further>;
 }

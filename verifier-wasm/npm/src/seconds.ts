@@ -19,7 +19,7 @@ interface Span {
 /** An option that is a span of time in seconds. */
 export function readSpan(value: unknown, { name, least, most }: Span): number {
   if (typeof value !== "number" || !(value >= least && value <= most)) {
-    throw new InvalidArgumentError(`the option ${name} is a number of seconds from ${least} to ${most}`);
+    throw new InvalidArgumentError(`the option ${name} must be a number of seconds from ${least} to ${most}`);
   }
   return value;
 }
@@ -27,7 +27,7 @@ export function readSpan(value: unknown, { name, least, most }: Span): number {
 /** An argument that is a point in time. */
 export function readTime(value: unknown, name: string): number {
   if (typeof value !== "number" || !(value >= 0 && value <= LAST_SECOND)) {
-    throw new InvalidArgumentError(`${name} is a time in seconds since the Unix epoch, not in milliseconds`);
+    throw new InvalidArgumentError(`${name} must be a time in seconds since the Unix epoch, not in milliseconds`);
   }
   return value;
 }
@@ -35,7 +35,7 @@ export function readTime(value: unknown, name: string): number {
 /** The option `clock`; the time by it is read at each call, and judged each time. */
 export function readClock(clock: unknown): Clock {
   if (clock === undefined) return () => Date.now() / 1000;
-  if (typeof clock !== "function") throw new InvalidArgumentError("the option clock is a function");
+  if (typeof clock !== "function") throw new InvalidArgumentError("the option clock must be a function");
   return () => {
     let now: unknown;
     try {

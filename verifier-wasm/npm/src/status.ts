@@ -63,7 +63,7 @@ const refusals: readonly (readonly [Class, string])[] = [
   [TokenMalformedError, "a token is a string of 86, 104, 124, 126, 146, 147 or 168 characters"],
   [TokenMalformedError, "the token is not canonical base64url"],
   [TokenSignatureError, "no key of this ring signed this token for this action and code"],
-  [CodeUncheckableError, "nothing that was signed covers a code: leave it out"],
+  [CodeUncheckableError, "no code is signed for this token: leave it out"],
   [CodeRequiredError, "this action needs its code, which guard.redeem compares"],
   [CodeMalformedError, "a code is a string of digits from 0 to 9, as many as its action has"],
   [TokenMalformedError, "a token of this length is of another version"],
@@ -73,7 +73,7 @@ const refusals: readonly (readonly [Class, string])[] = [
   [TokenExpiredError, "the token has expired"],
   [CodeMismatchError, "the code is not this link's"],
   [LinkUncheckableError, "a v1 token is judged only together with its code"],
-  [TokenOtherBrowserError, "the link was asked for in another browser"],
+  [TokenOtherBrowserError, "the link was requested in another browser"],
   [TokenSignatureError, "a v3 token is for mailroom-verifier/public"],
 ];
 

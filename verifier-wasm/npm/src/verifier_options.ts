@@ -21,7 +21,7 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
     "dangerouslyAllowSecretInBrowser",
   ]);
   if (allowed !== undefined && typeof allowed !== "boolean") {
-    throw new InvalidArgumentError("the option dangerouslyAllowSecretInBrowser is true or false");
+    throw new InvalidArgumentError("the option dangerouslyAllowSecretInBrowser must be true or false");
   }
   if (allowed !== true && inBrowser()) {
     throw new SecretInBrowserError(
@@ -43,7 +43,7 @@ export function readPublicOptions(engine: Engine, options: unknown): PublicParts
     "signatures",
   ]);
   if (signatures !== undefined && signatures !== "webassembly") {
-    throw new InvalidArgumentError('the option signatures is "webassembly", or left out');
+    throw new InvalidArgumentError('the option signatures must be "webassembly", or left out');
   }
   const parts = readParts(engine, [3], PUBLIC, keys, actions, accept, clock, clockTolerance);
   return { ...parts, usesPlatform: signatures === undefined };
@@ -61,7 +61,7 @@ function readParts(
 ): Parts {
   const tolerance = readSpan(clockTolerance === undefined ? 0 : clockTolerance, TOLERANCE);
   if (!Number.isInteger(tolerance))
-    throw new InvalidArgumentError("the option clockTolerance is in whole seconds");
+    throw new InvalidArgumentError("the option clockTolerance must be in whole seconds");
   return {
     engine,
     ring: readKeys(engine, keys, kind),
@@ -85,7 +85,7 @@ function readAccepted(accept: unknown, versions: readonly Version[]): readonly V
   const accepted = versions.filter((_, place) => given.includes(names[place]));
   const strays = given.filter((name) => name !== undefined && !names.includes(name));
   if (accepted.length === 0 || strays.length > 0 || given[names.length] !== undefined) {
-    throw new InvalidArgumentError(`the option accept is a list of one or more of ${names.join(" and ")}`);
+    throw new InvalidArgumentError(`the option accept must be a list of one or more of ${names.join(" and ")}`);
   }
   return accepted;
 }

@@ -66,7 +66,7 @@ fn a_password_comes_from_the_variable_that_the_configuration_names() -> Result<(
     let further = "username = \"us\"\npassword_variable = \"SMTP_PASSWORD\"";
     let configuration = Configuration::smtp(server.port, further)?;
     for (password, code, expected) in [
-        (Some("hunter2"), 0, "the provider smtp takes mails"),
+        (Some("hunter2"), 0, "the provider smtp answers and accepts"),
         (Some("hunter3"), 1, "the login is refused: 535 "),
         (Some("hunter2\n"), 2, "the variable SMTP_PASSWORD must hold one line"),
         (Some(""), 2, "the variable SMTP_PASSWORD must hold one line"),

@@ -83,7 +83,7 @@ export function parseArguments(given: readonly string[]): Command | "help" | "ve
 /** The bytes of a binding, which is no secret. */
 function bindingOf(text: string | undefined): Uint8Array | undefined {
   if (text === undefined) return undefined;
-  if (!/^[0-9a-f]{32}$/i.test(text)) throw new UsageError("--binding is 32 hexadecimal characters");
+  if (!/^[0-9a-f]{32}$/i.test(text)) throw new UsageError("--binding must be 32 hexadecimal characters");
   return Buffer.from(text, "hex");
 }
 
@@ -94,7 +94,7 @@ function known(name: string | undefined, further: readonly string[]): KnownActio
   for (const text of further) {
     const [, own, number, path, digits] = /^(\w+)=(\d{1,3}):([^:]*):(\d{1,3})$/.exec(text) ?? [];
     if (own === undefined) {
-      throw new UsageError("--further-action is NAME=NUMBER:PATH:DIGITS, such as invite=4:/invite:0");
+      throw new UsageError("--further-action must be NAME=NUMBER:PATH:DIGITS, such as invite=4:/invite:0");
     }
     if (own in definitions) throw new UsageError(`--further-action defines ${own} twice`);
     definitions[own] = { number: Number(number), path, digits: Number(digits) };
@@ -105,7 +105,7 @@ function known(name: string | undefined, further: readonly string[]): KnownActio
     const found = actions.find(name);
     if (found) return found;
     const names = ["activate", "recover", ...Object.keys(definitions)].join(" or ");
-    message = `--action is ${names}: what the link is about to do`;
+    message = `--action must be ${names}: what the link is about to do`;
   } catch (error) {
     // By its reason, because every entry shares the classes by the file `errors.js` beside it.
     const { reason, message: said } = error as InvalidArgumentError;

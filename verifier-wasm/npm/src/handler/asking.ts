@@ -62,7 +62,7 @@ export async function asked(
     // One that failed or was read before cannot be passed on.
     if (answer instanceof Response && answer.status >= 200 && !answer.bodyUsed) return answer;
     throw new InvalidArgumentError(
-      "redeem answers a verdict of mailroom.redeem, away, or a Response; this was neither",
+      "the option redeem must return a verdict of mailroom.redeem, 'away', or a Response whose body is unread",
     );
   } catch (error) {
     report(error);

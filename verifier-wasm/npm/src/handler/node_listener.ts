@@ -89,7 +89,7 @@ function bodyOf(request: NodeRequest): ReadableStream<Uint8Array> {
       const fail = () => {
         if (over) return;
         over = true;
-        controller.error(new Error("the body is not there to be read: let no other program read it before"));
+        controller.error(new Error("the request body was already read, or the client left: mount this listener before any body parser"));
       };
       if (request.readableDidRead) {
         fail();

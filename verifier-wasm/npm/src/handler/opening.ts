@@ -48,7 +48,7 @@ export function readPublicKeys(given: unknown): readonly string[] {
     // A list that cannot be read.
   }
   throw new InvalidArgumentError(
-    "the option publicKeys is a public key such as mrpk_…, a list, or a function",
+    "the option publicKeys must be a public key such as mrpk_…, a list, or a function",
   );
 }
 

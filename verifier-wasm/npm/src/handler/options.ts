@@ -147,13 +147,13 @@ export function readHandlerOptions(given: unknown): ReadHandlerOptions {
   const guard = { verifier, store, maxCodeAttempts, checkCode, storeTimeout, v1RememberFor };
   readGuardOptions(guard);
   if (typeof redeem !== "function") {
-    throw new InvalidArgumentError(`the option redeem is a function, not ${described(redeem)}`);
+    throw new InvalidArgumentError(`the option redeem must be a function, not ${described(redeem)}`);
   }
   if (action !== undefined && (typeof action !== "string" || action === "")) {
-    throw new InvalidArgumentError("the option action is the name of an action");
+    throw new InvalidArgumentError("the option action must be the name of an action");
   }
   if (onError !== undefined && typeof onError !== "function") {
-    throw new InvalidArgumentError(`the option onError is a function, not ${described(onError)}`);
+    throw new InvalidArgumentError(`the option onError must be a function, not ${described(onError)}`);
   }
   return {
     guard: { ...guard, store: boundStore(store) } as ReadHandlerOptions["guard"],
@@ -193,7 +193,7 @@ function readRecord(given: unknown, option: string): [string, object | string][]
   } catch (cause) {
     throw unreadable(cause);
   }
-  throw new InvalidArgumentError(`the option ${option} is an object, not ${described(given)}`);
+  throw new InvalidArgumentError(`the option ${option} must be an object, not ${described(given)}`);
 }
 
 /** By language, a tag in lower case. */
@@ -201,7 +201,7 @@ function readTexts(given: unknown): Record<string, OwnTexts> {
   const languages = readRecord(given, "texts");
   for (const [language, texts] of languages) {
     if (!/^[a-z]{2,8}(-[a-z0-9]{1,8})*$/.test(language) || typeof texts !== "object") {
-      throw new InvalidArgumentError('the option texts is an object such as { de: { close: "Fertig." } }');
+      throw new InvalidArgumentError('the option texts must be an object such as { de: { close: "Fertig." } }');
     }
   }
   return Object.fromEntries(languages) as Record<string, OwnTexts>;
@@ -210,9 +210,9 @@ function readTexts(given: unknown): Record<string, OwnTexts> {
 function readPages(given: unknown): ReadonlyMap<string, Page<string>> {
   const pages = new Map<string, Page<string>>();
   for (const [name, page] of readRecord(given, "pages")) {
-    if (!PAGES.includes(name)) throw new InvalidArgumentError(`pages has ${PAGES.join(", ")}`);
+    if (!PAGES.includes(name)) throw new InvalidArgumentError(`the option pages takes only the names ${PAGES.join(", ")}`);
     if (typeof page !== "string" && typeof page !== "function") {
-      throw new InvalidArgumentError(`pages.${name} is a string or a function, not ${described(page)}`);
+      throw new InvalidArgumentError(`pages.${name} must be a string or a function, not ${described(page)}`);
     }
     if (name === "form" && typeof page === "string" && !page.includes("{{form}}")) {
       throw new InvalidArgumentError("pages.form has {{form}} where the form is to be");
@@ -226,7 +226,7 @@ function readPolicy(given: unknown): ReadonlyMap<string, string> {
   const policy = new Map<string, string>();
   for (const [directive, sources] of readRecord(given, "policy")) {
     if (!DIRECTIVES.includes(directive)) {
-      throw new InvalidArgumentError(`policy has ${DIRECTIVES.join(", ")}`);
+      throw new InvalidArgumentError(`the option policy takes only the directives ${DIRECTIVES.join(", ")}`);
     }
     if (typeof sources !== "string" || !/^[\w'*:/. -]+$/.test(sources)) {
       throw new InvalidArgumentError(`policy.${directive} is a list of sources, such as "'self'"`);
@@ -246,7 +246,7 @@ function readOrigins(given: unknown): readonly string[] {
   } catch {
     // No address, or a list that cannot be read.
   }
-  throw new InvalidArgumentError('the option origins is a list such as ["https://app.example"]');
+  throw new InvalidArgumentError('the option origins must be a list such as ["https://app.example"]');
 }
 
 /** Of what an application throws nothing but the name: a message may have a secret. */

@@ -46,7 +46,7 @@ export async function documentOf(
   const form = judgement.page === "form" ? formOf(judgement, query) : "";
   if (own === undefined) return standard(judgement, form, headOf(judgement, url));
   const made: unknown = typeof own === "string" ? filled(own, judgement, form) : await own(judgement, form);
-  if (typeof made !== "string") throw new TypeError("a page of one's own is a string");
+  if (typeof made !== "string") throw new TypeError("a function in the option pages must return a string");
   return withHead(made, headOf(judgement, url));
 }
 

@@ -193,7 +193,7 @@ function demandRequest(request: unknown): asserts request is Request {
     // What cannot be read is none.
   }
   throw new InvalidArgumentError(
-    "the handler takes a Request of the web; for those of Node there is toNodeListener",
+    "the handler takes a Request of the Fetch API; wrap it in toNodeListener for requests of Node",
   );
 }
 

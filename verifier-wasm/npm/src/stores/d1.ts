@@ -61,7 +61,7 @@ export function createD1Store(options: D1StoreOptions): Required<TokenStore> {
   const [prepare, batch] = [readMethod(database, "prepare"), readMethod(database, "batch")];
   if (!prepare || !batch) {
     throw new InvalidArgumentError(
-      `the option database is a binding to D1, not ${described(database)}: look at its name in the configuration`,
+      `the option database must be a binding to D1, not ${described(database)}: look at its name in the configuration`,
     );
   }
   const namespace = readNamespace(given);

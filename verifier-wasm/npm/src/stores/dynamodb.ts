@@ -67,11 +67,11 @@ export function createDynamoDbStore(options: DynamoDbStoreOptions): Required<Tok
   const [updateItem, getItem] = [readMethod(client, "updateItem"), readMethod(client, "getItem")];
   if (!updateItem || !getItem) {
     throw new InvalidArgumentError(
-      `the option client is a DynamoDB of @aws-sdk/client-dynamodb, not ${described(client)}`,
+      `the option client must be a DynamoDB of @aws-sdk/client-dynamodb, not ${described(client)}`,
     );
   }
   if (typeof table !== "string" || !/^[\w.:/-]{1,1024}$/.test(table)) {
-    throw new InvalidArgumentError(`the option table is the name of a table, not ${described(table)}`);
+    throw new InvalidArgumentError(`the option table must be the name of a table, not ${described(table)}`);
   }
   const namespace = readNamespace(given);
   const now = readClock(clock);

@@ -107,7 +107,7 @@ function readClient(client: unknown): Query {
     return async (text, values) =>
       rowsOf(((await query(text, values)) as { rows?: unknown } | undefined)?.rows);
   throw new InvalidArgumentError(
-    `the option client is a pool of pg, or what postgres.js returns, not ${described(client)}`,
+    `the option client must be a pool of pg, or what postgres.js returns, not ${described(client)}`,
   );
 }
 

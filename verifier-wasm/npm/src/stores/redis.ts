@@ -113,7 +113,7 @@ function readClient(client: unknown): ReadClient {
   }
   if (sendCommand) return ofNode(async (words) => sendCommand(words));
   throw new InvalidArgumentError(
-    `the option client is a client of node-redis or ioredis, or a function that sends a command, not ${described(client)}`,
+    `the option client must be a client of node-redis or ioredis, or a function that sends a command, not ${described(client)}`,
   );
 }
 

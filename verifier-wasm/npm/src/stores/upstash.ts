@@ -55,11 +55,11 @@ export function createUpstashStore(options: UpstashStoreOptions): Required<Token
   const [url, token, namespace, clock, given] = readOptions(options, known);
   const pipeline = readPipeline(url);
   if (given !== undefined && typeof given !== "function")
-    throw new InvalidArgumentError("the option fetch is a function");
+    throw new InvalidArgumentError("the option fetch must be a function");
   const send = (given ?? ((address, init) => fetch(address, init))) as Send;
   // What a header cannot carry would be in the message of an error that fetch throws.
   if (typeof token !== "string" || !/^[\x21-\x7e]{1,1024}$/.test(token)) {
-    throw new InvalidArgumentError("the option token is the token of a database, without spaces");
+    throw new InvalidArgumentError("the option token must be the token of a database, without spaces");
   }
   let holdsUntil = Number.NEGATIVE_INFINITY;
 
@@ -98,7 +98,7 @@ function readPipeline(given: unknown): string {
   )
     return `${url.href.replace(/\/$/, "")}/pipeline`;
   throw new InvalidArgumentError(
-    "the option url is the https address of a database, without credentials or query",
+    "the option url must be the https address of a database, without credentials or query",
   );
 }
 

@@ -45,8 +45,8 @@ export interface GuardOptions<Further extends string = never> {
    */
   readonly checkCode?: CodeCheck<NoInfer<Further>> | undefined;
   /**
- * How many seconds to wait for an answer of the store. Without one, a `consume` is repeated once and then released, and an
- * `attempt` is withdrawn, each at most twice: a redemption waits at most four times as long for a store that hangs.
+   * How many seconds to wait for an answer of the store. Without one, a `consume` is repeated once and then released, and an
+   * `attempt` is withdrawn, each at most twice: a redemption waits at most four times as long for a store that hangs.
    *
    * @default 5
    */

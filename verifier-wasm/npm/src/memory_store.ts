@@ -102,5 +102,7 @@ function tooLate(): TokenExpiredError {
 }
 
 function full(): StoreFullError {
-  return new StoreFullError("the store has no room for this operation; give it a larger capacity, unless one link was released 100 times");
+  return new StoreFullError(
+    "the store is full, or one link was released 100 times; give it a larger capacity",
+  );
 }

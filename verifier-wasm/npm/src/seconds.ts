@@ -27,7 +27,9 @@ export function readSpan(value: unknown, { name, least, most }: Span): number {
 /** An argument that is a point in time. */
 export function readTime(value: unknown, name: string): number {
   if (typeof value !== "number" || !(value >= 0 && value <= LAST_SECOND)) {
-    throw new InvalidArgumentError(`${name} must be a time in seconds since the Unix epoch, not in milliseconds`);
+    throw new InvalidArgumentError(
+      `${name} must be a time in seconds since the Unix epoch, not in milliseconds`,
+    );
   }
   return value;
 }

@@ -85,7 +85,9 @@ function readAccepted(accept: unknown, versions: readonly Version[]): readonly V
   const accepted = versions.filter((_, place) => given.includes(names[place]));
   const strays = given.filter((name) => name !== undefined && !names.includes(name));
   if (accepted.length === 0 || strays.length > 0 || given[names.length] !== undefined) {
-    throw new InvalidArgumentError(`the option accept must be a list of one or more of ${names.join(" and ")}`);
+    throw new InvalidArgumentError(
+      `the option accept must be a list of one or more of ${names.join(" and ")}`,
+    );
   }
   return accepted;
 }

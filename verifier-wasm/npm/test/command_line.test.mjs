@@ -200,8 +200,12 @@ test("a call that gives no verdict ends with 2, one sentence, and no key or toke
   const noKey = "is no key: a shared key is 64 hexadecimal characters";
   for (const [given, options, message] of [
     [[], {}, "there is no token; see --help"],
-    [[token], {}, "--action is activate or recover: what the link is about to do"],
-    [[token, "--action", "Activate"], {}, "--action is activate or recover: what the link is about to do"],
+    [[token], {}, "--action must be activate or recover: what the link is about to do"],
+    [
+      [token, "--action", "Activate"],
+      {},
+      "--action must be activate or recover: what the link is about to do",
+    ],
     [[token, ...args], {}, "TOKEN is given twice"],
     [["--action", "activate", "--", token, token], {}, "TOKEN is given twice"],
     [[...args, "--action", "recover"], {}, "--action is given twice"],
@@ -262,7 +266,7 @@ test("further actions are named on the command line", async () => {
     [["--action", "invite", ...other, invite], 0, /^verdict {5}valid$/m],
     [["--action", "activate", invite], 1, /not valid: ERR_TOKEN_ACTION/],
     [["--action", "activate", ...other], 1, /not valid: ERR_TOKEN_MALFORMED/],
-    [["--action", "invite", ...other], 2, /--action is activate or recover or change_email/],
+    [["--action", "invite", ...other], 2, /--action must be activate or recover or change_email/],
     [["--action", "invite", invite, invite], 2, /defines invite twice/],
     [["--action", "invite", "--further-action", "invite=4:/invite"], 2, /NAME=NUMBER:PATH:DIGITS/],
     [["--action", "invite", "--further-action", "invite=4:/invite:4"], 2, /invite\.digits is 0/],
@@ -468,6 +472,6 @@ test("a bound link is genuine for its browser alone, whatever its code", async (
   for (const wrong of ["", "b1", hex.slice(1), `${hex}b1`, "g".repeat(32)]) {
     const { status, stdout, stderr } = await verifier([activate, "--action=activate", `--binding=${wrong}`]);
     assert.deepEqual([status, stdout], [2, ""]);
-    assert.equal(stderr, "mailroom-verifier: --binding is 32 hexadecimal characters\n");
+    assert.equal(stderr, "mailroom-verifier: --binding must be 32 hexadecimal characters\n");
   }
 });

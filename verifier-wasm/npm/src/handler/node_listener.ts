@@ -89,7 +89,11 @@ function bodyOf(request: NodeRequest): ReadableStream<Uint8Array> {
       const fail = () => {
         if (over) return;
         over = true;
-        controller.error(new Error("the request body was already read, or the client left: mount this listener before any body parser"));
+        controller.error(
+          new Error(
+            "the request body was already read, or the client left: mount this listener before any body parser",
+          ),
+        );
       };
       if (request.readableDidRead) {
         fail();

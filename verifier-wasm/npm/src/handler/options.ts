@@ -201,7 +201,9 @@ function readTexts(given: unknown): Record<string, OwnTexts> {
   const languages = readRecord(given, "texts");
   for (const [language, texts] of languages) {
     if (!/^[a-z]{2,8}(-[a-z0-9]{1,8})*$/.test(language) || typeof texts !== "object") {
-      throw new InvalidArgumentError('the option texts must be an object such as { de: { close: "Fertig." } }');
+      throw new InvalidArgumentError(
+        'the option texts must be an object such as { de: { close: "Fertig." } }',
+      );
     }
   }
   return Object.fromEntries(languages) as Record<string, OwnTexts>;
@@ -210,7 +212,8 @@ function readTexts(given: unknown): Record<string, OwnTexts> {
 function readPages(given: unknown): ReadonlyMap<string, Page<string>> {
   const pages = new Map<string, Page<string>>();
   for (const [name, page] of readRecord(given, "pages")) {
-    if (!PAGES.includes(name)) throw new InvalidArgumentError(`the option pages takes only the names ${PAGES.join(", ")}`);
+    if (!PAGES.includes(name))
+      throw new InvalidArgumentError(`the option pages takes only the names ${PAGES.join(", ")}`);
     if (typeof page !== "string" && typeof page !== "function") {
       throw new InvalidArgumentError(`pages.${name} must be a string or a function, not ${described(page)}`);
     }

@@ -71,7 +71,7 @@ export function createDynamoDbStore(options: DynamoDbStoreOptions): Required<Tok
     );
   }
   if (typeof table !== "string" || !/^[\w.:/-]{1,1024}$/.test(table)) {
-    throw new InvalidArgumentError(`the option table must be the name of a table, not ${described(table)}`);
+    throw new InvalidArgumentError(`the option table must name a table, not ${described(table)}`);
   }
   const namespace = readNamespace(given);
   const now = readClock(clock);

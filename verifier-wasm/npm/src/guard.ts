@@ -250,8 +250,7 @@ export function makeGuard<Further extends string>(given: GuardOptions<Further>):
   > {
     const { action, code, expiresAt, nonce } = readExpectation(expected, OF_REDEMPTION);
     // The verifier knows which actions there are.
-    if (typeof action !== "string")
-      throw new InvalidArgumentError("the option action must be the name of an action");
+    if (typeof action !== "string") throw new InvalidArgumentError("the option action must name an action");
     const until = expiresAt === undefined ? undefined : readTime(expiresAt, "the option expiresAt");
     if (callback !== undefined && typeof callback !== "function") {
       throw new InvalidArgumentError("the callback must be a function");

@@ -110,5 +110,5 @@ function readVerifier(verifier: unknown): GuardedVerifier<string> {
   } catch (cause) {
     if (typeof verifier === "object" && verifier !== null) throw unreadable(cause);
   }
-  throw new InvalidArgumentError("the option verifier must be what createVerifier returns");
+  throw new InvalidArgumentError("the option verifier must be a verifier");
 }

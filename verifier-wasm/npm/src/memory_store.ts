@@ -102,7 +102,5 @@ function tooLate(): TokenExpiredError {
 }
 
 function full(): StoreFullError {
-  return new StoreFullError(
-    "the store is full, or one link was released 100 times; give it a larger capacity",
-  );
+  return new StoreFullError("the store is full (raise capacity), or a link was released too often");
 }

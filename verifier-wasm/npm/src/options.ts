@@ -64,7 +64,7 @@ export function readExpectation(options: unknown, known: typeof OF_TOKEN): Given
 
 function demandOptions(options: unknown, known: readonly string[]): asserts options is object {
   if (typeof options !== "object" || options === null) {
-    throw new InvalidArgumentError(`the last argument must be an object with the option ${known[0]}`);
+    throw new InvalidArgumentError(`the last argument must have the option ${known[0]}`);
   }
 }
 

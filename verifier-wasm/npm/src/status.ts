@@ -73,7 +73,7 @@ const refusals: readonly (readonly [Class, string])[] = [
   [TokenExpiredError, "the token has expired"],
   [CodeMismatchError, "the code is not this link's"],
   [LinkUncheckableError, "a v1 token is judged only together with its code"],
-  [TokenOtherBrowserError, "the link was requested in another browser"],
+  [TokenOtherBrowserError, "the link is for another browser"],
   [TokenSignatureError, "a v3 token is for mailroom-verifier/public"],
 ];
 

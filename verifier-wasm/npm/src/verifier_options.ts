@@ -21,7 +21,7 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
     "dangerouslyAllowSecretInBrowser",
   ]);
   if (allowed !== undefined && typeof allowed !== "boolean") {
-    throw new InvalidArgumentError("the option dangerouslyAllowSecretInBrowser must be true or false");
+    throw new InvalidArgumentError("dangerouslyAllowSecretInBrowser must be true or false");
   }
   if (allowed !== true && inBrowser()) {
     throw new SecretInBrowserError(
@@ -85,9 +85,7 @@ function readAccepted(accept: unknown, versions: readonly Version[]): readonly V
   const accepted = versions.filter((_, place) => given.includes(names[place]));
   const strays = given.filter((name) => name !== undefined && !names.includes(name));
   if (accepted.length === 0 || strays.length > 0 || given[names.length] !== undefined) {
-    throw new InvalidArgumentError(
-      `the option accept must be a list of one or more of ${names.join(" and ")}`,
-    );
+    throw new InvalidArgumentError(`the option accept must list one or more of ${names.join(" and ")}`);
   }
   return accepted;
 }

@@ -136,7 +136,5 @@ const OUTCOMES: { readonly [Reason in NonNullable<Judgement["reason"]>]: Outcome
 /** @internal What is answered where a link is not let through. */
 export function outcomeOf(reason: NonNullable<Judgement["reason"]>): Outcome {
   if (Object.hasOwn(OUTCOMES, reason)) return { ...OUTCOMES[reason], reason };
-  throw new InvalidArgumentError(
-    "the option verifier is what createVerifier returns; this one gave no reason",
-  );
+  throw new InvalidArgumentError("the option verifier must be a verifier; this one gave no reason");
 }

@@ -150,7 +150,7 @@ export function readHandlerOptions(given: unknown): ReadHandlerOptions {
     throw new InvalidArgumentError(`the option redeem must be a function, not ${described(redeem)}`);
   }
   if (action !== undefined && (typeof action !== "string" || action === "")) {
-    throw new InvalidArgumentError("the option action must be the name of an action");
+    throw new InvalidArgumentError("the option action must name an action");
   }
   if (onError !== undefined && typeof onError !== "function") {
     throw new InvalidArgumentError(`the option onError must be a function, not ${described(onError)}`);

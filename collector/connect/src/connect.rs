@@ -267,7 +267,7 @@ impl<'a> Attempt<'a> {
             Ok(Err(failure)) => return Err(failure),
             Err(_) => {
                 "a pooler in between gave no second session, which is needed to find out whether it keeps sessions; \
- allow more of them (PgBouncer: pool_size), or "
+                 allow more of them (PgBouncer: pool_size), or "
             }
         };
         Err(self.context.failed(FailureKind::Unavailable, fault.to_owned() + pooler::REMEDY))

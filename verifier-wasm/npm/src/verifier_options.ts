@@ -21,7 +21,7 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
     "dangerouslyAllowSecretInBrowser",
   ]);
   if (allowed !== undefined && typeof allowed !== "boolean") {
-    throw new InvalidArgumentError("dangerouslyAllowSecretInBrowser must be true or false");
+    throw new InvalidArgumentError("the option dangerouslyAllowSecretInBrowser must be true or false");
   }
   if (allowed !== true && inBrowser()) {
     throw new SecretInBrowserError(

@@ -99,10 +99,10 @@ impl Sender {
         if let Some(ending) = &running.ending {
             return ending.kill_at;
         }
-        let settled = (!running.is_warmed_up).then_some(running.started_at + WARM_UP);
+        let warm_at = (!running.is_warmed_up).then_some(running.started_at + WARM_UP);
         let (silent, forgotten) = (self.pending.silent_at(), self.pending.forgotten_at());
         let closed = self.closed_pipe().map(|(_, end_at)| end_at);
-        [settled, silent, forgotten, closed, self.closing, self.circuit.due_at()].into_iter().flatten().min()
+        [warm_at, silent, forgotten, closed, self.closing, self.circuit.due_at()].into_iter().flatten().min()
     }
 
     /// Reads what a silent sender has written meanwhile: after the collector was frozen, answers are in the pipe.

@@ -27,9 +27,9 @@ The key is that of MAILROOM_SECRET_KEY (64 hexadecimal characters), or those of
 --key-file or of MAILROOM_KEY_FILE. It is no argument, because everybody on the
 machine can read those.
 
-Ends with 0 if every token is genuine, 1 if one is not, 2 if the command was
-called in the wrong way. A genuine token may have expired or been used: of
-version 1 only the database knows.
+Ends with 0 if every token is genuine and, in version 2, not expired; 1 if one
+is not; 2 if there is no verdict, as after a wrong call. Only the database knows
+whether a token was used, and whether one of version 1 has expired.
 `;
 
 /** What to judge. */

@@ -18,7 +18,7 @@ use tokio_util::bytes::{Buf as _, Bytes};
 use crate::sink::SinkError;
 
 /// The pauses between two checks of what is left in a pipe.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(25);
 
 /// The most lines in a file that wait for `fdatasync`.

@@ -3,7 +3,7 @@
 --
 -- Queue in, log out: where a token stands is where its row is, in one of `queue`, `leases` and `dead_letters`, or in none of them
 -- when it is done. The secret is in that row and nowhere else, so that it is gone when the mail is sent. What happened is appended
--- to `delivery_attempts`.
+-- to `delivery_log`.
 --
 -- Locks: new tables only.
 
@@ -90,6 +90,7 @@ CREATE TABLE mailroom.issued_tokens (
     consumed_at bigint,
     cancelled_at bigint,
     binding bytea,
+    has_payload boolean NOT NULL DEFAULT false,
 
     CONSTRAINT issued_tokens_pkey PRIMARY KEY (id),
     CONSTRAINT issued_tokens_consumed_id_key UNIQUE (consumed_id)
@@ -115,6 +116,7 @@ COMMENT ON COLUMN mailroom.issued_tokens.consumed_at IS 'When it was used, in se
 COMMENT ON COLUMN mailroom.issued_tokens.cancelled_at IS 'When it ended without being used, in seconds since the Unix epoch; null if it did not.';
 COMMENT ON COLUMN mailroom.issued_tokens.binding IS
     'The browser that the link is for: the first 16 bytes of SHA-256("mailroom/browser", a zero byte, the nonce of its cookie). Null: any.';
+COMMENT ON COLUMN mailroom.issued_tokens.has_payload IS 'Whether it was made with a payload, so that claims look for one.';
 COMMENT ON CONSTRAINT issued_tokens_consumed_id_key ON mailroom.issued_tokens IS
     'Serves redeeming, and finding the token that a consumed id in a log or a store belongs to.';
 COMMENT ON INDEX mailroom.issued_tokens_subject_id_idx IS 'Serves cancelling what a subject has.';
@@ -278,6 +280,7 @@ CREATE TABLE mailroom.leases (
     priorities smallint[] NOT NULL,
     secrets bytea[] NOT NULL,
     codes text[] NOT NULL,
+    has_payloads boolean NOT NULL DEFAULT true,
 
     CONSTRAINT leases_pkey PRIMARY KEY (batch),
     CONSTRAINT leases_same_length CHECK (
@@ -316,6 +319,7 @@ COMMENT ON COLUMN mailroom.leases.failures IS 'Of each token, as in queue.';
 COMMENT ON COLUMN mailroom.leases.priorities IS 'Of each token, as in queue.';
 COMMENT ON COLUMN mailroom.leases.secrets IS 'Of each token, as in queue.';
 COMMENT ON COLUMN mailroom.leases.codes IS 'Of each token, as in queue.';
+COMMENT ON COLUMN mailroom.leases.has_payloads IS 'Whether any of its tokens has a payload, which is deleted when it is sent.';
 COMMENT ON INDEX mailroom.leases_ends_at_idx IS 'Serves taking over what has lapsed.';
 
 CREATE TABLE mailroom.dead_letters (
@@ -351,14 +355,16 @@ COMMENT ON COLUMN mailroom.dead_letters.is_suppressed IS
     'Whether it was given up because its address is suppressed: an expected end, of which no operator is alarmed.';
 COMMENT ON INDEX mailroom.dead_letters_expires_at_idx IS 'Serves erasing the secrets of what has expired.';
 
-CREATE TABLE mailroom.delivery_attempts (
-    token bigint NOT NULL,
+CREATE TABLE mailroom.delivery_log (
+    tokens bigint[] NOT NULL,
     happened_at timestamptz NOT NULL,
     holder bigint,
     batch uuid,
     attempt integer NOT NULL,
     outcome mailroom.outcome NOT NULL,
-    reason text
+    reason text,
+
+    CONSTRAINT delivery_log_tokens CHECK (pg_catalog.cardinality(tokens) > 0)
 ) WITH (
     -- Only appended to and pruned. Inserts alone make it worth a visit early, because they are frozen then in small steps.
     autovacuum_vacuum_insert_scale_factor = 0.05,
@@ -367,27 +373,31 @@ CREATE TABLE mailroom.delivery_attempts (
 );
 
 -- Rows have no key, and pruning deletes some: a publication of all tables would make that fail otherwise.
-ALTER TABLE mailroom.delivery_attempts REPLICA IDENTITY FULL;
+ALTER TABLE mailroom.delivery_log REPLICA IDENTITY FULL;
 
-CREATE INDEX delivery_attempts_token_idx ON mailroom.delivery_attempts (token);
-CREATE INDEX delivery_attempts_happened_at_idx ON mailroom.delivery_attempts USING brin (happened_at);
-CREATE INDEX delivery_attempts_expired_idx ON mailroom.delivery_attempts (happened_at) WHERE outcome = 'expired';
+CREATE INDEX delivery_log_tokens_idx ON mailroom.delivery_log ((tokens[1] / 256));
+CREATE INDEX delivery_log_refused_idx ON mailroom.delivery_log ((tokens[1])) WHERE outcome IN ('error', 'dead');
+CREATE INDEX delivery_log_happened_at_idx ON mailroom.delivery_log USING brin (happened_at);
+CREATE INDEX delivery_log_expired_idx ON mailroom.delivery_log (happened_at) WHERE outcome = 'expired';
 
-COMMENT ON TABLE mailroom.delivery_attempts IS
-    'What became of each delivery attempt of each token: rows are appended and pruned, never changed.';
-COMMENT ON COLUMN mailroom.delivery_attempts.token IS 'The token; it may have been deleted since.';
-COMMENT ON COLUMN mailroom.delivery_attempts.happened_at IS 'When that was known.';
-COMMENT ON COLUMN mailroom.delivery_attempts.holder IS
+COMMENT ON TABLE mailroom.delivery_log IS
+    'What became of delivery attempts: rows are appended and pruned, never changed. Tokens of a batch that were sent at the same attempt share'
+    ' a row if their ids divided by 256 are the same; the view delivery_attempts has one row a token.';
+COMMENT ON COLUMN mailroom.delivery_log.tokens IS 'The tokens, which may have been deleted since.';
+COMMENT ON COLUMN mailroom.delivery_log.happened_at IS 'When that was known.';
+COMMENT ON COLUMN mailroom.delivery_log.holder IS
     'The collector that had the batch or, where there was none, that came to the token; null where the application ended it.';
-COMMENT ON COLUMN mailroom.delivery_attempts.batch IS 'The batch; null for a token that was not handed over.';
-COMMENT ON COLUMN mailroom.delivery_attempts.attempt IS
-    'Which attempt of the token, from 1; where there was none, how many there were before.';
-COMMENT ON COLUMN mailroom.delivery_attempts.outcome IS 'How it ended.';
-COMMENT ON COLUMN mailroom.delivery_attempts.reason IS
+COMMENT ON COLUMN mailroom.delivery_log.batch IS 'The batch; null for a token that was not handed over.';
+COMMENT ON COLUMN mailroom.delivery_log.attempt IS
+    'Which attempt of each token, from 1; where there was none, how many there were before.';
+COMMENT ON COLUMN mailroom.delivery_log.outcome IS 'How it ended.';
+COMMENT ON COLUMN mailroom.delivery_log.reason IS
     'For error and dead why: what the sender said, why no line can carry the row, or that its address is suppressed. For unanswered why the sender was unavailable, if it was.';
-COMMENT ON INDEX mailroom.delivery_attempts_token_idx IS 'Serves the view deliveries: the history of a token.';
-COMMENT ON INDEX mailroom.delivery_attempts_happened_at_idx IS 'Serves pruning: where the oldest rows lie.';
-COMMENT ON INDEX mailroom.delivery_attempts_expired_idx IS
+COMMENT ON INDEX mailroom.delivery_log_tokens_idx IS
+    'Serves history(): a row for each sent token, and an entry of it in an index, would take as long as the rest of a settlement.';
+COMMENT ON INDEX mailroom.delivery_log_refused_idx IS 'Serves settling: how often a token was refused, and whether it was given up.';
+COMMENT ON INDEX mailroom.delivery_log_happened_at_idx IS 'Serves pruning: where the oldest rows lie.';
+COMMENT ON INDEX mailroom.delivery_log_expired_idx IS
     'Serves status(): how many tokens expired before they were sent, without reading the log.';
 
 CREATE TABLE mailroom.suppressions (
@@ -456,7 +466,7 @@ VALUES (clock_timestamp(), mailroom.cluster_identifier());
 COMMENT ON TABLE mailroom.installation IS 'One row: what this installation of Mailroom keeps about itself.';
 COMMENT ON COLUMN mailroom.installation.is_only IS 'True; its key allows no second row.';
 COMMENT ON COLUMN mailroom.installation.log_complete_since IS
-    'From then on every delivery attempt is in delivery_attempts; what was done before did not exist or was pruned.';
+    'From then on every delivery attempt is in delivery_log; what was done before did not exist or was pruned.';
 COMMENT ON COLUMN mailroom.installation.system_identifier IS
     'The cluster that the queue is sent from. In a dump that was restored into another one it is another''s, and nothing is sent.';
 

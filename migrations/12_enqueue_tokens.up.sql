@@ -269,12 +269,12 @@ BEGIN
 
     INSERT INTO mailroom.issued_tokens (
         id, action, subject_id, recipient_email, recipient_name, language, consumed_id, code_hash, created_at, expires_at,
-        binding
+        binding, has_payload
     )
     VALUES (
         made, wanted.number, enqueue.subject_id, enqueue.recipient_email, enqueue.recipient_name, enqueue.language,
         mailroom.consumed_id(secret), mailroom.code_hash(secret, code), floor(extract(epoch FROM epoch))::bigint, ends_at,
-        enqueue.binding
+        enqueue.binding, enqueue.payload IS NOT NULL
     );
 
     IF enqueue.payload IS NOT NULL THEN
@@ -347,8 +347,8 @@ BEGIN
         WHERE token = ANY (ARRAY(SELECT token FROM mailroom.queue WHERE token = ANY (gone) FOR UPDATE SKIP LOCKED))
         RETURNING token, attempts
     )
-    INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome)
-    SELECT token, mailroom.clock(), attempts, 'cancelled' FROM withdrawn WHERE logs;
+    INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
+    SELECT ARRAY[token], mailroom.clock(), attempts, 'cancelled' FROM withdrawn WHERE logs;
 
     DELETE FROM mailroom.payloads
     WHERE token = ANY (ARRAY(

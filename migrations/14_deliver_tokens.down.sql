@@ -9,7 +9,12 @@ DROP FUNCTION mailroom.claim(
 DROP FUNCTION mailroom.reserve(bigint, integer, integer);
 DROP SEQUENCE mailroom.rate_in_use, mailroom.rate_spent_until;
 DROP FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[], bigint[], text[]);
-DROP FUNCTION mailroom.judge(mailroom.queue[], tid[], integer, integer, bigint, smallint[], boolean, boolean);
+DROP FUNCTION mailroom.judge_all(tid[], bigint, smallint[], boolean);
+DROP FUNCTION mailroom.judge(tid[], bigint, smallint[], boolean);
+DROP FUNCTION mailroom.judge_candidate(mailroom.candidate, text, text, text, bigint, smallint[], boolean);
+DROP FUNCTION mailroom.candidates(tid[]);
+DROP TYPE mailroom.judgement;
+DROP TYPE mailroom.candidate;
 DROP FUNCTION mailroom.normal_address(text);
 DROP FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz);
 DROP FUNCTION mailroom.release(bigint, uuid[]);

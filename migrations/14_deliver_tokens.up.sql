@@ -96,8 +96,8 @@ BEGIN
                 SELECT count(*)
                 FROM (
                     SELECT
-                    FROM mailroom.delivery_attempts
-                    WHERE token = item.token
+                    FROM mailroom.delivery_log
+                    WHERE tokens[1] = item.token
                         AND outcome = 'error'
                         AND exceptions.kind IN ('refused', 'failed')
                     LIMIT 20
@@ -123,8 +123,8 @@ BEGIN
         ) AS known ON true
     ),
     logged AS (
-        INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, batch, attempt, outcome, reason)
-        SELECT token, epoch, holder, batch, attempt, outcome::mailroom.outcome, reason FROM items
+        INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, batch, attempt, outcome, reason)
+        SELECT ARRAY[token], epoch, holder, batch, attempt, outcome::mailroom.outcome, reason FROM items
     ),
     done AS (
         DELETE FROM mailroom.payloads
@@ -174,10 +174,10 @@ BEGIN
     -- From the log, not from what was just done: where the connection broke before the answer, the same is settled again, and the
     -- leases are gone. A statement of its own, since only such a one sees what was committed while this waited for the leases.
     RETURN QUERY
-    SELECT batch, token, attempt
-    FROM mailroom.delivery_attempts
-    WHERE token = ANY (exception_tokens) AND batch = ANY (settled) AND outcome = 'dead'
-    ORDER BY batch, token;
+    SELECT batch, tokens[1], attempt
+    FROM mailroom.delivery_log
+    WHERE tokens[1] = ANY (exception_tokens) AND batch = ANY (settled) AND outcome = 'dead'
+    ORDER BY 1, 2;
 END;
 $$;
 
@@ -222,18 +222,19 @@ BEGIN
     WITH gone AS (
         DELETE FROM mailroom.leases WHERE batch = ANY (settled) RETURNING *
     ),
-    sent AS MATERIALIZED (
-        SELECT holder, batch, pg_catalog.unnest(tokens) AS token, pg_catalog.unnest(attempts) AS attempt FROM gone
-    ),
     done AS (
         DELETE FROM mailroom.payloads
         WHERE token = ANY (ARRAY(
-            SELECT token FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM sent))
+            SELECT token FROM mailroom.payloads
+            WHERE token = ANY (ARRAY(SELECT pg_catalog.unnest(tokens) FROM gone WHERE has_payloads))
             FOR UPDATE SKIP LOCKED
         ))
     )
-    INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, batch, attempt, outcome)
-    SELECT token, mailroom.clock(), holder, batch, attempt, 'sent' FROM sent;
+    INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, batch, attempt, outcome)
+    SELECT pg_catalog.array_agg(item.token), mailroom.clock(), holder, batch, item.attempt, 'sent'
+    FROM gone
+    CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(tokens), pg_catalog.unnest(attempts)) AS item (token, attempt)
+    GROUP BY holder, batch, item.attempt, item.token / 256;
 END;
 $$;
 
@@ -279,44 +280,56 @@ COMMENT ON FUNCTION mailroom.release(bigint, uuid[]) IS 'For collectors: gives b
 -- Locks: rows of the queue; those that another collector is just claiming are passed over.
 CREATE FUNCTION mailroom.pick(
     looks integer, turn integer, first_since timestamptz, second_since timestamptz, until timestamptz,
-    OUT rows mailroom.queue[], OUT tids tid[], OUT first_count integer
+    OUT places tid[], OUT first_through timestamptz, OUT second_through timestamptz
 )
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    reserved integer;
-    second mailroom.queue[];
-    second_tids tid[];
+    reserved integer := (turn + looks) / 7;
+    second tid[];
 BEGIN
-    SELECT count(*)::integer INTO reserved
-    FROM (
-        SELECT FROM mailroom.queue
-        WHERE priority = 1::smallint AND due_at >= second_since AND due_at <= until
-        LIMIT (turn + looks) / 7
-    ) AS second;
+    IF reserved > 0 THEN
+        SELECT count(*)::integer INTO reserved
+        FROM (
+            SELECT FROM mailroom.queue
+            WHERE priority = 1::smallint AND due_at >= second_since AND due_at <= until
+            LIMIT reserved
+        ) AS second;
+    END IF;
 
-    SELECT coalesce(array_agg(queued), '{}'), coalesce(array_agg(tid), '{}') INTO rows, tids
+    SELECT coalesce(array_agg(place), '{}'), max(due_at) INTO places, first_through
     FROM (
-        SELECT queue AS queued, ctid AS tid FROM mailroom.queue
+        SELECT ctid AS place, due_at FROM mailroom.queue
         WHERE priority = 0::smallint AND due_at >= first_since AND due_at <= until
         ORDER BY due_at
         LIMIT looks - reserved
         FOR UPDATE SKIP LOCKED
     ) AS locked;
 
-    first_count := cardinality(rows);
-    IF first_count < looks THEN
-        SELECT coalesce(array_agg(queued), '{}'), coalesce(array_agg(tid), '{}') INTO second, second_tids
+    IF cardinality(places) < looks THEN
+        SELECT coalesce(array_agg(place), '{}'), max(due_at) INTO second, second_through
         FROM (
-            SELECT queue AS queued, ctid AS tid FROM mailroom.queue
+            SELECT ctid AS place, due_at FROM mailroom.queue
             WHERE priority = 1::smallint AND due_at >= second_since AND due_at <= until
             ORDER BY due_at
-            LIMIT looks - first_count
+            LIMIT looks - cardinality(places)
             FOR UPDATE SKIP LOCKED
         ) AS locked;
-        rows := rows || second;
-        tids := tids || second_tids;
+
+        IF cardinality(places) > 0 AND cardinality(second) > 0 THEN
+            places := ARRAY(
+                SELECT place
+                FROM (
+                    SELECT place, (turn + nth - 1) * 7 / 6 AS slot FROM pg_catalog.unnest(places) WITH ORDINALITY AS first (place, nth)
+                    UNION ALL
+                    SELECT place, 7 * nth - 1 FROM pg_catalog.unnest(second) WITH ORDINALITY AS second (place, nth)
+                ) AS both_priorities
+                ORDER BY slot
+            );
+        ELSE
+            places := places || second;
+        END IF;
     END IF;
 END;
 $$;
@@ -324,7 +337,8 @@ $$;
 REVOKE ALL ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz) IS
-    'The next rows of the queue, locked, and where they lie: so many of the first priority, and then of the second, the oldest first.';
+    'Locks rows of the queue, the oldest of each priority first; answers where they lie, in the order in which they go out, and the latest due'
+    ' time of each priority.';
 
 -- Letters of ASCII alone, so that it does not depend on a locale. Mail servers tell local parts apart by case in theory only, and
 -- providers report addresses in lower case.
@@ -334,41 +348,103 @@ RETURN lower(email COLLATE "C");
 
 COMMENT ON FUNCTION mailroom.normal_address(text) IS 'An address by which suppressions are kept and looked up: its ASCII letters in lower case.';
 
--- Predicates of eligibility are asked once an action, and only for what could go out. Without a search path of its own and not volatile,
--- so that it becomes a part of the claim's statement.
-CREATE FUNCTION mailroom.judge(
-    rows mailroom.queue[], tids tid[], first_count integer, turn integer, too_late bigint, signable smallint[], binds boolean, is_utf8 boolean
-) RETURNS TABLE (
-    tid tid, token bigint, due_at timestamptz, attempt integer, failures smallint, priority smallint, secret bytea, code text,
-    action smallint, email bytea, name bytea, utf8_code bytea, expires_at bigint, language text, payload bytea, binding bytea,
-    verdict text, fault text, nth bigint
-)
+CREATE TYPE mailroom.candidate AS (
+    place tid, token bigint, due_at timestamptz, attempt integer, failures smallint, priority smallint, secret bytea, code text,
+    id bigint, action smallint, subject_id text, recipient_email text, recipient_name text, language text, expires_at bigint, binding bytea,
+    has_payload boolean, is_void boolean, eligibility text, proves_address boolean
+);
+
+COMMENT ON TYPE mailroom.candidate IS 'A row of the queue and where it lies, with its token, whose id is null if it is gone, and what its action needs.';
+
+CREATE TYPE mailroom.judgement AS (
+    place tid, token bigint, due_at timestamptz, attempt integer, failures smallint, priority smallint, secret bytea, code text,
+    action smallint, email text, name text, language text, expires_at bigint, binding bytea, payload text, verdict text, fault text
+);
+
+COMMENT ON TYPE mailroom.judgement IS
+    'Whether a candidate goes out: eligible, cancelled, expired, unsignable, ineligible or suppressed, and for the last two why; with all that goes out.';
+
+-- This function and those below have no search path of their own and are not volatile, so that they become parts of the statement that
+-- calls them. OFFSET 0 keeps look-ups by key for each row.
+CREATE FUNCTION mailroom.candidates(places tid[]) RETURNS SETOF mailroom.candidate
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT
+        asked.place,
+        queued.token, queued.due_at, queued.attempts + 1, queued.failures, queued.priority, queued.secret, queued.code,
+        known.id, known.action, known.subject_id, known.recipient_email, known.recipient_name, known.language, known.expires_at,
+        known.binding, known.has_payload, known.is_void,
+        actions.eligibility, actions.proves_address
+    FROM pg_catalog.unnest(places) AS asked (place)
+    CROSS JOIN LATERAL (
+        SELECT token, due_at, attempts, failures, priority, secret, code FROM mailroom.queue WHERE ctid = asked.place
+        OFFSET 0
+    ) AS queued
+    LEFT JOIN LATERAL (
+        SELECT
+            id, action, subject_id, recipient_email, recipient_name, language, expires_at, binding, has_payload,
+            consumed_at IS NOT NULL OR cancelled_at IS NOT NULL AS is_void
+        FROM mailroom.issued_tokens
+        WHERE id = queued.token
+        OFFSET 0
+    ) AS known ON true
+    LEFT JOIN mailroom.actions ON actions.number = known.action;
+END;
+
+REVOKE ALL ON FUNCTION mailroom.candidates(tid[]) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.candidates(tid[]) IS 'The rows of the queue at these places, with their tokens.';
+
+CREATE FUNCTION mailroom.judge_candidate(
+    candidate mailroom.candidate, present_email text, present_name text, fault text, too_late bigint, signable smallint[], binds boolean
+) RETURNS SETOF mailroom.judgement
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT
+        (candidate).place, (candidate).token, (candidate).due_at, (candidate).attempt, (candidate).failures, (candidate).priority,
+        (candidate).secret, (candidate).code, (candidate).action, recipient.email, recipient.name, (candidate).language,
+        (candidate).expires_at, (candidate).binding,
+        CASE WHEN (candidate).has_payload THEN (SELECT payload::text FROM mailroom.payloads WHERE token = (candidate).id) END,
+        CASE
+            WHEN (candidate).id IS NULL OR (candidate).is_void THEN 'cancelled'
+            WHEN (candidate).expires_at <= too_late THEN 'expired'
+            WHEN (candidate).action <> ALL (signable) OR NOT binds AND (candidate).binding IS NOT NULL THEN 'unsignable'
+            WHEN (candidate).eligibility IS NOT NULL AND present_email IS NULL THEN 'ineligible'
+            -- The subject's address changed, in a transaction that did not see this token and so did not cancel it.
+            WHEN (candidate).eligibility IS NOT NULL AND (candidate).proves_address
+                AND (candidate).recipient_email <> present_email COLLATE "C"
+            THEN 'cancelled'
+            WHEN suppression.reason IS NOT NULL THEN 'suppressed'
+            ELSE 'eligible'
+        END,
+        CASE
+            WHEN (candidate).eligibility IS NOT NULL AND present_email IS NULL THEN fault
+            ELSE 'its address is suppressed (' || suppression.reason || ')'
+        END
+    FROM (
+        SELECT
+            coalesce((candidate).recipient_email, present_email) AS email,
+            coalesce((candidate).recipient_name, present_name) AS name
+    ) AS recipient
+    LEFT JOIN LATERAL (
+        SELECT reason FROM mailroom.suppressions
+        WHERE address = mailroom.normal_address(recipient.email) AND (SELECT EXISTS (SELECT FROM mailroom.suppressions))
+        OFFSET 0
+    ) AS suppression ON true;
+END;
+
+REVOKE ALL ON FUNCTION mailroom.judge_candidate(mailroom.candidate, text, text, text, bigint, smallint[], boolean) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.judge_candidate(mailroom.candidate, text, text, text, bigint, smallint[], boolean) IS
+    'Judges a candidate by the address and name that its subject has now, null if it is not eligible, for the reason of fault if there is one.';
+
+-- Predicates of eligibility are asked once an action, and only for what could go out.
+CREATE FUNCTION mailroom.judge(places tid[], too_late bigint, signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     WITH
     picked AS MATERIALIZED (
-        SELECT
-            queued.tid,
-            CASE
-                WHEN queued.priority = 0 THEN (turn + nth - 1) * 7 / 6
-                ELSE 7 * (nth - first_count) - 1
-            END AS slot,
-            queued.token, queued.due_at, queued.attempts, queued.failures, queued.priority, queued.secret, queued.code,
-            known.*, actions.eligibility, actions.proves_address
-        FROM ROWS FROM (pg_catalog.unnest(rows), pg_catalog.unnest(tids)) WITH ORDINALITY AS queued (
-            token, due_at, put_off_at, attempts, failures, deferrals, priority, secret, code, tid, nth
-        )
-        -- OFFSET 0 keeps this a look-up by primary key for each row.
-        LEFT JOIN LATERAL (
-            SELECT
-                id, action, subject_id, recipient_email, recipient_name, language, expires_at,
-                consumed_at IS NOT NULL OR cancelled_at IS NOT NULL AS is_void,
-                binding
-            FROM mailroom.issued_tokens AS tokens
-            WHERE id = queued.token
-            OFFSET 0
-        ) AS known ON true
-        LEFT JOIN mailroom.actions ON actions.number = known.action
+        SELECT * FROM mailroom.candidates(places)
     ),
     answers AS MATERIALIZED (
         SELECT asked.action, answer.*
@@ -380,54 +456,63 @@ BEGIN ATOMIC
             GROUP BY action, eligibility
         ) AS asked
         CROSS JOIN LATERAL mailroom.ask_eligibility(asked.eligibility, asked.subject_ids) AS answer
-    ),
-    judged AS (
-        SELECT
-            picked.*,
-            coalesce(picked.recipient_email, answer.email) AS email,
-            coalesce(picked.recipient_name, answer.name) AS name,
-            answer.fault,
-            suppression.reason AS suppression,
-            CASE
-                WHEN picked.id IS NULL OR picked.is_void THEN 'cancelled'
-                WHEN picked.expires_at <= too_late THEN 'expired'
-                WHEN picked.action <> ALL (signable) OR NOT binds AND picked.binding IS NOT NULL THEN 'unsignable'
-                WHEN picked.eligibility IS NOT NULL AND answer.email IS NULL THEN 'ineligible'
-                -- The subject's address changed, in a transaction that did not see this token and so did not cancel it.
-                WHEN picked.eligibility IS NOT NULL AND picked.proves_address AND picked.recipient_email <> answer.email COLLATE "C"
-                THEN 'cancelled'
-                WHEN suppression.reason IS NOT NULL THEN 'suppressed'
-                ELSE 'eligible'
-            END AS verdict
-        FROM picked
-        LEFT JOIN answers AS answer ON answer.action = picked.action AND answer.subject_id = picked.subject_id
-        LEFT JOIN LATERAL (
-            SELECT reason FROM mailroom.suppressions
-            WHERE address = mailroom.normal_address(coalesce(picked.recipient_email, answer.email))
-            OFFSET 0
-        ) AS suppression ON true
     )
-    SELECT
-        tid, token, due_at, attempts + 1, failures, priority, secret, code, action,
-        CASE WHEN is_utf8 THEN textsend(email) ELSE mailroom.to_utf8(email) END,
-        CASE WHEN is_utf8 THEN textsend(name) ELSE mailroom.to_utf8(name) END,
-        CASE WHEN is_utf8 THEN textsend(code) ELSE mailroom.to_utf8(code) END,
-        expires_at, language,
-        (SELECT mailroom.to_utf8(payloads.payload::text) FROM mailroom.payloads WHERE payloads.token = judged.token),
-        binding,
-        verdict,
-        CASE verdict
-            WHEN 'ineligible' THEN fault
-            WHEN 'suppressed' THEN 'its address is suppressed (' || suppression || ')'
-        END,
-        row_number() OVER (PARTITION BY verdict ORDER BY slot)
-    FROM judged;
+    SELECT judged.*
+    FROM picked
+    LEFT JOIN answers AS answer ON answer.action = picked.action AND answer.subject_id = picked.subject_id
+    CROSS JOIN LATERAL mailroom.judge_candidate(
+        picked::mailroom.candidate, answer.email, answer.name, answer.fault, too_late, signable, binds
+    ) AS judged;
 END;
 
-REVOKE ALL ON FUNCTION mailroom.judge(mailroom.queue[], tid[], integer, integer, bigint, smallint[], boolean, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mailroom.judge(tid[], bigint, smallint[], boolean) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.judge(mailroom.queue[], tid[], integer, integer, bigint, smallint[], boolean, boolean) IS
-    'For each row of the queue what goes out with it, and whether it may; those with the same verdict have numbers, in the order in which they go out.';
+COMMENT ON FUNCTION mailroom.judge(tid[], bigint, smallint[], boolean) IS 'Judges the rows of the queue at these places, in their order.';
+
+-- Where no other functions of eligibility than those of accounts are asked, accounts are read at once. If they cannot be read, or are locked,
+-- the functions are asked after all: their error is that of their tokens alone, which are deferred.
+CREATE FUNCTION mailroom.judge_all(
+    places tid[], too_late bigint, signable smallint[], binds boolean, OUT eligible mailroom.judgement[], OUT others mailroom.judgement[]
+)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = 300 AS $$
+DECLARE
+    by_accounts_alone boolean := (
+        SELECT bool_and(eligibility IN ('mailroom.provisioned_accounts(text[],boolean)', 'mailroom.active_accounts(text[],boolean)'))
+        FROM mailroom.actions
+    );
+BEGIN
+    -- Null where no action asks anybody.
+    IF by_accounts_alone THEN
+        BEGIN
+            SELECT
+                array_agg(judgement) FILTER (WHERE judgement.verdict = 'eligible'),
+                array_agg(judgement) FILTER (WHERE judgement.verdict <> 'eligible')
+            INTO eligible, others
+            FROM mailroom.judge_accounts(places, too_late, signable, binds) AS judgement;
+        EXCEPTION WHEN OTHERS OR assert_failure OR query_canceled THEN
+            by_accounts_alone := false;
+        END;
+    END IF;
+
+    IF by_accounts_alone IS NOT TRUE THEN
+        SELECT
+            array_agg(judgement) FILTER (WHERE judgement.verdict = 'eligible'),
+            array_agg(judgement) FILTER (WHERE judgement.verdict <> 'eligible')
+        INTO eligible, others
+        FROM mailroom.judge(places, too_late, signable, binds) AS judgement;
+    END IF;
+
+    eligible := coalesce(eligible, '{}');
+    others := coalesce(others, '{}');
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.judge_all(tid[], bigint, smallint[], boolean) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.judge_all(tid[], bigint, smallint[], boolean) IS
+    'Judges the rows of the queue at these places; answers those that go out, in the same order, and the others.';
 
 -- Deferred tokens are looked at again after a pause that doubles from a quarter of a second up to a minute, or to a part of their life.
 CREATE FUNCTION mailroom.pass_over(
@@ -452,9 +537,9 @@ BEGIN
     WITH ended AS (
         DELETE FROM mailroom.queue WHERE token = ANY (cancelled || expired) RETURNING token, attempts
     )
-    INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, attempt, outcome)
+    INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, attempt, outcome)
     SELECT
-        token, epoch, collector, attempts,
+        ARRAY[token], epoch, collector, attempts,
         CASE WHEN token = ANY (cancelled) THEN 'cancelled'::mailroom.outcome ELSE 'expired'::mailroom.outcome END
     FROM ended;
 
@@ -470,8 +555,8 @@ BEGIN
             RETURNING queue.*, suppression_reasons[pg_catalog.array_position(suppressed, token)] AS reason
         ),
         logged AS (
-            INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, attempt, outcome, reason)
-            SELECT token, epoch, collector, attempts, 'dead', reason FROM given_up
+            INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, attempt, outcome, reason)
+            SELECT ARRAY[token], epoch, collector, attempts, 'dead', reason FROM given_up
         )
         INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason, is_suppressed)
         SELECT
@@ -558,8 +643,8 @@ COMMENT ON FUNCTION mailroom.reserve(bigint, integer, integer) IS
     'Reserves places of a rate: how many of those wanted may be claimed now; if there are fewer, or none where none is wanted yet, in how'
     ' many milliseconds to come again, with capacity for so many; and the rate at which others claim, if it is another.';
 
--- One statement judges, deletes and leases, and returns a row for each batch, its tokens in arrays: a loop over tokens, and arrays cut
--- into batches, took half of a claim's time. Rows of the queue are deleted by their ctid, and joined with answers by hash.
+-- What is eligible is deleted and leased by one statement, which returns a row for each batch, its tokens in arrays: a loop over tokens, and
+-- arrays cut into batches, took half of a claim's time. Rows of the queue are deleted by their ctid.
 CREATE FUNCTION mailroom.claim(
     collector bigint,
     wanted uuid[],
@@ -593,9 +678,10 @@ DECLARE
     capacity integer := cardinality(wanted) * batch_limit;
     -- What is sent to the client needs no conversion then, and by its name an encoding is looked up for every text.
     is_utf8 boolean := getdatabaseencoding() = 'UTF8' AND pg_client_encoding() = 'UTF8';
-    rows mailroom.queue[] := '{}';
-    tids tid[] := '{}';
-    first_count integer := 0;
+    places tid[] := '{}';
+    eligible mailroom.judgement[];
+    others mailroom.judgement[];
+    taken integer := 0;
     -- What may not be sent.
     put_off bigint[];
     void bigint[];
@@ -603,98 +689,96 @@ DECLARE
     unwanted bigint[];
     unwanted_reasons text[];
 BEGIN
+    SELECT 0, 0, 0, 0, 0, 0 INTO waiting, expired, cancelled, deferred, unsignable, suppressed;
+
     IF rate_per_day IS NOT NULL THEN
         SELECT spent.wait, spent.other_rate INTO wait, other_rate FROM mailroom.reserve(rate_per_day, capacity, 0) AS spent;
     END IF;
+
     IF wait IS NULL THEN
         -- A statement of its own: the snapshots of those that follow have all rows that are locked by it.
-        SELECT * INTO rows, tids, first_count
+        SELECT * INTO places, first_through, second_through
         FROM mailroom.pick(looks, turn, coalesce(first_since, '-infinity'), coalesce(second_since, '-infinity'), epoch);
     END IF;
 
-    -- The last row has no batch, and says what was found.
-    FOR
-        batch, tokens, attempts, actions, emails, names, secrets, codes, expirations, languages, payloads, bindings,
-        looked, waiting, expired, cancelled, deferred, unsignable, suppressed, reason, first_through, second_through, wait,
-        put_off, void, too_old, unwanted, unwanted_reasons
-    IN
+    looked := cardinality(places);
+
+    IF looked > 0 THEN
+        SELECT * INTO eligible, others FROM mailroom.judge_all(places, too_late, signable, binds);
+        taken := cardinality(eligible);
+        taken := least(capacity, CASE WHEN partial THEN taken ELSE taken - taken % batch_limit END);
+    END IF;
+
+    IF taken > 0 AND rate_per_day IS NOT NULL THEN
+        SELECT reserved.granted, reserved.wait INTO taken, wait FROM mailroom.reserve(rate_per_day, capacity, taken) AS reserved;
+    END IF;
+
+    IF taken > 0 THEN
+        RETURN QUERY
         WITH
-        judged AS MATERIALIZED (
-            SELECT * FROM mailroom.judge(rows, tids, first_count, turn, too_late, signable, binds, is_utf8)
-        ),
-        allowed AS MATERIALIZED (
-            SELECT coalesce(reserved.granted, eligible.most) AS most, reserved.wait
-            FROM (
-                SELECT least(capacity, CASE WHEN partial THEN count(*) ELSE count(*) - count(*) % batch_limit END)::integer AS most
-                FROM judged
-                WHERE verdict = 'eligible'
-            ) AS eligible
-            CROSS JOIN LATERAL mailroom.reserve(rate_per_day, capacity, nullif(eligible.most, 0)) AS reserved
-        ),
-        taken AS NOT MATERIALIZED (
-            SELECT judged.*, (nth - 1) / batch_limit + 1 AS ordinal
-            FROM judged
-            WHERE verdict = 'eligible' AND nth <= (SELECT most FROM allowed)
-        ),
-        removed AS (
-            DELETE FROM mailroom.queue WHERE ctid = ANY (ARRAY(SELECT tid FROM taken))
-        ),
         batches AS MATERIALIZED (
             SELECT
-                ordinal, wanted[ordinal] AS batch, min(due_at) AS due_at, array_agg(token) AS tokens, array_agg(attempt) AS attempts,
-                array_agg(failures) AS failures, array_agg(priority) AS priorities, array_agg(secret) AS secrets,
-                array_agg(code) AS codes, array_agg(action) AS actions, array_agg(email) AS emails, array_agg(name) AS names,
-                array_agg(utf8_code) AS utf8_codes, array_agg(expires_at) AS expirations, array_agg(language) AS languages,
-                array_agg(payload) AS payloads, array_agg(binding) AS bindings
-            FROM taken
-            GROUP BY ordinal
+                (nth - 1) / batch_limit + 1 AS ordinal, min(due_at) AS due_at, array_agg(place) AS places, array_agg(token) AS tokens,
+                array_agg(attempt) AS attempts, array_agg(failures) AS failures, array_agg(priority) AS priorities,
+                array_agg(secret) AS secrets, array_agg(code) AS codes, array_agg(action) AS actions,
+                array_agg(CASE WHEN is_utf8 THEN textsend(email) ELSE mailroom.to_utf8(email) END) AS emails,
+                array_agg(CASE WHEN is_utf8 THEN textsend(name) ELSE mailroom.to_utf8(name) END) AS names,
+                array_agg(CASE WHEN is_utf8 THEN textsend(code) ELSE mailroom.to_utf8(code) END) AS utf8_codes,
+                array_agg(expires_at) AS expirations, array_agg(language) AS languages,
+                array_agg(mailroom.to_utf8(payload)) AS payloads, count(payload) > 0 AS has_payloads, array_agg(binding) AS bindings
+            FROM pg_catalog.unnest(eligible) WITH ORDINALITY AS judged (
+                place, token, due_at, attempt, failures, priority, secret, code, action, email, name, language, expires_at, binding,
+                payload, verdict, fault, nth
+            )
+            WHERE nth <= taken
+            GROUP BY 1
+        ),
+        removed AS (
+            DELETE FROM mailroom.queue WHERE ctid = ANY (ARRAY(SELECT pg_catalog.unnest(places) FROM batches))
         ),
         leased AS (
             INSERT INTO mailroom.leases (
-                batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities, secrets, codes
+                batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities, secrets, codes, has_payloads
             )
             SELECT
-                batch, collector, epoch, epoch, epoch + interval '1 millisecond' * lease::double precision, due_at,
-                tokens, attempts, failures, priorities, secrets, codes
+                wanted[ordinal], collector, epoch, epoch, epoch + interval '1 millisecond' * lease::double precision, due_at,
+                tokens, attempts, failures, priorities, secrets, codes, has_payloads
             FROM batches
         )
-        (
-            SELECT
-                batch, tokens, attempts, actions, emails, names, secrets, utf8_codes, expirations, languages, payloads, bindings,
-                NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::text,
-                NULL::timestamptz, NULL::timestamptz, NULL::bigint,
-                NULL::bigint[], NULL::bigint[], NULL::bigint[], NULL::bigint[], NULL::text[]
-            FROM batches
-            ORDER BY ordinal
-        )
-        UNION ALL
         SELECT
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            count(*)::integer,
-            count(*) FILTER (WHERE is_left)::integer,
-            count(*) FILTER (WHERE verdict = 'expired')::integer,
-            count(*) FILTER (WHERE verdict = 'cancelled')::integer,
-            count(*) FILTER (WHERE verdict = 'ineligible')::integer,
-            count(*) FILTER (WHERE verdict = 'unsignable')::integer,
-            count(*) FILTER (WHERE verdict = 'suppressed')::integer,
+            wanted[ordinal], tokens, attempts, actions, emails, names, secrets, utf8_codes, expirations, languages, payloads, bindings,
+            NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::text,
+            NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint
+        FROM batches
+        ORDER BY ordinal;
+    END IF;
+
+    IF taken < looked THEN
+        SELECT
+            count(*) FILTER (WHERE verdict = 'eligible'), count(*) FILTER (WHERE verdict = 'expired'),
+            count(*) FILTER (WHERE verdict = 'cancelled'), count(*) FILTER (WHERE verdict = 'ineligible'),
+            count(*) FILTER (WHERE verdict = 'unsignable'), count(*) FILTER (WHERE verdict = 'suppressed'),
             min(fault) FILTER (WHERE verdict = 'ineligible'),
             -- The next claim begins at what is left, or after what was looked at.
-            coalesce(min(due_at) FILTER (WHERE priority = 0 AND is_left), max(due_at) FILTER (WHERE priority = 0), first_since),
-            coalesce(min(due_at) FILTER (WHERE priority <> 0 AND is_left), max(due_at) FILTER (WHERE priority <> 0), second_since),
-            coalesce((SELECT allowed.wait FROM allowed), wait),
+            coalesce(min(due_at) FILTER (WHERE verdict = 'eligible' AND priority = 0), first_through),
+            coalesce(min(due_at) FILTER (WHERE verdict = 'eligible' AND priority <> 0), second_through),
             array_agg(token) FILTER (WHERE verdict IN ('ineligible', 'unsignable')),
-            array_agg(token) FILTER (WHERE verdict = 'cancelled'),
-            array_agg(token) FILTER (WHERE verdict = 'expired'),
-            array_agg(token) FILTER (WHERE verdict = 'suppressed'),
-            array_agg(fault) FILTER (WHERE verdict = 'suppressed')
-        FROM (SELECT *, verdict = 'eligible' AND nth > (SELECT most FROM allowed) AS is_left FROM judged) AS found
-    LOOP
-        RETURN NEXT;
-    END LOOP;
+            array_agg(token) FILTER (WHERE verdict = 'cancelled'), array_agg(token) FILTER (WHERE verdict = 'expired'),
+            array_agg(token) FILTER (WHERE verdict = 'suppressed'), array_agg(fault) FILTER (WHERE verdict = 'suppressed')
+        INTO
+            waiting, expired, cancelled, deferred, unsignable, suppressed, reason, first_through, second_through,
+            put_off, void, too_old, unwanted, unwanted_reasons
+        FROM pg_catalog.unnest(eligible[taken + 1:] || others);
 
-    IF coalesce(put_off, void, too_old, unwanted) IS NOT NULL THEN
-        PERFORM mailroom.pass_over(collector, epoch, too_late, put_off, void, too_old, unwanted, unwanted_reasons);
+        IF coalesce(put_off, void, too_old, unwanted) IS NOT NULL THEN
+            PERFORM mailroom.pass_over(collector, epoch, too_late, put_off, void, too_old, unwanted, unwanted_reasons);
+        END IF;
     END IF;
+
+    -- The last row has no batch, and says what was found.
+    first_through := coalesce(first_through, first_since);
+    second_through := coalesce(second_through, second_since);
+    RETURN NEXT;
 END;
 $$;
 

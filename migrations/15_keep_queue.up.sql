@@ -34,8 +34,8 @@ BEGIN
         ) AS item (token, attempt, failures, priority, secret, code)
     ),
     logged AS (
-        INSERT INTO mailroom.delivery_attempts (token, happened_at, holder, batch, attempt, outcome)
-        SELECT token, epoch, holder, batch, attempt, 'lapsed' FROM items
+        INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, batch, attempt, outcome)
+        SELECT ARRAY[token], epoch, holder, batch, attempt, 'lapsed' FROM items
     )
     INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code)
     SELECT token, least(due_at, mailroom.clock()), attempt, failures, priority, secret, code FROM items

@@ -8,6 +8,8 @@ DROP FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer);
 DROP FUNCTION mailroom.require_a_day(timestamptz);
 DROP FUNCTION mailroom.status();
 DROP VIEW mailroom.deliveries;
+DROP FUNCTION mailroom.history(bigint);
+DROP VIEW mailroom.delivery_attempts;
 DROP VIEW mailroom.suppressed_addresses;
 DROP FUNCTION mailroom.lift_suppression(text);
 DROP FUNCTION mailroom.suppress(text, text, text, text);

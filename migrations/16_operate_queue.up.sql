@@ -62,8 +62,8 @@ BEGIN
 
         IF FOUND THEN
             PERFORM mailroom.renew(expired);
-            INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome)
-            VALUES (letter.token, epoch, letter.attempts, 'expired');
+            INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
+            VALUES (ARRAY[letter.token], epoch, letter.attempts, 'expired');
             RETURN NEXT letter.token;
             CONTINUE;
         END IF;
@@ -150,6 +150,28 @@ SELECT address, reason, provider, detail, suppressed_at FROM mailroom.suppressio
 
 COMMENT ON VIEW mailroom.suppressed_addresses IS 'Addresses that get no mails, and why; for applications and operators.';
 
+CREATE VIEW mailroom.delivery_attempts AS
+SELECT item.token, log.happened_at, log.holder, log.batch, log.attempt, log.outcome, log.reason
+FROM mailroom.delivery_log AS log
+CROSS JOIN LATERAL pg_catalog.unnest(log.tokens) AS item (token);
+
+COMMENT ON VIEW mailroom.delivery_attempts IS
+    'The delivery log with a row for each token. Of a single token, history(token) has the same without reading all of the log.';
+
+CREATE FUNCTION mailroom.history(token bigint) RETURNS TABLE (
+    happened_at timestamptz, holder bigint, batch uuid, attempt integer, outcome mailroom.outcome, reason text
+)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT log.happened_at, log.holder, log.batch, log.attempt, log.outcome, log.reason
+    FROM mailroom.delivery_log AS log
+    WHERE log.tokens[1] / 256 = history.token / 256 AND history.token = ANY (log.tokens)
+    ORDER BY log.happened_at, log.attempt;
+END;
+
+COMMENT ON FUNCTION mailroom.history(bigint) IS 'For operators: the delivery attempts of a token, the oldest first.';
+
 -- Joined, not looked up for each token: a search of all leases for every token takes seconds where there are many of both.
 CREATE VIEW mailroom.deliveries AS
 SELECT
@@ -171,8 +193,8 @@ LEFT JOIN (
 ) AS leased ON leased.token = tokens.id
 LEFT JOIN LATERAL (
     SELECT log.outcome::text, log.attempt, log.happened_at, log.holder, log.batch, log.reason
-    FROM mailroom.delivery_attempts AS log
-    WHERE log.token = tokens.id
+    FROM mailroom.delivery_log AS log
+    WHERE log.tokens[1] / 256 = tokens.id / 256 AND tokens.id = ANY (log.tokens)
     ORDER BY log.happened_at DESC, log.attempt DESC
     LIMIT 1
 ) AS last ON true
@@ -237,9 +259,9 @@ BEGIN
         waiting.deferred,
         (SELECT count(*) FROM mailroom.dead_letters WHERE NOT is_suppressed),
         (SELECT count(*) FROM mailroom.dead_letters WHERE is_suppressed),
-        (SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'expired'),
+        (SELECT count(*) FROM mailroom.delivery_log WHERE outcome = 'expired'),
         (
-            SELECT count(*) FROM mailroom.delivery_attempts
+            SELECT count(*) FROM mailroom.delivery_log
             WHERE outcome = 'expired' AND happened_at > epoch - interval '1 hour'
         ),
         (SELECT floor(extract(epoch FROM log_complete_since))::bigint FROM mailroom.installation)
@@ -296,14 +318,16 @@ SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM mailroom.require_a_day(before);
 
-    all_blocks := pg_relation_size('mailroom.delivery_attempts'::regclass) / current_setting('block_size'::text)::bigint;
+    all_blocks := pg_relation_size('mailroom.delivery_log'::regclass) / current_setting('block_size'::text)::bigint;
 
-    DELETE FROM mailroom.delivery_attempts
-    WHERE happened_at < before
-        AND ctid >= pg_catalog.format('(%s,0)'::text, first_block)::tid
-        AND ctid < pg_catalog.format('(%s,0)'::text, first_block + block_count::bigint)::tid;
-
-    GET DIAGNOSTICS pruned = ROW_COUNT;
+    WITH gone AS (
+        DELETE FROM mailroom.delivery_log
+        WHERE happened_at < before
+            AND ctid >= pg_catalog.format('(%s,0)'::text, first_block)::tid
+            AND ctid < pg_catalog.format('(%s,0)'::text, first_block + block_count::bigint)::tid
+        RETURNING tokens
+    )
+    SELECT coalesce(sum(pg_catalog.cardinality(tokens)), 0::bigint) INTO pruned FROM gone;
 
     IF pruned > 0::bigint THEN
         UPDATE mailroom.installation SET log_complete_since = before WHERE log_complete_since < before;
@@ -413,7 +437,7 @@ DECLARE
     signature text;
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
-        'retry(bigint[])', 'retry_all()', 'suppress(text, text, text, text)', 'lift_suppression(text)', 'status()', 'prune_attempts(timestamptz, bigint, integer)',
+        'history(bigint)', 'retry(bigint[])', 'retry_all()', 'suppress(text, text, text, text)', 'lift_suppression(text)', 'status()', 'prune_attempts(timestamptz, bigint, integer)',
         'prune_dead_letters(timestamptz, integer)', 'prune_tokens(timestamptz, bigint, integer)'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);

@@ -110,6 +110,7 @@ DROP FUNCTION mailroom.binding_setting();
 DROP FUNCTION mailroom.trg_after_account_replicated();
 DROP FUNCTION mailroom.trg_before_account_insert();
 DROP FUNCTION mailroom.trg_after_accounts_insert();
+DROP FUNCTION mailroom.judge_accounts(tid[], bigint, smallint[], boolean);
 DROP FUNCTION mailroom.active_accounts(text[], boolean);
 DROP FUNCTION mailroom.provisioned_accounts(text[], boolean);
 DROP VIEW mailroom.adopted_tokens;

@@ -77,6 +77,34 @@ COMMENT ON FUNCTION mailroom.active_accounts(text[], boolean) IS 'Accounts that 
 UPDATE mailroom.actions SET eligibility = 'mailroom.provisioned_accounts(text[], boolean)' WHERE number = 1;
 UPDATE mailroom.actions SET eligibility = 'mailroom.active_accounts(text[], boolean)' WHERE number IN (2, 5);
 
+-- Reads the accounts in the statement that judges: to ask a function and to join its answers takes a fifth of a claim longer. What is no
+-- id is nobody, and keeps nobody else from being found.
+CREATE FUNCTION mailroom.judge_accounts(places tid[], too_late bigint, signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT judged.*
+    FROM mailroom.candidates(places) AS picked
+    LEFT JOIN LATERAL (
+        SELECT email::text AS email, login::text AS name
+        FROM mailroom.adopted_accounts AS accounts
+        WHERE id = CASE
+                WHEN octet_length(picked.subject_id) BETWEEN 1 AND 18 AND ltrim(picked.subject_id, '0123456789') = ''
+                THEN picked.subject_id::bigint
+            END
+            AND CASE picked.eligibility
+                WHEN 'mailroom.provisioned_accounts(text[],boolean)' THEN status = 'provisioned'
+                WHEN 'mailroom.active_accounts(text[],boolean)' THEN status = 'active'
+            END
+        OFFSET 0
+    ) AS present ON true
+    CROSS JOIN LATERAL mailroom.judge_candidate(picked, present.email, present.name, NULL, too_late, signable, binds) AS judged;
+END;
+
+REVOKE ALL ON FUNCTION mailroom.judge_accounts(tid[], bigint, smallint[], boolean) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.judge_accounts(tid[], bigint, smallint[], boolean) IS
+    'As judge(), if no action asks another function than provisioned_accounts() and active_accounts().';
+
 CREATE FUNCTION mailroom.trg_after_accounts_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$

@@ -40,8 +40,8 @@ BEGIN
             WHERE token = ANY (ARRAY(SELECT token FROM mailroom.queue WHERE token = ANY (gone) FOR UPDATE SKIP LOCKED))
             RETURNING token, attempts
         )
-        INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome)
-        SELECT token, clock_timestamp(), attempts, 'expired' FROM expired;
+        INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
+        SELECT ARRAY[token], clock_timestamp(), attempts, 'expired' FROM expired;
 
         DELETE FROM mailroom.issued_tokens WHERE id = ANY (gone) AND NOT EXISTS (SELECT FROM mailroom.queue WHERE token = id);
         lower := upper;

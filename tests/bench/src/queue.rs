@@ -76,10 +76,10 @@ impl Queue {
         let statements: &[&str] = match self.kind {
             Kind::Cursor => &["UPDATE jobs SET last_seq = 0", "VACUUM jobs"],
             Kind::Deliveries => &[
-                "TRUNCATE mailroom.queue, mailroom.leases, mailroom.dead_letters, mailroom.delivery_attempts",
+                "TRUNCATE mailroom.queue, mailroom.leases, mailroom.dead_letters, mailroom.delivery_log",
                 "INSERT INTO mailroom.queue (token, due_at, priority, secret)
                     SELECT id, clock_timestamp(), 1, secret FROM tokens ORDER BY id",
-                "VACUUM ANALYZE mailroom.queue, mailroom.leases, mailroom.delivery_attempts",
+                "VACUUM ANALYZE mailroom.queue, mailroom.leases, mailroom.delivery_log",
             ],
         };
         for statement in statements.iter().chain(&["CHECKPOINT"]) {

@@ -136,7 +136,7 @@ fn share(notified: &[u32], poll_only: &[u32]) -> f64 {
 
 async fn round(database: &Database, contestant: Contestant, writers: u32, duration: Duration) -> Result<u32> {
     let client = database.connect().await?;
-    let tables = "TRUNCATE accounts, tokens, mailroom.queue, mailroom.leases, mailroom.dead_letters, mailroom.delivery_attempts CASCADE";
+    let tables = "TRUNCATE accounts, tokens, mailroom.queue, mailroom.leases, mailroom.dead_letters, mailroom.delivery_log CASCADE";
     client.batch_execute(tables).await?;
     client.batch_execute("CHECKPOINT").await?;
     if contestant == Contestant::NotifyEach {

@@ -21,7 +21,7 @@ async fn truncating_accounts_empties_the_queue_too() -> Result<()> {
             INSERT INTO mailroom.leases SELECT gen_random_uuid(), 1, now(), now(), now(), now(), '{1}', '{1}', '{0}', '{1}', '{x}', '{NULL}';
             UPDATE mailroom.queue SET deferrals = 1, put_off_at = now() WHERE token = 2;
             INSERT INTO mailroom.dead_letters VALUES (3, now(), 1, 1, 1, 1, 'x', NULL, '');
-            INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES (4, now(), 7, 'error')",
+            INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES ('{4}', now(), 7, 'error')",
         )
         .await?;
     application.client.batch_execute("TRUNCATE accounts RESTART IDENTITY CASCADE").await?;
@@ -50,7 +50,7 @@ async fn what_is_pruned_can_be_pruned_although_everything_is_published() -> Resu
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     let prune = "CREATE PUBLICATION everything FOR ALL TABLES;
-        INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES (1, now() - interval '9 days', 1, 'sent');
+        INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES ('{1}', now() - interval '9 days', 1, 'sent');
         SELECT mailroom.prune_attempts(now() - interval '2 days', 0, 1);
         SELECT mailroom.prune_dead_letters(now() - interval '2 days', 1);
         SELECT mailroom.prune_tokens(now() - interval '2 days', 0, 1)";

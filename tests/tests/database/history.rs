@@ -40,7 +40,7 @@ async fn trial(rest: &str) -> Result<(Trial, Known)> {
 fn sent(id: i64) -> String {
     format!(
         "DELETE FROM mailroom.queue WHERE token = {id};
-        INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES ({id}, now(), 1, 'sent')"
+        INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES (ARRAY[{id}::bigint], now(), 1, 'sent')"
     )
 }
 
@@ -49,7 +49,7 @@ async fn fault(trial: &mut Trial) -> String {
 }
 
 const SENT: &str = "DELETE FROM mailroom.queue WHERE token = $1;
-    INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES ($1, now(), 1, 'sent')";
+    INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES (ARRAY[$1::bigint], now(), 1, 'sent')";
 
 #[tokio::test]
 async fn a_history_without_a_fault_is_none() -> Result<()> {
@@ -126,12 +126,12 @@ async fn a_token_in_two_places_or_in_none_is_a_fault() -> Result<()> {
             "is at once dead, queued",
         ),
         (
-            "INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES ($1, now(), 1, 'sent')",
+            "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES (ARRAY[$1::bigint], now(), 1, 'sent')",
             "is queued after it was sent",
         ),
         (
             "DELETE FROM mailroom.queue WHERE token = $1;
-            INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES ($1, now(), 1, 'sent'), ($1, now(), 1, 'sent')",
+            INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES (ARRAY[$1::bigint], now(), 1, 'sent'), (ARRAY[$1::bigint], now(), 1, 'sent')",
             "ended more than once",
         ),
     ] {

@@ -192,14 +192,18 @@ async fn a_connection_that_works_while_nothing_else_does_is_logged_once() -> Res
     assert_eq!(lines.next_items(10)?.len(), 10);
     // Connecting and preparing go on to work; claiming does not.
     client
-        .batch_execute("ALTER TABLE mailroom.delivery_attempts RENAME TO gone; ALTER TABLE mailroom.queue RENAME TO gone_too")
+        .batch_execute(
+            "ALTER TABLE mailroom.delivery_log RENAME TO gone; ALTER TABLE mailroom.queue RENAME TO gone_too",
+        )
         .await?;
     collector.wait_for_log("not collecting", 1)?;
     sleep(Duration::from_secs(8));
     let connected = |log: &str| log.matches("connected to").count() + log.matches("has the queue").count();
     assert!(connected(&collector.log()) <= 2, "{}", collector.log());
     client
-        .batch_execute("ALTER TABLE mailroom.gone RENAME TO delivery_attempts; ALTER TABLE mailroom.gone_too RENAME TO queue")
+        .batch_execute(
+            "ALTER TABLE mailroom.gone RENAME TO delivery_log; ALTER TABLE mailroom.gone_too RENAME TO queue",
+        )
         .await?;
     collector.wait_for_log("collecting again", 1)?;
     collector.stop()?;

@@ -65,10 +65,10 @@ async fn collectors_asked_to_end_while_the_database_is_slow_settle_what_was_sent
         }
         sleep(trial.up_to(Duration::from_millis(400))).await;
         let slow = trial.database.connect().await?;
-        slow.batch_execute("BEGIN; LOCK TABLE mailroom.delivery_attempts IN ACCESS EXCLUSIVE MODE").await?;
+        slow.batch_execute("BEGIN; LOCK TABLE mailroom.delivery_log IN ACCESS EXCLUSIVE MODE").await?;
         // What was sent meets the lock, whenever that is; the end comes while it waits.
         let waits = "SELECT FROM pg_locks
-            WHERE relation = 'mailroom.delivery_attempts'::regclass::oid AND NOT granted";
+            WHERE relation = 'mailroom.delivery_log'::regclass::oid AND NOT granted";
         while trial.client.query(waits, &[]).await?.is_empty() {
             sleep(Duration::from_millis(10)).await;
         }

@@ -1,6 +1,8 @@
 //! Who may get and use an action's mails is for a function of the application to say.
 
 use anyhow::Result;
+use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::register;
 use mailroom_verifier_core::Version;
 use tokio_postgres::Client;
 
@@ -172,6 +174,32 @@ async fn a_predicate_must_exist_return_rows_and_have_rights_of_its_own() -> Resu
         count(&client, "mailroom.actions WHERE eligibility = 'public.may_sign_in(text[],boolean)'").await?,
         1
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn accounts_that_are_locked_or_cannot_be_read_defer_their_tokens_alone() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let mut collector = queue(&database, Version::V2).await?;
+    register(&client, 1..=2).await?;
+    let other = database.connect().await?;
+    let view = |email| {
+        format!(
+            "CREATE OR REPLACE VIEW mailroom.adopted_accounts AS
+                SELECT id, {email} AS email, login, status, NULL::text AS language FROM accounts"
+        )
+    };
+    let fails = view("(email || left('', 1 / (id - 1)::integer))::varchar(254)");
+    for (breaks, mends) in [("BEGIN; LOCK TABLE accounts", "COMMIT"), (&fails, &view("email"))] {
+        other.batch_execute(breaks).await?;
+        let goes = enqueue(&client, "'invite', 'ada@example.test'").await?;
+        assert_eq!(ids(&send(&mut collector).await?), [goes]);
+        other.batch_execute(mends).await?;
+        assert_eq!(count(&client, "mailroom.deliveries WHERE state = 'deferred'").await?, 2);
+        client.batch_execute("SELECT mailroom.recheck(id::text) FROM accounts").await?;
+    }
+    assert_eq!(send(&mut collector).await?.len(), 2);
     Ok(())
 }
 

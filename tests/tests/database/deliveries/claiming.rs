@@ -261,7 +261,7 @@ async fn a_collector_needs_seven_functions_and_no_table() -> Result<()> {
         "mailroom.leases",
         "mailroom.dead_letters",
         "mailroom.payloads",
-        "mailroom.delivery_attempts",
+        "mailroom.delivery_log",
         "mailroom.collectors",
         "mailroom.deliveries",
     ] {

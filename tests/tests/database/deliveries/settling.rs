@@ -5,9 +5,10 @@ use std::time::Duration;
 use anyhow::Result;
 use mailroom::queue::{Batch, ClaimRequest, DeliveriesQueue, Nack, Queue, Settlement};
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
+use mailroom_tests::rows::register;
 use tokio_postgres::Client;
 
-use super::{ALMOST, LEASE, all, at, clock, entry, ids, log, queue, state, token, tokens};
+use super::{ALMOST, LEASE, all, at, clock, entry, ids, log, queue, state, states, token, tokens};
 
 async fn claim(queue: &mut DeliveriesQueue) -> Result<Vec<Batch>> {
     Ok(queue.settle_and_claim(Vec::new(), all(10)).await?.batches)
@@ -47,6 +48,31 @@ async fn a_settled_token_is_sent_and_the_log_says_when_by_whom_and_at_which_atte
     assert_eq!(row.get::<_, &str>(4), batch.id.to_string());
     assert_eq!(row.get::<_, Option<&str>>(5), None);
     assert_eq!(log(&client, id).await?, [entry(1, "sent")]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn tokens_that_were_sent_together_share_a_row_of_the_log_and_each_is_found() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    // The numbers 256 and 512 begin a row of their own.
+    register(&client, 1..=600).await?;
+    let mut queue = queue(&database).await?;
+    let batches = queue.settle_and_claim(Vec::new(), all(1_000)).await?.batches;
+    settle(&mut queue, &batches[0], Vec::new()).await?;
+    let rows = "SELECT count(*), sum(cardinality(tokens))::bigint FROM mailroom.delivery_log";
+    let rows = client.query_one(rows, &[]).await?;
+    assert_eq!((rows.get::<_, i64>(0), rows.get::<_, i64>(1)), (3, 600));
+    let found = "SELECT count(*), count(DISTINCT token) FROM mailroom.delivery_attempts WHERE attempt = 1 AND outcome = 'sent'";
+    let found = client.query_one(found, &[]).await?;
+    assert_eq!((found.get::<_, i64>(0), found.get::<_, i64>(1)), (600, 600));
+    assert!(states(&client).await?.values().all(|state| *state == at("sent", 1)));
+    for token in [1_i64, 255, 256, 511, 512, 600] {
+        let history = "SELECT attempt, outcome::text FROM mailroom.history($1)";
+        let history = client.query(history, &[&token]).await?;
+        assert_eq!((history.len(), history[0].get(0), history[0].get(1)), (1, 1, "sent"), "{token}");
+    }
+    assert!(client.query("SELECT mailroom.history(601)", &[]).await?.is_empty());
     Ok(())
 }
 

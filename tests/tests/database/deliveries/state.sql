@@ -13,6 +13,6 @@ UNION ALL
 SELECT 'dead', token, attempts, NULL, NULL, NULL, NULL, 0 FROM mailroom.dead_letters
 UNION ALL
 SELECT 'log', token, attempt, outcome::text, floor(extract(epoch FROM happened_at))::bigint, NULL, NULL,
-    row_number() OVER (ORDER BY ctid)
-FROM mailroom.delivery_attempts
+    row_number() OVER (ORDER BY log.ctid)
+FROM mailroom.delivery_log AS log CROSS JOIN LATERAL unnest(log.tokens) AS item (token)
 ORDER BY nth

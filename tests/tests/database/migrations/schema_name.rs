@@ -117,7 +117,7 @@ async fn accounts_are_registered_mailed_and_redeemed_and_every_command_finds_its
     client
         .batch_execute(
             "UPDATE letters.issued_tokens SET created_at = 1, expires_at = 2, consumed_at = 1;
-            UPDATE letters.delivery_attempts SET happened_at = now() - interval '40 days';
+            UPDATE letters.delivery_log SET happened_at = now() - interval '40 days';
             UPDATE letters.installation SET log_complete_since = now() - interval '1 year'",
         )
         .await?;

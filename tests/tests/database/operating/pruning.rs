@@ -14,8 +14,8 @@ const OLD: &str = "mailroom.delivery_attempts WHERE happened_at < now() - interv
 
 /// A log of many steps: every other row is old.
 async fn write_log(client: &Client, rows: i32) -> Result<()> {
-    let insert = "INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome)
-        SELECT n, now() - interval '1 day' * (n % 2 * 40 + 1), 1, 'sent' FROM generate_series(1, $1::int) AS n";
+    let insert = "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
+        SELECT ARRAY[n], now() - interval '1 day' * (n % 2 * 40 + 1), 1, 'sent' FROM generate_series(1, $1::int) AS n";
     client.execute(insert, &[&rows]).await?;
     client
         .batch_execute("UPDATE mailroom.installation SET log_complete_since = now() - interval '1 year'")
@@ -40,7 +40,7 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
     let since = "SELECT log_complete_since BETWEEN now() - interval '31 days' AND now() - interval '30 days' FROM mailroom.installation";
     assert!(client.query_one(since, &[]).await?.get::<_, bool>(0));
     // What took the place of pruned rows is found, too.
-    client.batch_execute("VACUUM mailroom.delivery_attempts").await?;
+    client.batch_execute("VACUUM mailroom.delivery_log").await?;
     write_log(&client, 20_000).await?;
     let said = run(&database, &["prune", "--older-than", "720h"])?.success()?;
     assert_eq!(
@@ -91,7 +91,7 @@ async fn steps_are_small_and_what_is_done_is_done() -> Result<()> {
     // Somebody has a row of the last step.
     let other = database.connect().await?;
     other
-        .batch_execute("BEGIN; SELECT FROM mailroom.delivery_attempts WHERE token = 59999 FOR UPDATE")
+        .batch_execute("BEGIN; SELECT FROM mailroom.delivery_log WHERE tokens = '{59999}' FOR UPDATE")
         .await?;
     let mut pruning =
         command(database.url(), &["prune", "--older-than", "30d"])?.stdout(Stdio::null()).spawn()?;
@@ -114,7 +114,7 @@ async fn one_process_prunes_at_a_time() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     write_log(&client, 1_000).await?;
-    let turn = "SELECT pg_advisory_lock(1886549349, 'mailroom.delivery_attempts'::regclass::oid::integer)";
+    let turn = "SELECT pg_advisory_lock(1886549349, 'mailroom.delivery_log'::regclass::oid::integer)";
     client.batch_execute(turn).await?;
     // The collector comes to it within five seconds and leaves it to the other; the command waits.
     let mut collector = Collector::start(&mut collector::command(database.url())?)?;

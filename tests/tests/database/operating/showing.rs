@@ -19,9 +19,9 @@ const SCENE: &str = "
         VALUES (8, now() + interval '1 minute', now(), 3, 1, 'a');
     INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)
         VALUES (9, now(), extract(epoch FROM now()) + 600, 8, 8, 1, 'no such mailbox');
-    INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES
-        (10, now() - interval '2 hours', 0, 'expired'), (1000, now(), 0, 'expired'), (1001, now(), 1, 'sent'),
-        (1002, now() - interval '30 minutes', 1, 'sent'), (1003, now() - interval '61 minutes', 1, 'sent')";
+    INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES
+        ('{10}', now() - interval '2 hours', 0, 'expired'), ('{1000}', now(), 0, 'expired'), ('{1001}', now(), 1, 'sent'),
+        ('{1002}', now() - interval '30 minutes', 1, 'sent'), ('{1003}', now() - interval '61 minutes', 1, 'sent')";
 
 #[tokio::test]
 async fn an_empty_queue_is_all_zeros() -> Result<()> {
@@ -103,7 +103,7 @@ async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() 
     };
     let logged = |outcome: &str, since: &str| {
         format!(
-            "INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome) VALUES (1, now() - interval '{since}', 0, '{outcome}')"
+            "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES (ARRAY[1], now() - interval '{since}', 0, '{outcome}')"
         )
     };
     let died =
@@ -122,7 +122,7 @@ async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() 
         (logged("sent", "1 minute"), None),
     ] {
         client
-            .batch_execute("DELETE FROM mailroom.queue; DELETE FROM mailroom.leases; DELETE FROM mailroom.dead_letters; DELETE FROM mailroom.delivery_attempts")
+            .batch_execute("DELETE FROM mailroom.queue; DELETE FROM mailroom.leases; DELETE FROM mailroom.dead_letters; DELETE FROM mailroom.delivery_log")
             .await?;
         client.batch_execute(&scene).await?;
         let said = run(&database, &["status", "--json"])?;
@@ -133,7 +133,7 @@ async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() 
     // The bounds are those of the collector's settings.
     client
         .batch_execute(&format!(
-            "DELETE FROM mailroom.delivery_attempts; {}; {}",
+            "DELETE FROM mailroom.delivery_log; {}; {}",
             due("70 seconds"),
             lease("6 minutes", "1 minute")
         ))
@@ -154,15 +154,15 @@ async fn the_sent_of_an_hour_are_counted_without_reading_the_log_of_a_month() ->
     let client = database.connect().await?;
     client
         .batch_execute(
-            "INSERT INTO mailroom.delivery_attempts (token, happened_at, attempt, outcome)
-                SELECT n, now() - n * interval '10 seconds', 1, 'sent' FROM generate_series(250000, 1, -1) AS n;
-            ANALYZE mailroom.delivery_attempts",
+            "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
+                SELECT ARRAY[n], now() - n * interval '10 seconds', 1, 'sent' FROM generate_series(250000, 1, -1) AS n;
+            ANALYZE mailroom.delivery_log",
         )
         .await?;
     let query = concat!("EXPLAIN (COSTS OFF)\n", include_str!("../../../../collector/src/commands/sent.sql"));
     let plan = client.query(query, &[]).await?;
     let plan: Vec<String> = plan.iter().map(|line| line.get(0)).collect();
     let plan = plan.join("\n");
-    assert!(plan.contains("delivery_attempts_happened_at_idx"), "{plan}");
+    assert!(plan.contains("delivery_log_happened_at_idx"), "{plan}");
     Ok(())
 }

@@ -76,8 +76,8 @@ impl DeliveriesQueue {
         };
         let is_split = self.splits(batches, limit);
         let uses_both = is_split || self.settles_beside() && batches > 0 && !settled.is_empty();
-        // The second session gets a third: it also settles, which takes about half as long as a claim.
-        let beside = if is_split { batches.div_ceil(3) } else { 0 };
+        // The second session gets two fifths: it also settles.
+        let beside = if is_split { (2 * batches).div_ceil(5) } else { 0 };
         let (own, others) = wanted.split_at(batches - beside);
         let scan_beside = self.scan_limit * beside / batches.max(1);
         let scan_limit = self.scan_limit - scan_beside;

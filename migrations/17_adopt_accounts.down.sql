@@ -124,8 +124,6 @@ ALTER TABLE mailroom.installation DROP COLUMN adopted_after, DROP COLUMN adopts_
 ALTER TABLE tokens RESET (fillfactor);
 ALTER TABLE accounts RESET (fillfactor);
 
-COMMENT ON INDEX tokens_id_expires_consumed_action_idx IS
-    'Serves the collector: tokens after the cursor in order of id, judged by index alone.';
 COMMENT ON INDEX accounts_id_status_idx IS
     'Serves the collector: whether a token''s account has the status that its action needs, by index alone.';
 COMMENT ON COLUMN jobs.last_seq IS 'Id of the last token that was handed over; 0 before the first.';

@@ -635,8 +635,7 @@ BEGIN
 END;
 $$;
 
--- Nobody reads these any more. They are dropped outside a transaction, which can do nothing else.
-COMMENT ON INDEX tokens_id_expires_consumed_action_idx IS NULL;
+-- Nobody reads this any more. It is dropped outside a transaction, which can do nothing else.
 COMMENT ON INDEX accounts_id_status_idx IS NULL;
 
 -- Room for the new version of a row that is used or whose status changes; in pages that are written from now on.

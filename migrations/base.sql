@@ -69,7 +69,6 @@ CREATE TABLE tokens (
 );
 
 CREATE INDEX tokens_account_fkey ON tokens (account);
-CREATE INDEX tokens_id_expires_consumed_action_idx ON tokens (id, expires_at, consumed_at, action);
 
 CREATE TABLE jobs (
     job_type job_type,
@@ -124,8 +123,6 @@ COMMENT ON CONSTRAINT tokens_code_five_digits ON tokens IS 'Nothing but five ASC
 COMMENT ON CONSTRAINT tokens_account_fkey ON tokens IS
     'Deferred to the commit, so that applications may insert a token before its account.';
 COMMENT ON INDEX tokens_account_fkey IS 'Serves the deletion of an account and finding an account''s tokens.';
-COMMENT ON INDEX tokens_id_expires_consumed_action_idx IS
-    'Serves the collector: tokens after the cursor in order of id, judged by index alone.';
 
 COMMENT ON TABLE jobs IS 'How far collectors have read.';
 COMMENT ON COLUMN jobs.job_type IS 'Name of the queue.';

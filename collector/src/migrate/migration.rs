@@ -30,21 +30,21 @@ macro_rules! migrations {
 }
 
 /// The migrations of this version of Mailroom, oldest first, but for the one that drops secrets.
-pub const MIGRATIONS: &[Migration] = WITH_DROP_SECRETS.split_at(21).0;
+pub const MIGRATIONS: &[Migration] = WITH_DROP_SECRETS.split_at(20).0;
 
 /// All migrations, with the one that is applied only on request: after it, only `mailroom.redeem()` can redeem.
 pub(super) const WITH_DROP_SECRETS: &[Migration] = migrations![
     0 create_base_schema,
     1 generate_unguessable_codes,
     2 repair_token_codes,
-    3 widen_token_epochs,
-    4 widen_account_epochs,
-    5 insert_activation_token_after_account,
-    6 pin_function_search_paths,
-    7 describe_schema,
-    8 forbid_changing_tokens,
-    9 compare_enums_as_text,
-    10 insert_activation_tokens_as_owner,
+    3 drop_unused_token_index,
+    4 widen_token_epochs,
+    5 widen_account_epochs,
+    6 insert_activation_token_after_account,
+    7 pin_function_search_paths,
+    8 describe_schema,
+    9 forbid_changing_tokens,
+    10 guard_trigger_functions,
     11 create_mailroom,
     12 enqueue_tokens,
     13 redeem_tokens,
@@ -53,9 +53,8 @@ pub(super) const WITH_DROP_SECRETS: &[Migration] = migrations![
     16 operate_queue,
     17 adopt_accounts,
     18 backfill_adopted,
-    19 drop_unused_token_index,
-    20 drop_unused_account_index,
-    21 drop_secrets,
+    19 drop_unused_account_index,
+    20 drop_secrets,
 ];
 
 /// What the first of [`MIGRATIONS`], up to version 10, make of an empty schema: one file in their place.

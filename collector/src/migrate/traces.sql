@@ -8,7 +8,7 @@ relations AS (
     SELECT relname, pg_class.oid FROM pg_class JOIN home ON relnamespace = home.oid
 ),
 functions AS (
-    SELECT proname, prosrc, prosecdef, proconfig FROM pg_proc JOIN home ON pronamespace = home.oid
+    SELECT proname, prosecdef, proconfig FROM pg_proc JOIN home ON pronamespace = home.oid
 ),
 -- What is in the schema mailroom, which is looked up by its name.
 own AS (
@@ -31,25 +31,24 @@ traces (version, is_there) AS (
             SELECT FROM pg_constraint JOIN relations ON conrelid = relations.oid
             WHERE relname = 'tokens' AND conname = 'tokens_code_five_digits' AND convalidated
         ) OR EXISTS (SELECT FROM own WHERE name = 'trg_after_token_changed')),
-        (3, EXISTS (
+        -- This and the last ones take something away, which an empty schema has not either.
+        (3, EXISTS (SELECT FROM relations WHERE relname = 'tokens')
+            AND NOT EXISTS (SELECT FROM relations WHERE relname = 'tokens_id_expires_consumed_action_idx')),
+        (4, EXISTS (
             SELECT FROM columns WHERE relname = 'tokens' AND attname = 'expires_at' AND type_name = 'bigint'
         )),
-        (4, EXISTS (
+        (5, EXISTS (
             SELECT FROM columns WHERE relname = 'accounts' AND attname = 'created_at' AND type_name = 'bigint'
         )),
-        (5, EXISTS (SELECT FROM triggers WHERE relname = 'accounts' AND tgname = 'after_account_insert')),
-        (6, EXISTS (
+        (6, EXISTS (SELECT FROM triggers WHERE relname = 'accounts' AND tgname = 'after_account_insert')),
+        (7, EXISTS (
             SELECT FROM functions WHERE proname = 'trg_before_account_status_change' AND proconfig IS NOT NULL
         )),
-        (7, EXISTS (
+        (8, EXISTS (
             SELECT FROM relations
             WHERE relname = 'jobs' AND obj_description(oid, 'pg_class') = 'How far collectors have read.'
         )),
-        (8, EXISTS (SELECT FROM triggers WHERE relname = 'tokens' AND tgname = 'after_token_changed')),
-        (9, EXISTS (
-            SELECT FROM functions
-            WHERE proname = 'trg_before_account_status_change' AND prosrc LIKE '%NEW.status::text%'
-        )),
+        (9, EXISTS (SELECT FROM triggers WHERE relname = 'tokens' AND tgname = 'after_token_changed')),
         (10, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_insert' AND prosecdef)
             OR EXISTS (SELECT FROM own WHERE name = 'adopted_accounts')),
         (11, EXISTS (SELECT FROM own WHERE name = 'installation')),
@@ -59,22 +58,19 @@ traces (version, is_there) AS (
         (15, EXISTS (SELECT FROM own WHERE name = 'sweep')),
         (16, EXISTS (SELECT FROM own WHERE name = 'prune_tokens')),
         (17, EXISTS (SELECT FROM own WHERE name = 'adopted_accounts')),
-        -- They take something away, which an empty schema has not either.
         (18, EXISTS (SELECT FROM own WHERE name = 'adopted_accounts') AND NOT EXISTS (
             SELECT FROM pg_attribute
             WHERE attrelid = to_regclass('mailroom.installation') AND attname = 'adopts_through' AND NOT attisdropped
         )),
         (19, EXISTS (SELECT FROM own WHERE name = 'adopted_accounts')
-            AND NOT EXISTS (SELECT FROM relations WHERE relname = 'tokens_id_expires_consumed_action_idx')),
-        (20, EXISTS (SELECT FROM own WHERE name = 'adopted_accounts')
             AND NOT EXISTS (SELECT FROM relations WHERE relname = 'accounts_id_status_idx')),
-        (21, EXISTS (SELECT FROM own WHERE name = 'trg_after_token_changed'))
+        (20, EXISTS (SELECT FROM own WHERE name = 'trg_after_token_changed'))
 )
 SELECT
     coalesce(min(version) FILTER (WHERE NOT is_there) - 1, max(version))::bigint AS version,
     -- The newest that there is a trace of, and the newest that would leave one.
     coalesce(max(version) FILTER (WHERE is_there), 0)::bigint AS newest,
-    -- 21 is taken only on request.
-    max(version) FILTER (WHERE version < 21 OR is_there)::bigint AS known
+    -- 20 is taken only on request.
+    max(version) FILTER (WHERE version < 20 OR is_there)::bigint AS known
 FROM traces
 WHERE NOT $2::boolean OR version BETWEEN 11 AND 16

@@ -26,7 +26,6 @@ COMMENT ON CONSTRAINT tokens_secret_key ON tokens IS NULL;
 COMMENT ON CONSTRAINT tokens_code_five_digits ON tokens IS NULL;
 COMMENT ON CONSTRAINT tokens_account_fkey ON tokens IS NULL;
 COMMENT ON INDEX tokens_account_fkey IS NULL;
-COMMENT ON INDEX tokens_id_expires_consumed_action_idx IS NULL;
 COMMENT ON TABLE jobs IS NULL;
 COMMENT ON COLUMN jobs.job_type IS NULL;
 COMMENT ON COLUMN jobs.last_seq IS NULL;

@@ -1,4 +1,7 @@
--- Triggers compare enums by the best operator on the search path again.
+-- Triggers compare enums by the best operator on the search path again. Whoever registers somebody needs the right to insert tokens again:
+-- grant it before, or registrations fail: INSERT on tokens, and USAGE on the sequence tokens_id_seq.
+--
+-- Locks: nobody reads or writes accounts for some milliseconds, however large it is.
 
 BEGIN;
 
@@ -42,11 +45,18 @@ BEGIN
 END;
 $$;
 
-CREATE OR REPLACE TRIGGER after_account_insert
-    AFTER INSERT ON accounts
-    FOR EACH ROW
-    WHEN (NEW.status = 'provisioned')
-    EXECUTE FUNCTION trg_after_account_insert();
+-- Made anew, because rights that were revoked and granted again are recorded otherwise than those never touched.
+DROP TRIGGER after_account_insert ON accounts;
+DROP FUNCTION trg_after_account_insert();
+
+CREATE FUNCTION trg_after_account_insert() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO tokens (account, action) VALUES (NEW.id, 'activation');
+
+    RETURN NULL;
+END;
+$$;
 
 -- Replacing a function forgets its search path.
 DO $$
@@ -57,12 +67,23 @@ DECLARE
     );
     trigger_function text;
 BEGIN
-    FOREACH trigger_function IN ARRAY ARRAY['trg_before_account_status_change', 'trg_after_token_consumed'] LOOP
+    FOREACH trigger_function IN ARRAY ARRAY[
+        'trg_before_account_status_change', 'trg_after_token_consumed', 'trg_after_account_insert'
+    ] LOOP
         EXECUTE format(
             'ALTER FUNCTION %I() SET search_path = pg_catalog, %I, pg_temp', trigger_function, home
         );
     END LOOP;
 END;
 $$;
+
+COMMENT ON FUNCTION trg_after_account_insert() IS
+    'Gives a provisioned account its activation token, in the same transaction.';
+
+CREATE TRIGGER after_account_insert
+    AFTER INSERT ON accounts
+    FOR EACH ROW
+    WHEN (NEW.status = 'provisioned')
+    EXECUTE FUNCTION trg_after_account_insert();
 
 COMMIT;

@@ -5,6 +5,9 @@
 
 BEGIN;
 
+-- Ends an autovacuum, for which others would have to wait together with the locks below.
+LOCK TABLE accounts IN SHARE UPDATE EXCLUSIVE MODE;
+
 CREATE OR REPLACE FUNCTION trg_before_account_status_change() RETURNS trigger
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -9,6 +9,9 @@
 
 BEGIN;
 
+-- Ends an autovacuum, for which others would have to wait together with the locks below.
+LOCK TABLE accounts, tokens IN SHARE UPDATE EXCLUSIVE MODE;
+
 LOCK TABLE jobs IN SHARE ROW EXCLUSIVE MODE;
 LOCK TABLE accounts IN ACCESS EXCLUSIVE MODE;
 LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE;

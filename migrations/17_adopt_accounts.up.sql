@@ -13,6 +13,9 @@
 
 BEGIN;
 
+-- Ends an autovacuum, for which others would have to wait together with the locks below.
+LOCK TABLE accounts, tokens IN SHARE UPDATE EXCLUSIVE MODE;
+
 LOCK TABLE jobs IN SHARE ROW EXCLUSIVE MODE;
 
 -- Waits for every transaction that has inserted a token. Triggers are replaced, since to drop one would make readers wait, too.

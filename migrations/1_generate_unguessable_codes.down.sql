@@ -2,6 +2,9 @@
 
 BEGIN;
 
+-- Ends an autovacuum, for which others would have to wait together with the locks below.
+LOCK TABLE tokens IN SHARE UPDATE EXCLUSIVE MODE;
+
 ALTER TABLE tokens
     DROP CONSTRAINT tokens_code_five_digits,
     ALTER COLUMN code SET DEFAULT to_char(random() * 100000, 'FM00000');

@@ -8,6 +8,9 @@
 
 BEGIN;
 
+-- Ends an autovacuum, for which others would have to wait together with the locks below.
+LOCK TABLE tokens IN SHARE UPDATE EXCLUSIVE MODE;
+
 LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE;
 
 DO $$

@@ -3,6 +3,9 @@
 
 BEGIN;
 
+-- Ends an autovacuum, for which others would have to wait together with the locks below.
+LOCK TABLE tokens IN SHARE UPDATE EXCLUSIVE MODE;
+
 ALTER TABLE tokens
     DROP CONSTRAINT tokens_code_five_digits,
     ADD CONSTRAINT tokens_code_five_digits CHECK (code ~ '^[0-9]{5}$') NOT VALID;

@@ -2,6 +2,9 @@
 
 BEGIN;
 
+-- Ends an autovacuum, for which others would have to wait together with the locks below.
+LOCK TABLE accounts IN SHARE UPDATE EXCLUSIVE MODE;
+
 DROP TRIGGER after_account_insert ON accounts;
 DROP FUNCTION trg_after_account_insert();
 

@@ -6,6 +6,9 @@
 
 BEGIN;
 
+-- Ends an autovacuum, for which others would have to wait together with the locks below.
+LOCK TABLE accounts IN SHARE UPDATE EXCLUSIVE MODE;
+
 DROP TRIGGER before_account_insert ON accounts;
 DROP FUNCTION trg_before_account_insert();
 

@@ -4,6 +4,9 @@
 
 BEGIN;
 
+-- Ends an autovacuum, for which others would have to wait together with the locks below.
+LOCK TABLE tokens IN SHARE UPDATE EXCLUSIVE MODE;
+
 DROP TRIGGER after_token_changed ON tokens;
 DROP FUNCTION trg_after_token_changed();
 

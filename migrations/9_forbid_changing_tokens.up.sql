@@ -8,6 +8,9 @@
 
 BEGIN;
 
+-- Ends an autovacuum, for which others would have to wait together with the locks below.
+LOCK TABLE tokens IN SHARE UPDATE EXCLUSIVE MODE;
+
 CREATE FUNCTION trg_after_token_changed() RETURNS trigger
 LANGUAGE plpgsql AS $$
 DECLARE

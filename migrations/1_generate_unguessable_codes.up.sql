@@ -2,7 +2,7 @@
 -- '#####' of one in 200,000 and 00000 half as likely as the others. New codes come from the server's cryptographic
 -- generator, each of the 100,000 as likely as any other.
 --
--- Locks, with two million tokens: looks through tokens for 2 s beside everybody else, then has it to itself for some
+-- Locks, with two million tokens: looks through tokens for 1 s beside everybody else, then has it to itself for some
 -- milliseconds.
 
 BEGIN;

@@ -1,7 +1,7 @@
 -- Fault: one token in 200,000 has the code '#####', which nobody can type and everybody could guess. Those get a
 -- real code. A mail that already went out with '#####' cannot be answered: its owner has to ask for another.
 --
--- Locks, with two million tokens: looks through tokens twice, 4 s in all, while others read and write; only the
+-- Locks, with two million tokens: looks through tokens twice, 1 s in all, while others read and write; only the
 -- repaired rows, some ten, cannot be changed meanwhile.
 
 BEGIN;

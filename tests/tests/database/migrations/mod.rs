@@ -10,6 +10,7 @@ mod prerequisites;
 mod schema;
 mod schema_name;
 mod takeover;
+mod widening;
 mod without_accounts;
 
 use std::process::{Command, Output};

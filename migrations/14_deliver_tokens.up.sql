@@ -427,6 +427,7 @@ BEGIN ATOMIC
             coalesce((candidate).recipient_name, present_name) AS name
     ) AS recipient
     LEFT JOIN LATERAL (
+        -- The second condition is evaluated once: where no address is suppressed, none is looked up.
         SELECT reason FROM mailroom.suppressions
         WHERE address = mailroom.normal_address(recipient.email) AND (SELECT EXISTS (SELECT FROM mailroom.suppressions))
         OFFSET 0

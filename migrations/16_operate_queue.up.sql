@@ -16,14 +16,19 @@ SET enable_seqscan = off AS $$
 DECLARE
     outer_binding text := current_setting('mailroom.binding', true);
 BEGIN
-    IF to_regclass('mailroom.adopted_tokens') IS NOT NULL THEN
+    IF expired.action IN (1, 2) AND expired.subject_id ~ '^[0-9]{1,18}$' AND to_regclass('mailroom.adopted_tokens') IS NOT NULL THEN
         PERFORM set_config('mailroom.binding', coalesce(encode(expired.binding, 'hex'), ''), true);
-        INSERT INTO mailroom.adopted_tokens (account, action) SELECT account, action FROM mailroom.adopted_tokens WHERE id = expired.id;
 
-        IF FOUND THEN
-            PERFORM set_config('mailroom.binding', coalesce(outer_binding, ''), true);
-            RETURN;
+        IF expired.action = 1 THEN
+            INSERT INTO mailroom.adopted_tokens (account, action)
+            SELECT id, 'activation' FROM mailroom.adopted_accounts WHERE id = expired.subject_id::bigint;
+        ELSE
+            INSERT INTO mailroom.adopted_tokens (account, action)
+            SELECT id, 'password_recovery' FROM mailroom.adopted_accounts WHERE id = expired.subject_id::bigint;
         END IF;
+
+        PERFORM set_config('mailroom.binding', coalesce(outer_binding, ''), true);
+        RETURN;
     END IF;
 
     PERFORM mailroom.enqueue(

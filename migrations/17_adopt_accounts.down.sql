@@ -35,7 +35,7 @@ DROP TRIGGER after_token_consumed ON tokens;
 DROP TRIGGER before_token_consumed ON tokens;
 DROP TRIGGER after_token_inserted ON tokens;
 DROP TRIGGER after_account_replicated ON accounts;
-DROP TRIGGER before_account_insert ON accounts;
+DROP TRIGGER before_account_suspended ON accounts;
 DROP TRIGGER after_account_insert ON accounts;
 
 -- Deleted, not used: using an activation activates.
@@ -114,7 +114,7 @@ DROP FUNCTION mailroom.trg_before_token_consumed();
 DROP FUNCTION mailroom.trg_after_tokens_insert();
 DROP FUNCTION mailroom.binding_setting();
 DROP FUNCTION mailroom.trg_after_account_replicated();
-DROP FUNCTION mailroom.trg_before_account_insert();
+DROP FUNCTION mailroom.trg_before_account_suspended();
 DROP FUNCTION mailroom.trg_after_accounts_insert();
 DROP FUNCTION mailroom.judge_accounts(tid[], bigint, smallint[], boolean);
 DROP FUNCTION mailroom.active_accounts(text[], boolean);

@@ -130,30 +130,26 @@ CREATE OR REPLACE TRIGGER after_account_insert
 
 DROP FUNCTION trg_after_account_insert();
 
--- An account that was inserted as active had no time of activation, so that a suspension and its end made it provisioned, and it got
--- no recovery any more.
-CREATE FUNCTION mailroom.trg_before_account_insert() RETURNS trigger
+-- An account that was inserted as active has no time of activation, so that a suspension and its end made it provisioned, and it got
+-- no recovery any more. Of those that are suspended already nobody knows whether they were active before; where an installation knows,
+-- it sets `activated_at` itself.
+CREATE FUNCTION mailroom.trg_before_account_suspended() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF NEW.status::text = 'active' THEN
-        NEW.activated_at := coalesce(NEW.activated_at, floor(extract(epoch FROM now()))::bigint);
-    ELSE
-        NEW.suspended_at := coalesce(NEW.suspended_at, floor(extract(epoch FROM now()))::bigint);
-    END IF;
-
+    NEW.activated_at := coalesce(NEW.activated_at, OLD.status_changed_at, OLD.created_at);
     RETURN NEW;
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.trg_before_account_insert() IS
-    'Records for an account that is inserted as active or suspended that it is so from now on, unless the row says when.';
+COMMENT ON FUNCTION mailroom.trg_before_account_suspended() IS
+    'Records of an active account that it was one since its status last changed or, if it never did, since it was made.';
 
-CREATE TRIGGER before_account_insert
-    BEFORE INSERT ON accounts
+CREATE TRIGGER before_account_suspended
+    BEFORE UPDATE OF status ON accounts
     FOR EACH ROW
-    WHEN (NEW.status OPERATOR(pg_catalog.<>) 'provisioned')
-    EXECUTE FUNCTION mailroom.trg_before_account_insert();
+    WHEN (OLD.status::text = 'active' AND NEW.status::text = 'suspended' AND OLD.activated_at IS NULL)
+    EXECUTE FUNCTION mailroom.trg_before_account_suspended();
 
 -- Where accounts come by logical replication no trigger of a statement fires. This one does nothing unless it is enabled.
 CREATE FUNCTION mailroom.trg_after_account_replicated() RETURNS trigger
@@ -321,11 +317,17 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off AS $$
 BEGIN
     UPDATE mailroom.adopted_tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id AND consumed_at IS NULL;
+
+    IF NOT FOUND AND NEW.action = 1 AND NEW.subject_id ~ '^[0-9]{1,18}$' THEN
+        UPDATE mailroom.adopted_accounts SET status = 'active' WHERE id = NEW.subject_id::bigint AND status::text = 'provisioned';
+    END IF;
+
     RETURN NULL;
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.trg_after_token_redeemed() IS 'Sets consumed_at of an account''s token that was redeemed.';
+COMMENT ON FUNCTION mailroom.trg_after_token_redeemed() IS
+    'Sets consumed_at of an account''s token that was redeemed, and activates a provisioned account whose activation token has no row there.';
 
 CREATE TRIGGER after_token_redeemed
     AFTER UPDATE OF consumed_at ON mailroom.issued_tokens
@@ -423,14 +425,29 @@ CREATE TRIGGER after_account_change
 
 CREATE FUNCTION mailroom.trg_after_accounts_delete() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+DECLARE
+    subjects text[] := ARRAY(SELECT id::text FROM gone);
+    -- Not those for subjects of other tables, which may have the same ids.
+    ids bigint[] := ARRAY(
+        SELECT tokens.id
+        FROM mailroom.issued_tokens AS tokens
+        JOIN mailroom.actions ON number = action
+        WHERE subject_id = ANY (subjects)
+            AND eligibility IN ('mailroom.provisioned_accounts(text[],boolean)', 'mailroom.active_accounts(text[],boolean)')
+    );
 BEGIN
-    DELETE FROM mailroom.code_failures WHERE subject = ANY (ARRAY(SELECT id::text FROM gone));
+    PERFORM mailroom.withdraw(ids, true);
+    DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (ids);
+    DELETE FROM mailroom.code_failures WHERE subject = ANY (subjects);
     RETURN NULL;
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.trg_after_accounts_delete() IS 'Forgets how many wrong codes were entered for accounts that are gone.';
+COMMENT ON FUNCTION mailroom.trg_after_accounts_delete() IS
+    'Takes the tokens of accounts that are gone out of the queue, and forgets how many wrong codes were entered for them.';
 
 CREATE TRIGGER after_accounts_deleted
     AFTER DELETE ON accounts
@@ -606,7 +623,7 @@ DECLARE
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
         'next_token_id()', 'provisioned_accounts(text[], boolean)',
-        'active_accounts(text[], boolean)', 'trg_after_accounts_insert()', 'trg_before_account_insert()', 'trg_after_account_replicated()', 'trg_after_tokens_insert()', 'trg_before_token_consumed()',
+        'active_accounts(text[], boolean)', 'trg_after_accounts_insert()', 'trg_before_account_suspended()', 'trg_after_account_replicated()', 'trg_after_tokens_insert()', 'trg_before_token_consumed()',
         'trg_after_token_consumed()', 'trg_after_token_redeemed()', 'trg_after_tokens_delete()', 'trg_after_tokens_truncate()',
         'trg_after_account_change()', 'trg_after_accounts_delete()', 'request(text, text, interval, integer, interval, bytea)', 'binding_setting()',
         'prune_account_tokens(timestamptz, bigint, integer)'

@@ -1,16 +1,9 @@
 -- no-transaction
 --
--- Faults: what the cursor still owed is not in the queue yet; and an account that was inserted as active before migration 17 has no time
--- of activation, so that a suspension and its end make it provisioned, and it gets no recovery any more.
---
--- What the cursor owes is taken over, the newest tokens first, since those are good for longest:
+-- Fault: what the cursor still owed is not in the queue yet. It is taken over, the newest tokens first, since those are good for longest:
 -- - every token after it, whatever its state, so that each gets its entry in the log;
 -- - of the tokens before it those that can still be used; and of these those are queued whose account has not the right status, or got
 --   it so late that the cursor may have passed them before: they are sent, perhaps for the second time.
---
--- Accounts that are active get the time of activation that they lack: when their status last changed or, if it never did, when they
--- were made. Of suspended ones nobody knows whether they were active before; where an installation knows, it sets
--- `activated_at` itself.
 --
 -- Locks: a thousand rows at a time, for some milliseconds. Rows that others have locked are passed over and waited for alone, so that
 -- nobody who locks several waits for this in a circle. Each batch commits with how far it came, and the next run goes on from there.
@@ -105,28 +98,6 @@ BEGIN
             UPDATE mailroom.installation SET adopts_through = lower - 1;
         END IF;
 
-        COMMIT;
-    END LOOP;
-
-    lower := 0;
-
-    LOOP
-        PERFORM set_config('enable_seqscan', 'off', true);
-        PERFORM set_config('lock_timeout', '5s', true) WHERE current_setting('lock_timeout') = '0';
-        PERFORM FROM accounts WHERE id = missed FOR NO KEY UPDATE;
-
-        upper := (SELECT max(id) FROM (SELECT id FROM accounts WHERE id > lower ORDER BY id LIMIT batch) AS next);
-        EXIT WHEN upper IS NULL;
-
-        wanted := ARRAY(
-            SELECT id FROM accounts
-            WHERE id > lower AND id <= upper AND status::text = 'active' AND activated_at IS NULL
-        );
-        locked := ARRAY(SELECT id FROM accounts WHERE id = ANY (wanted) FOR NO KEY UPDATE SKIP LOCKED);
-        UPDATE accounts SET activated_at = coalesce(activated_at, status_changed_at, created_at)
-        WHERE id = ANY (locked) AND status::text = 'active';
-        missed := (SELECT min(id) FROM (SELECT unnest(wanted) EXCEPT SELECT unnest(locked)) AS rest (id));
-        lower := CASE WHEN missed IS NULL THEN upper ELSE lower END;
         COMMIT;
     END LOOP;
 

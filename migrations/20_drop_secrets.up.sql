@@ -4,6 +4,9 @@
 -- own UPDATE by secret finds nothing any more. So this step is the operator's to take: `mailroom migrate up --drop-secrets`. It does
 -- not go back. What the rows held leaves the files when they are rewritten, by VACUUM FULL or as they are pruned.
 --
+-- Without a secret a row of `tokens` is of little use: a registration, which should take no longer than it must, has one in
+-- mailroom.issued_tokens alone. What mailroom.request() or an application inserts into `tokens` is sent as before.
+--
 -- Locks: nobody reads or writes tokens for some milliseconds, however large it is, once it was read for tokens of old, 1 s with two million.
 
 BEGIN;
@@ -60,6 +63,60 @@ $$;
 COMMENT ON VIEW mailroom.adopted_tokens IS 'The table of the accounts'' tokens, wherever it is.';
 
 COMMENT ON TABLE tokens IS 'One-time tokens. Action and expiry of a row never change: more time means a new row.';
+
+-- Links stay good for as long as before, by the column's default.
+DO $$
+DECLARE
+    expiry text := (
+        SELECT pg_get_expr(adbin, adrelid)
+        FROM pg_attrdef
+        JOIN pg_attribute ON attrelid = adrelid AND attnum = adnum
+        WHERE adrelid = 'tokens'::regclass AND attname = 'expires_at'
+    );
+    seconds bigint;
+BEGIN
+    EXECUTE format('SELECT (%s)::bigint - extract(epoch FROM now())::bigint', coalesce(expiry, 'NULL')) INTO seconds;
+    UPDATE mailroom.actions SET lifetime = make_interval(secs => seconds) WHERE number IN (1, 2) AND seconds >= 1;
+END;
+$$;
+
+CREATE OR REPLACE FUNCTION mailroom.trg_after_accounts_insert() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    WITH
+    fresh AS MATERIALIZED (
+        SELECT mailroom.next_token_id() AS id, made.id AS account, mailroom.clock() AS now, mailroom.generate_secret() AS secret
+        FROM made
+        WHERE status = 'provisioned'
+    ),
+    known AS (
+        INSERT INTO mailroom.issued_tokens (
+            id, action, subject_id, recipient_email, recipient_name, language, consumed_id, created_at, expires_at, binding
+        )
+        SELECT
+            fresh.id,
+            1::smallint,
+            fresh.account::text,
+            accounts.email::text,
+            accounts.login::text,
+            CASE WHEN accounts.language ~ '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$' THEN accounts.language END,
+            mailroom.consumed_id(fresh.secret),
+            floor(extract(epoch FROM fresh.now))::bigint,
+            ceil(extract(epoch FROM fresh.now + (SELECT lifetime FROM mailroom.actions WHERE number = 1)))::bigint,
+            CASE WHEN current_setting('mailroom.binding', true) <> '' THEN mailroom.binding_setting() END
+        FROM fresh
+        LEFT JOIN LATERAL (
+            SELECT email, login, language FROM mailroom.adopted_accounts WHERE id = fresh.account OFFSET 0
+        ) AS accounts ON true
+    )
+    INSERT INTO mailroom.queue (token, due_at, priority, secret)
+    SELECT id, now, 1::smallint, secret FROM fresh;
+
+    RETURN NULL;
+END;
+$$;
 
 CREATE OR REPLACE FUNCTION mailroom.trg_after_tokens_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER

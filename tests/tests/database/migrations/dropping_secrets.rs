@@ -8,10 +8,10 @@ use mailroom_tests::postgres::Database;
 use super::schema::description;
 use super::{fail, newest, succeed};
 
-/// The secrets and codes that wait to be sent, with the actions' names in the base schema.
+/// The secrets and codes that wait to be sent, with the actions' names in the base schema, in the order of the tokens.
 async fn waiting(application: &Application) -> Result<Vec<(String, Vec<u8>, Option<String>)>> {
-    let query = "SELECT tokens.action::text, queue.secret, queue.code
-        FROM mailroom.queue JOIN tokens ON tokens.id = queue.token ORDER BY tokens.id";
+    let query = "SELECT CASE action WHEN 1 THEN 'activation' ELSE 'password_recovery' END, secret, code
+        FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token ORDER BY id";
     let rows = application.client.query(query, &[]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
 }
@@ -72,7 +72,7 @@ async fn afterwards_accounts_are_registered_and_recovered_and_no_backup_has_what
     for (account, (action, secret, code)) in (1..).zip(secrets) {
         assert_eq!(application.redeem(&secret, &action, code.as_deref()).await?, Redemption::ok(account));
     }
-    let used = "SELECT count(*) FROM tokens WHERE consumed_at IS NOT NULL";
+    let used = "SELECT count(*) FROM mailroom.issued_tokens WHERE consumed_at IS NOT NULL";
     assert_eq!(application.client.query_one(used, &[]).await?.get::<_, i64>(0), 2);
     let active = "SELECT count(*) FROM accounts WHERE status = 'active'";
     assert_eq!(application.client.query_one(active, &[]).await?.get::<_, i64>(0), 2);
@@ -95,5 +95,78 @@ async fn it_waits_until_no_link_of_old_can_be_used() -> Result<()> {
     assert!(refusal.contains("a token from before migration 17 can still be used"), "{refusal}");
     client.batch_execute("UPDATE tokens SET consumed_at = 1").await?;
     succeed(&database, &["up", "--drop-secrets"])?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn afterwards_a_registration_has_no_row_in_tokens_and_what_is_inserted_there_is_sent() -> Result<()> {
+    let database = Database::create()?;
+    succeed(&database, &["up", "--drop-secrets"])?;
+    let application = Application::connect(&database).await?;
+    let client = &application.client;
+    client
+        .batch_execute(
+            "INSERT INTO accounts (email, login) VALUES ('a', 'a'), ('b', 'b'), ('c', 'c');
+            INSERT INTO accounts (email, login, status) VALUES ('d', 'd', 'active');
+            SELECT mailroom.request('a', 'activate', cooldown => '0'), mailroom.request('d', 'recover');
+            INSERT INTO tokens (account, action) VALUES (2, 'activation')",
+        )
+        .await?;
+    let query = "SELECT array_agg(account ORDER BY tokens.id), bool_and(queue.token IS NOT NULL)
+        FROM tokens LEFT JOIN mailroom.queue ON queue.token = tokens.id";
+    let row = client.query_one(query, &[]).await?;
+    assert_eq!((row.get::<_, Vec<i64>>(0), row.get(1)), (vec![1, 4, 2], true));
+    let secrets = waiting(&application).await?;
+    assert_eq!(secrets.len(), 6);
+
+    // The row that the application inserted is marked as used with the token, and activates as those without one do.
+    assert_eq!(application.redeem(&secrets[5].1, "activation", None).await?, Redemption::ok(2));
+    assert_eq!(application.redeem(&secrets[0].1, "activation", None).await?, Redemption::ok(1));
+    let query = "SELECT (SELECT bool_and(consumed_at IS NOT NULL) FROM tokens WHERE account < 3), array_agg(id ORDER BY id) FROM accounts WHERE status = 'active'";
+    let row = client.query_one(query, &[]).await?;
+    assert_eq!((row.get(0), row.get::<_, Vec<i64>>(1)), (true, vec![1, 2, 4]));
+    Ok(())
+}
+
+#[tokio::test]
+async fn afterwards_the_tokens_of_an_account_are_deleted_with_it_and_those_of_others_are_not() -> Result<()> {
+    let database = Database::create()?;
+    succeed(&database, &["up", "--drop-secrets"])?;
+    let application = Application::connect(&database).await?;
+    let client = &application.client;
+    client
+        .batch_execute(
+            "INSERT INTO accounts (email, login) SELECT name || '@x.test', name FROM unnest(ARRAY['a', 'b']) AS name;
+            SELECT mailroom.enqueue('sign_in', 'a@x.test', 'a', '1'), mailroom.enqueue('invite', 'x@x.test', 'x', '1');
+            DELETE FROM accounts WHERE login = 'a'",
+        )
+        .await?;
+    let query = "SELECT string_agg(name || ' ' || recipient_email, ', ' ORDER BY id)
+        FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token JOIN mailroom.actions ON number = action";
+    assert_eq!(client.query_one(query, &[]).await?.get::<_, &str>(0), "activate b@x.test, invite x@x.test");
+    let query = "SELECT count(*) FROM mailroom.issued_tokens";
+    assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn afterwards_links_are_good_for_as_long_as_the_default_of_tokens_said() -> Result<()> {
+    for (default, seconds) in [
+        ("SET DEFAULT extract(epoch FROM now() + interval '3 hours')", 10_800),
+        ("SET DEFAULT (extract(epoch FROM now()))::bigint + 60", 60),
+        ("DROP DEFAULT", 900),
+        ("SET DEFAULT 0", 900),
+    ] {
+        let database = Database::create()?;
+        succeed(&database, &["up"])?;
+        let client = database.connect().await?;
+        client.batch_execute(&format!("ALTER TABLE tokens ALTER expires_at {default}")).await?;
+        succeed(&database, &["up", "--drop-secrets"])?;
+        client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a')").await?;
+        // Times are cut to seconds, the later one upwards.
+        let query = "SELECT (expires_at - created_at)::integer - 1 FROM mailroom.issued_tokens";
+        let lifetime: i32 = client.query_one(query, &[]).await?.get(0);
+        assert_eq!(lifetime, seconds, "{default}");
+    }
     Ok(())
 }

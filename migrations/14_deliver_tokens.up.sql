@@ -67,6 +67,11 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_memoize = off SE
 DECLARE
     epoch timestamptz := mailroom.clock();
 BEGIN
+    -- As in settle().
+    IF NOT EXISTS (SELECT FROM mailroom.leases WHERE batch = ANY (settled)) THEN
+        PERFORM pg_logical_emit_message(true, 'mailroom', '');
+    END IF;
+
     WITH
     gone AS (
         DELETE FROM mailroom.leases WHERE batch = ANY (settled) RETURNING *
@@ -204,11 +209,6 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
-    -- A repeated settlement waits for what the first one waits for, such as a standby: a commit that has written nothing does not.
-    IF NOT EXISTS (SELECT FROM mailroom.leases WHERE batch = ANY (settled)) THEN
-        PERFORM pg_logical_emit_message(true, 'mailroom', '');
-    END IF;
-
     IF pg_catalog.cardinality(exception_tokens) > 0 THEN
         RETURN QUERY
         SELECT *
@@ -235,6 +235,11 @@ BEGIN
     FROM gone
     CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(tokens), pg_catalog.unnest(attempts)) AS item (token, attempt)
     GROUP BY holder, batch, item.attempt, item.token / 256;
+
+    -- A repeated settlement waits for what the first one waits for, such as a standby: a commit that has written nothing does not.
+    IF NOT FOUND THEN
+        PERFORM pg_logical_emit_message(true, 'mailroom', '');
+    END IF;
 END;
 $$;
 
@@ -289,15 +294,6 @@ DECLARE
     reserved integer := (turn + looks) / 7;
     second tid[];
 BEGIN
-    IF reserved > 0 THEN
-        SELECT count(*)::integer INTO reserved
-        FROM (
-            SELECT FROM mailroom.queue
-            WHERE priority = 1::smallint AND due_at >= second_since AND due_at <= until
-            LIMIT reserved
-        ) AS second;
-    END IF;
-
     SELECT coalesce(array_agg(place), '{}'), max(due_at) INTO places, first_through
     FROM (
         SELECT ctid AS place, due_at FROM mailroom.queue
@@ -316,6 +312,18 @@ BEGIN
             LIMIT looks - cardinality(places)
             FOR UPDATE SKIP LOCKED
         ) AS locked;
+
+        -- Places that were kept in vain.
+        IF cardinality(places) + reserved = looks AND cardinality(second) < reserved THEN
+            SELECT places || coalesce(array_agg(place), '{}'), coalesce(max(due_at), first_through) INTO places, first_through
+            FROM (
+                SELECT ctid AS place, due_at FROM mailroom.queue
+                WHERE priority = 0::smallint AND due_at >= coalesce(first_through, first_since) AND due_at <= until AND ctid <> ALL (places)
+                ORDER BY due_at
+                LIMIT reserved - cardinality(second)
+                FOR UPDATE SKIP LOCKED
+            ) AS locked;
+        END IF;
 
         IF cardinality(places) > 0 AND cardinality(second) > 0 THEN
             places := ARRAY(
@@ -470,50 +478,53 @@ REVOKE ALL ON FUNCTION mailroom.judge(tid[], bigint, smallint[], boolean) FROM P
 
 COMMENT ON FUNCTION mailroom.judge(tid[], bigint, smallint[], boolean) IS 'Judges the rows of the queue at these places, in their order.';
 
--- Where no other functions of eligibility than those of accounts are asked, accounts are read at once. If they cannot be read, or are locked,
--- the functions are asked after all: their error is that of their tokens alone, which are deferred.
+CREATE FUNCTION mailroom.judge_unasked(places tid[], too_late bigint, signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT judged.*
+    FROM mailroom.candidates(places) AS picked
+    CROSS JOIN LATERAL mailroom.judge_candidate(picked, NULL, NULL, 'unasked', too_late, signable, binds) AS judged;
+END;
+
+REVOKE ALL ON FUNCTION mailroom.judge_unasked(tid[], bigint, smallint[], boolean) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.judge_unasked(tid[], bigint, smallint[], boolean) IS
+    'As judge(), but calls no function of eligibility: a candidate for which one must be asked is ineligible, its fault ''unasked''.';
+
+-- Most need no function of eligibility. If one is needed, or accounts cannot be read or are locked, all is judged by judge(), where an error is
+-- that of one action's tokens alone, which are deferred.
 CREATE FUNCTION mailroom.judge_all(
-    places tid[], too_late bigint, signable smallint[], binds boolean, OUT eligible mailroom.judgement[], OUT others mailroom.judgement[]
+    places tid[], too_late bigint, signable smallint[], binds boolean, OUT judged mailroom.judgement[], OUT eligible integer
 )
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = 300 AS $$
-DECLARE
-    by_accounts_alone boolean := (
-        SELECT bool_and(eligibility IN ('mailroom.provisioned_accounts(text[],boolean)', 'mailroom.active_accounts(text[],boolean)'))
-        FROM mailroom.actions
-    );
 BEGIN
-    -- Null where no action asks anybody.
-    IF by_accounts_alone THEN
-        BEGIN
-            SELECT
-                array_agg(judgement) FILTER (WHERE judgement.verdict = 'eligible'),
-                array_agg(judgement) FILTER (WHERE judgement.verdict <> 'eligible')
-            INTO eligible, others
-            FROM mailroom.judge_accounts(places, too_late, signable, binds) AS judgement;
-        EXCEPTION WHEN OTHERS OR assert_failure OR query_canceled THEN
-            by_accounts_alone := false;
-        END;
-    END IF;
+    BEGIN
+        SELECT array_agg(judgement), count(*) FILTER (WHERE judgement.verdict = 'eligible')
+        INTO judged, eligible
+        FROM mailroom.judge_unasked(places, too_late, signable, binds) AS judgement;
+    EXCEPTION WHEN OTHERS OR assert_failure OR query_canceled THEN
+        judged := NULL;
+    END;
 
-    IF by_accounts_alone IS NOT TRUE THEN
-        SELECT
-            array_agg(judgement) FILTER (WHERE judgement.verdict = 'eligible'),
-            array_agg(judgement) FILTER (WHERE judgement.verdict <> 'eligible')
-        INTO eligible, others
+    IF judged IS NULL
+        OR eligible < cardinality(judged)
+        AND EXISTS (SELECT FROM pg_catalog.unnest(judged) WHERE verdict = 'ineligible' AND fault = 'unasked')
+    THEN
+        SELECT array_agg(judgement), count(*) FILTER (WHERE judgement.verdict = 'eligible')
+        INTO judged, eligible
         FROM mailroom.judge(places, too_late, signable, binds) AS judgement;
     END IF;
 
-    eligible := coalesce(eligible, '{}');
-    others := coalesce(others, '{}');
+    judged := coalesce(judged, '{}');
 END;
 $$;
 
 REVOKE ALL ON FUNCTION mailroom.judge_all(tid[], bigint, smallint[], boolean) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.judge_all(tid[], bigint, smallint[], boolean) IS
-    'Judges the rows of the queue at these places; answers those that go out, in the same order, and the others.';
+    'Judges the rows of the queue at these places, in their order, and counts those that go out.';
 
 -- Deferred tokens are looked at again after a pause that doubles from a quarter of a second up to a minute, or to a part of their life.
 CREATE FUNCTION mailroom.pass_over(
@@ -670,7 +681,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_memoize = off SET jit = off
-SET enable_nestloop = off SET enable_mergejoin = off
+SET enable_nestloop = off SET enable_mergejoin = off SET enable_hashagg = off
 SET work_mem = '32MB' AS $$
 #variable_conflict use_column
 DECLARE
@@ -679,7 +690,8 @@ DECLARE
     capacity integer := cardinality(wanted) * batch_limit;
     -- What is sent to the client needs no conversion then, and by its name an encoding is looked up for every text.
     is_utf8 boolean := getdatabaseencoding() = 'UTF8' AND pg_client_encoding() = 'UTF8';
-    places tid[] := '{}';
+    picked record;
+    answer record;
     eligible mailroom.judgement[];
     others mailroom.judgement[];
     taken integer := 0;
@@ -690,23 +702,36 @@ DECLARE
     unwanted bigint[];
     unwanted_reasons text[];
 BEGIN
-    SELECT 0, 0, 0, 0, 0, 0 INTO waiting, expired, cancelled, deferred, unsignable, suppressed;
+    looked := 0;
+    waiting := 0;
+    expired := 0;
+    cancelled := 0;
+    deferred := 0;
+    unsignable := 0;
+    suppressed := 0;
 
     IF rate_per_day IS NOT NULL THEN
         SELECT spent.wait, spent.other_rate INTO wait, other_rate FROM mailroom.reserve(rate_per_day, capacity, 0) AS spent;
     END IF;
 
     IF wait IS NULL THEN
-        -- A statement of its own: the snapshots of those that follow have all rows that are locked by it.
-        SELECT * INTO places, first_through, second_through
-        FROM mailroom.pick(looks, turn, coalesce(first_since, '-infinity'), coalesce(second_since, '-infinity'), epoch);
+        -- For itself: the snapshots of what follows have all rows that are locked by it. Assigned, which takes less than a query.
+        picked := mailroom.pick(looks, turn, coalesce(first_since, '-infinity'), coalesce(second_since, '-infinity'), epoch);
+        looked := cardinality(picked.places);
+        first_through := picked.first_through;
+        second_through := picked.second_through;
     END IF;
 
-    looked := cardinality(places);
-
     IF looked > 0 THEN
-        SELECT * INTO eligible, others FROM mailroom.judge_all(places, too_late, signable, binds);
-        taken := cardinality(eligible);
+        answer := mailroom.judge_all(picked.places, too_late, signable, binds);
+        eligible := answer.judged;
+        taken := answer.eligible;
+
+        IF taken < looked THEN
+            others := ARRAY(SELECT judged FROM pg_catalog.unnest(eligible) AS judged WHERE judged.verdict <> 'eligible');
+            eligible := ARRAY(SELECT judged FROM pg_catalog.unnest(eligible) AS judged WHERE judged.verdict = 'eligible');
+        END IF;
+
         taken := least(capacity, CASE WHEN partial THEN taken ELSE taken - taken % batch_limit END);
     END IF;
 
@@ -750,8 +775,8 @@ BEGIN
             wanted[ordinal], tokens, attempts, actions, emails, names, secrets, utf8_codes, expirations, languages, payloads, bindings,
             NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::text,
             NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint
-        FROM batches
-        ORDER BY ordinal;
+        -- In the order of their ordinals, since they are not hashed.
+        FROM batches;
     END IF;
 
     IF taken < looked THEN

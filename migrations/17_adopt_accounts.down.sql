@@ -116,7 +116,15 @@ DROP FUNCTION mailroom.binding_setting();
 DROP FUNCTION mailroom.trg_after_account_replicated();
 DROP FUNCTION mailroom.trg_before_account_suspended();
 DROP FUNCTION mailroom.trg_after_accounts_insert();
-DROP FUNCTION mailroom.judge_accounts(tid[], bigint, smallint[], boolean);
+
+CREATE OR REPLACE FUNCTION mailroom.judge_unasked(places tid[], too_late bigint, signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT judged.*
+    FROM mailroom.candidates(places) AS picked
+    CROSS JOIN LATERAL mailroom.judge_candidate(picked, NULL, NULL, 'unasked', too_late, signable, binds) AS judged;
+END;
+
 DROP FUNCTION mailroom.active_accounts(text[], boolean);
 DROP FUNCTION mailroom.provisioned_accounts(text[], boolean);
 DROP VIEW mailroom.adopted_tokens;

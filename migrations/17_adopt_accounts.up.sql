@@ -82,7 +82,7 @@ UPDATE mailroom.actions SET eligibility = 'mailroom.active_accounts(text[], bool
 
 -- Reads the accounts in the statement that judges: to ask a function and to join its answers takes a fifth of a claim longer. What is no
 -- id is nobody, and keeps nobody else from being found.
-CREATE FUNCTION mailroom.judge_accounts(places tid[], too_late bigint, signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
+CREATE OR REPLACE FUNCTION mailroom.judge_unasked(places tid[], too_late bigint, signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT judged.*
@@ -100,13 +100,19 @@ BEGIN ATOMIC
             END
         OFFSET 0
     ) AS present ON true
-    CROSS JOIN LATERAL mailroom.judge_candidate(picked, present.email, present.name, NULL, too_late, signable, binds) AS judged;
+    CROSS JOIN LATERAL mailroom.judge_candidate(
+        picked,
+        present.email,
+        present.name,
+        CASE
+            WHEN picked.eligibility NOT IN ('mailroom.provisioned_accounts(text[],boolean)', 'mailroom.active_accounts(text[],boolean)')
+            THEN 'unasked'
+        END,
+        too_late,
+        signable,
+        binds
+    ) AS judged;
 END;
-
-REVOKE ALL ON FUNCTION mailroom.judge_accounts(tid[], bigint, smallint[], boolean) FROM PUBLIC;
-
-COMMENT ON FUNCTION mailroom.judge_accounts(tid[], bigint, smallint[], boolean) IS
-    'As judge(), if no action asks another function than provisioned_accounts() and active_accounts().';
 
 CREATE FUNCTION mailroom.trg_after_accounts_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER

@@ -102,7 +102,7 @@ impl<S: Sink> InFlight<S> {
     }
 
     /// Signs some batches and sends their lines.
-    fn sign(&mut self) {
+    pub(super) fn sign(&mut self) {
         let signer = Arc::clone(&self.signer.borrow());
         let mut tokens = 0;
         while tokens < SIGNED_AT_ONCE

@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use mailroom_connect::SchemaClient;
 use tokio::sync::watch;
+use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::listener::response;
@@ -151,7 +152,11 @@ impl IdleLockHolder {
             }
             tokio::select! {
                 biased;
-                _ = wakeups.changed() => return role.release(client).await,
+                _ = wakeups.changed() => {
+                    // The claim goes out first.
+                    yield_now().await;
+                    return role.release(client).await;
+                }
                 () = self.ended(request) => return role.release(client).await,
                 () = sleep(RECHECK), if role == Role::Follower => {}
             }

@@ -118,7 +118,12 @@ BEGIN
         RETURN OLD;
     END IF;
 
-    predicate := to_regprocedure(NEW.eligibility);
+    BEGIN
+        predicate := to_regprocedure(NEW.eligibility);
+    EXCEPTION WHEN invalid_text_representation THEN
+        -- Without the types of its arguments, of which the hint below tells.
+        predicate := NULL;
+    END;
 
     -- Anything else would run with the rights of Mailroom's owner.
     IF NEW.eligibility IS NOT NULL AND NOT EXISTS (
@@ -128,7 +133,7 @@ BEGIN
         RAISE EXCEPTION 'the eligibility of the action % is not a SECURITY DEFINER function of (text[], boolean) that returns rows', NEW.name
             USING ERRCODE = 'invalid_parameter_value',
                 HINT = 'CREATE FUNCTION ...(subject_ids text[], is_redemption boolean) RETURNS TABLE (subject_id text, email text, name text)'
-                    ' ... SECURITY DEFINER. It then runs with the rights of its own owner. Name it with its schema.';
+                    ' ... SECURITY DEFINER. It then runs with the rights of its own owner. Name it with its schema and the types of its arguments.';
     END IF;
 
     -- With its schema, wherever that is found.

@@ -89,9 +89,9 @@ pub(crate) async fn latency(server: &Cluster, &Latency { tokens }: &Latency) -> 
     Ok(Report { table, json })
 }
 
-/// Registrations per second. Each round is checked: every registration was printed once.
+/// Registrations per second where no secrets stay in `tokens`. Each round is checked: every registration was printed once.
 pub(crate) async fn wake(server: &Cluster, &Wake { rounds, seconds }: &Wake) -> Result<Report> {
-    let database = Database::create_on(&server.url("postgres"))?.migrate()?;
+    let database = Database::create_on(&server.url("postgres"))?.migrate_with(&["--drop-secrets"])?;
     let duration = Duration::from_secs(seconds.into());
     // The first round warms the server up.
     round(&database, Contestant::Notified, 16, Duration::from_secs(1)).await?;

@@ -74,10 +74,16 @@ impl Database {
         Self::create()?.load_base_schema()
     }
 
-    /// Applies all migrations by `mailroom migrate up`.
+    /// Applies all migrations by `mailroom migrate up`, but the one that drops secrets.
     pub fn migrate(self) -> Result<Self> {
+        self.migrate_with(&[])
+    }
+
+    /// The same with options, such as `--drop-secrets`.
+    pub fn migrate_with(self, options: &[&str]) -> Result<Self> {
         let output = program::mailroom()?
             .args(["migrate", "up"])
+            .args(options)
             .env("MAILROOM_DATABASE_URL", &self.url)
             .output()
             .context("cannot run mailroom")?;

@@ -159,9 +159,13 @@ async fn a_predicate_must_exist_return_rows_and_have_rights_of_its_own() -> Resu
             CREATE FUNCTION other(text) RETURNS SETOF text LANGUAGE sql SECURITY DEFINER AS 'SELECT $1'",
         )
         .await?;
-    for name in
-        ["invoker(text[], boolean)", "one_row(text[], boolean)", "other(text)", "missing(text[], boolean)"]
-    {
+    for name in [
+        "invoker(text[], boolean)",
+        "one_row(text[], boolean)",
+        "other(text)",
+        "missing(text[], boolean)",
+        "may_sign_in",
+    ] {
         let update =
             format!("UPDATE mailroom.actions SET eligibility = 'public.{name}' WHERE name = 'sign_in'");
         let (_, message) = refused(&client, &update).await?;

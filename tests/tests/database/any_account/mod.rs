@@ -12,30 +12,20 @@ mod secrets;
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use mailroom::config::DeliverySettings;
 use mailroom::queue::{Batch, ClaimRequest, DeliveriesQueue, Nack, Queue, Settlement, Token};
 use mailroom_connect::{ConnectionSettings, Environment};
 use mailroom_tests::postgres::Database;
-use mailroom_tests::program;
 use mailroom_verifier_core::Version;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
 pub(crate) use crate::deliveries::{clock, sent};
 
-/// A database after `mailroom migrate up` with an option.
-fn migrate(database: Database, option: &str) -> Result<Database> {
-    let mut command = program::mailroom()?;
-    command.args(["migrate", "up", option]).env("MAILROOM_DATABASE_URL", database.url());
-    let output = command.output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(database)
-}
-
 /// An empty database after `mailroom migrate up --without-accounts`.
 pub(crate) fn without_accounts(database: Database) -> Result<Database> {
-    migrate(database, "--without-accounts")
+    database.migrate_with(&["--without-accounts"])
 }
 
 async fn product() -> Result<(Database, Client)> {

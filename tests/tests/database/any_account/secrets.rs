@@ -9,7 +9,7 @@ use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::{Database, Installation, Wanted};
 use mailroom_verifier_core::Version;
 
-use super::{claim, clock, count, enqueue, give_up, migrate, product, queue, send};
+use super::{claim, clock, count, enqueue, give_up, product, queue, send};
 
 /// All that `pg_dump` writes of a database, but for tables whose names match a pattern.
 fn dump(database: &Database, excluded: Option<&str>) -> Result<String> {
@@ -127,7 +127,7 @@ async fn with_accounts_the_table_that_their_application_redeems_by_is_the_only_o
     let dumped = dump(&database, None)?;
     assert!(sent.iter().all(|token| has_secret(&dumped, token)));
 
-    let database = migrate(database, "--drop-secrets")?;
+    let database = database.migrate_with(&["--drop-secrets"])?;
     let dumped = dump(&database, None)?;
     assert!(!sent.iter().any(|token| has_secret(&dumped, token) || has_code(&dumped, token)));
     Ok(())

@@ -8,8 +8,8 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use super::{
-    NONCE, OTHER_NONCE, binding, clock, count, enqueue, enqueue_bound, literal, migrate, number, product,
-    refused, shown,
+    NONCE, OTHER_NONCE, binding, clock, count, enqueue, enqueue_bound, literal, number, product, refused,
+    shown,
 };
 
 /// The bindings of all tokens, in the order in which they were made.
@@ -105,7 +105,7 @@ async fn a_registration_is_bound_by_a_setting_of_its_transaction_and_the_next_on
     let mut database = Database::migrated()?;
     for (drops_secrets, bound) in [(false, binding(NONCE)), (true, binding(OTHER_NONCE))] {
         if drops_secrets {
-            database = migrate(database, "--drop-secrets")?;
+            database = database.migrate_with(&["--drop-secrets"])?;
         }
         let client = database.connect().await?;
         client.batch_execute("DELETE FROM accounts").await?;

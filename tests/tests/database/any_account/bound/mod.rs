@@ -11,7 +11,7 @@ use mailroom_verifier_core::Binding;
 use tokio_postgres::{Client, Error};
 
 use super::collecting::{only_item, start};
-use super::{claim, clock, count, enqueue, give_up, migrate, number, product, queue, refused, send, state};
+use super::{claim, clock, count, enqueue, give_up, number, product, queue, refused, send, state};
 
 /// The value of the cookie of the browser that asks, and of another one.
 const NONCE: &str = "fQU-LQos613Hcm3alseAB486Ma1qcSriU0Lhj1UvvuE";

@@ -96,7 +96,7 @@ BEGIN
         AND (OLD.number, OLD.name, OLD.path, OLD.code_digits) IS DISTINCT FROM (NEW.number, NEW.name, NEW.path, NEW.code_digits)
     THEN
         -- The row is locked: enqueue() waits, and what it has enqueued before is committed. The triggers that make tokens of
-        -- accounts do not look for their actions.
+        -- accounts lock none: their actions cannot be changed.
         fault := CASE
             WHEN OLD.number IN (1, 2) THEN 'it is one of Mailroom''s own'
             WHEN current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN

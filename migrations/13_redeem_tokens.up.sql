@@ -241,6 +241,7 @@ BEGIN
             WHERE wanted.proves_address
                 AND other.subject_id = candidate.subject_id
                 AND other.action = candidate.action
+                AND other.recipient_email IS NOT DISTINCT FROM candidate.recipient_email
                 AND other.id <> candidate.id
                 AND other.consumed_at IS NULL
                 AND other.cancelled_at IS NULL

@@ -10,7 +10,7 @@ DROP FUNCTION mailroom.reserve(bigint, integer, integer);
 DROP SEQUENCE mailroom.rate_in_use, mailroom.rate_spent_until;
 DROP FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[], bigint[], text[]);
 DROP FUNCTION mailroom.judge_all(tid[], bigint, smallint[], boolean);
-DROP FUNCTION mailroom.judge_unasked(tid[], bigint, smallint[], boolean);
+DROP FUNCTION mailroom.judge_without_calls(tid[], bigint, smallint[], boolean);
 DROP FUNCTION mailroom.judge(tid[], bigint, smallint[], boolean);
 DROP FUNCTION mailroom.judge_candidate(mailroom.candidate, text, text, text, bigint, smallint[], boolean);
 DROP FUNCTION mailroom.candidates(tid[]);

@@ -67,10 +67,8 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_memoize = off SE
 DECLARE
     epoch timestamptz := mailroom.clock();
 BEGIN
-    -- As in settle().
-    IF NOT EXISTS (SELECT FROM mailroom.leases WHERE batch = ANY (settled)) THEN
-        PERFORM pg_logical_emit_message(true, 'mailroom', '');
-    END IF;
+    -- As in settle(), which knows afterwards whether it has written anything.
+    PERFORM pg_logical_emit_message(true, 'mailroom', '');
 
     WITH
     gone AS (
@@ -313,7 +311,7 @@ BEGIN
             FOR UPDATE SKIP LOCKED
         ) AS locked;
 
-        -- Places that were kept in vain.
+        -- Fewer of the second priority wait than places were kept: the first one gets the rest.
         IF cardinality(places) + reserved = looks AND cardinality(second) < reserved THEN
             SELECT places || coalesce(array_agg(place), '{}'), coalesce(max(due_at), first_through) INTO places, first_through
             FROM (
@@ -478,21 +476,21 @@ REVOKE ALL ON FUNCTION mailroom.judge(tid[], bigint, smallint[], boolean) FROM P
 
 COMMENT ON FUNCTION mailroom.judge(tid[], bigint, smallint[], boolean) IS 'Judges the rows of the queue at these places, in their order.';
 
-CREATE FUNCTION mailroom.judge_unasked(places tid[], too_late bigint, signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
+CREATE FUNCTION mailroom.judge_without_calls(places tid[], too_late bigint, signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT judged.*
     FROM mailroom.candidates(places) AS picked
-    CROSS JOIN LATERAL mailroom.judge_candidate(picked, NULL, NULL, 'unasked', too_late, signable, binds) AS judged;
+    CROSS JOIN LATERAL mailroom.judge_candidate(picked, NULL, NULL, 'must be asked', too_late, signable, binds) AS judged;
 END;
 
-REVOKE ALL ON FUNCTION mailroom.judge_unasked(tid[], bigint, smallint[], boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mailroom.judge_without_calls(tid[], bigint, smallint[], boolean) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.judge_unasked(tid[], bigint, smallint[], boolean) IS
-    'As judge(), but calls no function of eligibility: a candidate for which one must be asked is ineligible, its fault ''unasked''.';
+COMMENT ON FUNCTION mailroom.judge_without_calls(tid[], bigint, smallint[], boolean) IS
+    'As judge(), but calls no function of eligibility: a candidate for which one must be asked is ineligible, its fault ''must be asked''.';
 
--- Most need no function of eligibility. If one is needed, or accounts cannot be read or are locked, all is judged by judge(), where an error is
--- that of one action's tokens alone, which are deferred.
+-- Most tokens need no call of a function of eligibility. If one does, or accounts cannot be read or are locked, judge() judges all, where an
+-- error is that of one action's tokens alone, which are deferred.
 CREATE FUNCTION mailroom.judge_all(
     places tid[], too_late bigint, signable smallint[], binds boolean, OUT judged mailroom.judgement[], OUT eligible integer
 )
@@ -503,14 +501,14 @@ BEGIN
     BEGIN
         SELECT array_agg(judgement), count(*) FILTER (WHERE judgement.verdict = 'eligible')
         INTO judged, eligible
-        FROM mailroom.judge_unasked(places, too_late, signable, binds) AS judgement;
+        FROM mailroom.judge_without_calls(places, too_late, signable, binds) AS judgement;
     EXCEPTION WHEN OTHERS OR assert_failure OR query_canceled THEN
         judged := NULL;
     END;
 
     IF judged IS NULL
         OR eligible < cardinality(judged)
-        AND EXISTS (SELECT FROM pg_catalog.unnest(judged) WHERE verdict = 'ineligible' AND fault = 'unasked')
+        AND EXISTS (SELECT FROM pg_catalog.unnest(judged) WHERE verdict = 'ineligible' AND fault = 'must be asked')
     THEN
         SELECT array_agg(judgement), count(*) FILTER (WHERE judgement.verdict = 'eligible')
         INTO judged, eligible
@@ -691,7 +689,7 @@ DECLARE
     -- What is sent to the client needs no conversion then, and by its name an encoding is looked up for every text.
     is_utf8 boolean := getdatabaseencoding() = 'UTF8' AND pg_client_encoding() = 'UTF8';
     picked record;
-    answer record;
+    result record;
     eligible mailroom.judgement[];
     others mailroom.judgement[];
     taken integer := 0;
@@ -715,7 +713,8 @@ BEGIN
     END IF;
 
     IF wait IS NULL THEN
-        -- For itself: the snapshots of what follows have all rows that are locked by it. Assigned, which takes less than a query.
+        -- A statement of its own: the snapshots of those that follow have all rows that are locked by it. To assign it takes less than a
+        -- query.
         picked := mailroom.pick(looks, turn, coalesce(first_since, '-infinity'), coalesce(second_since, '-infinity'), epoch);
         looked := cardinality(picked.places);
         first_through := picked.first_through;
@@ -723,9 +722,9 @@ BEGIN
     END IF;
 
     IF looked > 0 THEN
-        answer := mailroom.judge_all(picked.places, too_late, signable, binds);
-        eligible := answer.judged;
-        taken := answer.eligible;
+        result := mailroom.judge_all(picked.places, too_late, signable, binds);
+        eligible := result.judged;
+        taken := result.eligible;
 
         IF taken < looked THEN
             others := ARRAY(SELECT judged FROM pg_catalog.unnest(eligible) AS judged WHERE judged.verdict <> 'eligible');
@@ -775,7 +774,7 @@ BEGIN
             wanted[ordinal], tokens, attempts, actions, emails, names, secrets, utf8_codes, expirations, languages, payloads, bindings,
             NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::text,
             NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint
-        -- In the order of their ordinals, since they are not hashed.
+        -- In the order of their ordinals, by which the aggregation sorts where enable_hashagg is off.
         FROM batches;
     END IF;
 

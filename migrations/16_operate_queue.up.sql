@@ -15,20 +15,29 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off AS $$
 DECLARE
     outer_binding text := current_setting('mailroom.binding', true);
+    is_renewed boolean;
 BEGIN
-    IF expired.action IN (1, 2) AND expired.subject_id ~ '^[0-9]{1,18}$' AND to_regclass('mailroom.adopted_tokens') IS NOT NULL THEN
+    IF to_regclass('mailroom.adopted_tokens') IS NOT NULL THEN
         PERFORM set_config('mailroom.binding', coalesce(encode(expired.binding, 'hex'), ''), true);
+        INSERT INTO mailroom.adopted_tokens (account, action) SELECT account, action FROM mailroom.adopted_tokens WHERE id = expired.id;
+        is_renewed := FOUND;
 
-        IF expired.action = 1 THEN
+        -- A registration has no row there once secrets were dropped. Its address need not be one that enqueue() takes.
+        IF NOT is_renewed AND expired.action = 1 AND NOT expired.has_payload AND expired.subject_id ~ '^[0-9]{1,18}$' THEN
             INSERT INTO mailroom.adopted_tokens (account, action)
-            SELECT id, 'activation' FROM mailroom.adopted_accounts WHERE id = expired.subject_id::bigint;
-        ELSE
-            INSERT INTO mailroom.adopted_tokens (account, action)
-            SELECT id, 'password_recovery' FROM mailroom.adopted_accounts WHERE id = expired.subject_id::bigint;
+            SELECT id, 'activation'
+            FROM mailroom.adopted_accounts
+            WHERE id = expired.subject_id::bigint
+                AND email::text = expired.recipient_email COLLATE "C"
+                AND login::text = expired.recipient_name COLLATE "C";
+            is_renewed := FOUND;
         END IF;
 
         PERFORM set_config('mailroom.binding', coalesce(outer_binding, ''), true);
-        RETURN;
+
+        IF is_renewed THEN
+            RETURN;
+        END IF;
     END IF;
 
     PERFORM mailroom.enqueue(

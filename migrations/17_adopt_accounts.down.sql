@@ -117,12 +117,12 @@ DROP FUNCTION mailroom.trg_after_account_replicated();
 DROP FUNCTION mailroom.trg_before_account_suspended();
 DROP FUNCTION mailroom.trg_after_accounts_insert();
 
-CREATE OR REPLACE FUNCTION mailroom.judge_unasked(places tid[], too_late bigint, signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
+CREATE OR REPLACE FUNCTION mailroom.judge_without_calls(places tid[], too_late bigint, signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT judged.*
     FROM mailroom.candidates(places) AS picked
-    CROSS JOIN LATERAL mailroom.judge_candidate(picked, NULL, NULL, 'unasked', too_late, signable, binds) AS judged;
+    CROSS JOIN LATERAL mailroom.judge_candidate(picked, NULL, NULL, 'must be asked', too_late, signable, binds) AS judged;
 END;
 
 DROP FUNCTION mailroom.active_accounts(text[], boolean);

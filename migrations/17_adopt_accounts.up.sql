@@ -82,7 +82,7 @@ UPDATE mailroom.actions SET eligibility = 'mailroom.active_accounts(text[], bool
 
 -- Reads the accounts in the statement that judges: to ask a function and to join its answers takes a fifth of a claim longer. What is no
 -- id is nobody, and keeps nobody else from being found.
-CREATE OR REPLACE FUNCTION mailroom.judge_unasked(places tid[], too_late bigint, signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
+CREATE OR REPLACE FUNCTION mailroom.judge_without_calls(places tid[], too_late bigint, signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT judged.*
@@ -106,7 +106,7 @@ BEGIN ATOMIC
         present.name,
         CASE
             WHEN picked.eligibility NOT IN ('mailroom.provisioned_accounts(text[],boolean)', 'mailroom.active_accounts(text[],boolean)')
-            THEN 'unasked'
+            THEN 'must be asked'
         END,
         too_late,
         signable,
@@ -149,7 +149,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_before_account_suspended() IS
-    'Records of an active account that it was one since its status last changed or, if it never did, since it was made.';
+    'Sets activated_at of an active account that has none when it is suspended: to when its status last changed or, if it never did, to when it'
+    ' was made.';
 
 CREATE TRIGGER before_account_suspended
     BEFORE UPDATE OF status ON accounts
@@ -325,7 +326,8 @@ BEGIN
     UPDATE mailroom.adopted_tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id AND consumed_at IS NULL;
 
     IF NOT FOUND AND NEW.action = 1 AND NEW.subject_id ~ '^[0-9]{1,18}$' THEN
-        UPDATE mailroom.adopted_accounts SET status = 'active' WHERE id = NEW.subject_id::bigint AND status::text = 'provisioned';
+        UPDATE mailroom.adopted_accounts SET status = 'active'
+        WHERE id = NEW.subject_id::bigint AND status::text = 'provisioned' AND email::text = NEW.recipient_email COLLATE "C";
     END IF;
 
     RETURN NULL;
@@ -436,13 +438,13 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off AS $$
 DECLARE
     subjects text[] := ARRAY(SELECT id::text FROM gone);
-    -- Not those for subjects of other tables, which may have the same ids.
+    -- Not those of actions for subjects of other tables, which may have the same ids.
     ids bigint[] := ARRAY(
         SELECT tokens.id
         FROM mailroom.issued_tokens AS tokens
         JOIN mailroom.actions ON number = action
         WHERE subject_id = ANY (subjects)
-            AND eligibility IN ('mailroom.provisioned_accounts(text[],boolean)', 'mailroom.active_accounts(text[],boolean)')
+            AND (action IN (1, 2) OR eligibility IN ('mailroom.provisioned_accounts(text[],boolean)', 'mailroom.active_accounts(text[],boolean)'))
     );
 BEGIN
     PERFORM mailroom.withdraw(ids, true);

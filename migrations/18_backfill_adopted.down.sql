@@ -1,6 +1,6 @@
 -- no-transaction
 --
--- What was filled in stays, and so do tokens in the queue, until migration 17 is taken back, which holds its locks while it deletes them.
+-- Tokens stay in the queue until migration 17 is taken back, which holds its locks while it deletes them.
 -- So that they are few then, what nobody can use or send any more leaves mailroom.issued_tokens here; mailroom.redeem() does not know it
 -- from then on. Cancelled tokens stay, by which 17 knows what the cursor must not send.
 --

@@ -4,12 +4,33 @@
 -- own UPDATE by secret finds nothing any more. So this step is the operator's to take: `mailroom migrate up --drop-secrets`. It does
 -- not go back. What the rows held leaves the files when they are rewritten, by VACUUM FULL or as they are pruned.
 --
--- Without a secret a row of `tokens` is of little use: a registration, which should take no longer than it must, has one in
--- mailroom.issued_tokens alone. What mailroom.request() or an application inserts into `tokens` is sent as before.
+-- Without a secret a row of `tokens` serves nobody. A registration therefore inserts into mailroom.issued_tokens alone, which is faster. What
+-- mailroom.request() or an application inserts into `tokens` is sent as before.
 --
 -- Locks: nobody reads or writes tokens for some milliseconds, however large it is, once it was read for tokens of old, 1 s with two million.
 
 BEGIN;
+
+-- The lifetime of activations is taken over from the column's default, as far as an action can have it. Before the table is locked: this waits for
+-- transactions that have called enqueue() for that action.
+DO $$
+DECLARE
+    expiry text := (
+        SELECT pg_get_expr(adbin, adrelid)
+        FROM pg_attrdef
+        JOIN pg_attribute ON attrelid = adrelid AND attnum = adnum
+        WHERE adrelid = 'tokens'::regclass AND attname = 'expires_at'
+    );
+    seconds bigint;
+BEGIN
+    EXECUTE format('SELECT (%s)::bigint - extract(epoch FROM now())::bigint', coalesce(expiry, 'NULL')) INTO seconds;
+
+    IF seconds > 0 THEN
+        seconds := least(greatest(seconds, 60), 366 * 86400);
+        UPDATE mailroom.actions SET lifetime = make_interval(secs => seconds) WHERE number = 1 AND lifetime <> make_interval(secs => seconds);
+    END IF;
+END;
+$$;
 
 -- Ends an autovacuum, for which others would have to wait together with the locks below.
 LOCK TABLE tokens IN SHARE UPDATE EXCLUSIVE MODE;
@@ -62,23 +83,9 @@ $$;
 
 COMMENT ON VIEW mailroom.adopted_tokens IS 'The table of the accounts'' tokens, wherever it is.';
 
-COMMENT ON TABLE tokens IS 'One-time tokens. Action and expiry of a row never change: more time means a new row.';
-
--- Links stay good for as long as before, by the column's default.
-DO $$
-DECLARE
-    expiry text := (
-        SELECT pg_get_expr(adbin, adrelid)
-        FROM pg_attrdef
-        JOIN pg_attribute ON attrelid = adrelid AND attnum = adnum
-        WHERE adrelid = 'tokens'::regclass AND attname = 'expires_at'
-    );
-    seconds bigint;
-BEGIN
-    EXECUTE format('SELECT (%s)::bigint - extract(epoch FROM now())::bigint', coalesce(expiry, 'NULL')) INTO seconds;
-    UPDATE mailroom.actions SET lifetime = make_interval(secs => seconds) WHERE number IN (1, 2) AND seconds >= 1;
-END;
-$$;
+COMMENT ON TABLE tokens IS
+    'One-time tokens that were requested; those of registrations are in mailroom.issued_tokens alone. Action and expiry of a row never change: more'
+    ' time means a new row. TRUNCATE takes all accounts'' tokens away, also those of registrations.';
 
 CREATE OR REPLACE FUNCTION mailroom.trg_after_accounts_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER

@@ -177,7 +177,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         }
         self.in_flight.take(claim.batches);
         if !self.poll_now {
-            // No other statement is to be on its way first, not even that for the idle lock.
+            // Before the next statement is sent, also that for the idle lock.
             self.in_flight.sign();
         }
         Ok(())

@@ -134,8 +134,7 @@ impl DeliveriesQueue {
         if is_waited_for { self.second_session.run(ping).await } else { Ok(()) }
     }
 
-    /// Whether both sessions share a claim of so many batches. It may find too few tokens: each half keeps places for
-    /// tokens of the second priority that the other half has locked.
+    /// Whether both sessions share a claim of so many batches.
     pub(super) fn splits(&self, batches: usize, limit: usize) -> bool {
         self.settles_beside()
             && self.has_more

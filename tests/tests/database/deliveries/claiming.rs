@@ -69,6 +69,30 @@ async fn each_claim_of_a_backlog_brings_all_that_it_wants_until_nothing_is_left(
 }
 
 #[tokio::test]
+async fn places_kept_for_what_another_collector_holds_are_filled_and_no_token_is_picked_twice() -> Result<()>
+{
+    let database = Database::migrated()?;
+    let mut other = database.connect().await?;
+    tokens(&other, "activation", 30).await?;
+    // All fell due at the same time.
+    other.batch_execute("UPDATE mailroom.queue SET due_at = now(), priority = (token > 25)::integer").await?;
+    let transaction = other.transaction().await?;
+    transaction.batch_execute("SELECT FROM mailroom.queue WHERE priority = 1 FOR UPDATE").await?;
+    let client = database.connect().await?;
+    for (looks, turn) in [(21, 0), (1, 6), (25, 3), (60, 0)] {
+        let query = format!(
+            "SELECT cardinality(places), (SELECT count(DISTINCT place)::integer FROM unnest(places) AS place),
+                first_through = (SELECT max(due_at) FROM mailroom.queue)
+            FROM mailroom.pick({looks}, {turn}, '-infinity', '-infinity', now())"
+        );
+        let row = client.query_one(&query, &[]).await?;
+        let expected = looks.min(25);
+        assert_eq!((row.get(0), row.get(1), row.get(2)), (expected, expected, true), "{looks}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_is_used_deleted_expired_or_about_to_is_logged_and_never_leased() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;

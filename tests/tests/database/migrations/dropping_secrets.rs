@@ -154,6 +154,8 @@ async fn afterwards_links_are_good_for_as_long_as_the_default_of_tokens_said() -
     for (default, seconds) in [
         ("SET DEFAULT extract(epoch FROM now() + interval '3 hours')", 10_800),
         ("SET DEFAULT (extract(epoch FROM now()))::bigint + 60", 60),
+        ("SET DEFAULT extract(epoch FROM now()) + 1", 60),
+        ("SET DEFAULT 9000000000000000000", 366 * 86_400),
         ("DROP DEFAULT", 900),
         ("SET DEFAULT 0", 900),
     ] {
@@ -168,5 +170,77 @@ async fn afterwards_links_are_good_for_as_long_as_the_default_of_tokens_said() -
         let lifetime: i32 = client.query_one(query, &[]).await?.get(0);
         assert_eq!(lifetime, seconds, "{default}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn it_waits_for_nobody_who_has_enqueued() -> Result<()> {
+    let database = Database::create()?;
+    succeed(&database, &["up"])?;
+    let mut client = database.connect().await?;
+    let transaction = client.transaction().await?;
+    transaction.batch_execute("SELECT mailroom.enqueue('activate', 'a@x.test', subject_id => '1')").await?;
+    succeed(&database, &["up", "--drop-secrets"])?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn afterwards_a_product_may_have_its_own_accounts_for_activations() -> Result<()> {
+    let database = Database::create()?;
+    succeed(&database, &["up", "--drop-secrets"])?;
+    let application = Application::connect(&database).await?;
+    let client = &application.client;
+    client
+        .batch_execute(
+            "CREATE FUNCTION everybody(subject_ids text[], is_redemption boolean) RETURNS TABLE (subject_id text, email text, name text)
+                LANGUAGE sql SECURITY DEFINER AS 'SELECT id, ''other@x.test'', id FROM unnest($1) AS id';
+            UPDATE mailroom.actions SET eligibility = 'public.everybody(text[], boolean)' WHERE number = 1;
+            INSERT INTO accounts (email, login) VALUES ('a@x.test', 'a'), ('b@x.test', 'b');
+            DELETE FROM mailroom.queue;
+            SELECT mailroom.enqueue('activate', 'other@x.test', 'x', '1')",
+        )
+        .await?;
+    // Whoever reads that mail does not get the account with the same id.
+    let secrets = waiting(&application).await?;
+    assert_eq!(application.redeem(&secrets[0].1, "activation", None).await?, Redemption::ok(1));
+    let active = "SELECT count(*) FROM accounts WHERE status = 'active'";
+    assert_eq!(client.query_one(active, &[]).await?.get::<_, i64>(0), 0);
+    client.batch_execute("DELETE FROM accounts").await?;
+    assert_eq!(
+        client.query_one("SELECT count(*) FROM mailroom.issued_tokens", &[]).await?.get::<_, i64>(0),
+        0
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn afterwards_dead_letters_that_expired_go_out_again_as_they_were() -> Result<()> {
+    let database = Database::create()?;
+    succeed(&database, &["up", "--drop-secrets"])?;
+    let client = database.connect().await?;
+    // An account's address and name need not be such that enqueue() takes them.
+    client
+        .batch_execute(
+            "INSERT INTO accounts (email, login) VALUES ('no address', E'a\n'), ('b@x.test', 'b');
+            SELECT mailroom.enqueue('activate', 'b@x.test', 'Dr B', '2', '{\"k\": 1}', 'de');
+            INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)
+                SELECT token, now(), 1, 1, 1, priority, '' FROM mailroom.queue;
+            DELETE FROM mailroom.queue;
+            UPDATE mailroom.issued_tokens SET expires_at = 1",
+        )
+        .await?;
+    assert_eq!(client.query("SELECT * FROM mailroom.retry_all()", &[]).await?.len(), 3);
+    let query = "SELECT recipient_email, recipient_name, language, has_payload
+        FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token ORDER BY id";
+    let rows = client.query(query, &[]).await?;
+    let again: Vec<(&str, &str, Option<&str>, bool)> =
+        rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
+    let expected = [
+        ("no address", "a\n", None, false),
+        ("b@x.test", "b", None, false),
+        ("b@x.test", "Dr B", Some("de"), true),
+    ];
+    assert_eq!(again, expected);
     Ok(())
 }

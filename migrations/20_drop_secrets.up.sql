@@ -71,21 +71,49 @@ DROP FUNCTION generate_token_code();
 
 CREATE VIEW mailroom.adopted_tokens AS SELECT id, action, account, expires_at, consumed_at, created_at FROM tokens;
 
--- As in migration 17: a superuser may execute this for the owner, whose functions read the view.
-DO $$
-BEGIN
-    EXECUTE format(
-        'ALTER VIEW mailroom.adopted_tokens OWNER TO %s',
-        (SELECT nspowner::regrole FROM pg_namespace WHERE nspname = 'mailroom')
-    );
-END;
-$$;
-
 COMMENT ON VIEW mailroom.adopted_tokens IS 'The table of the accounts'' tokens, wherever it is.';
 
 COMMENT ON TABLE tokens IS
     'One-time tokens that were requested; those of registrations are in mailroom.issued_tokens alone. Action and expiry of a row never change: more'
     ' time means a new row. TRUNCATE takes all accounts'' tokens away, also those of registrations.';
+
+-- A registration has the lifetime of its token from a function, which is a constant in its plan: to look it up takes a twentieth of a
+-- registration. Plans are made anew when the function is replaced.
+CREATE FUNCTION mailroom.trg_after_activation_lifetime_change() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE format(
+        'CREATE OR REPLACE FUNCTION mailroom.activation_lifetime() RETURNS interval LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN %L::interval',
+        NEW.lifetime
+    );
+
+    RETURN NULL;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.trg_after_activation_lifetime_change() FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.trg_after_activation_lifetime_change() IS 'Has activation_lifetime() return the lifetime that was set.';
+
+CREATE TRIGGER after_activation_lifetime_change
+    AFTER UPDATE OF lifetime ON mailroom.actions
+    FOR EACH ROW
+    WHEN (NEW.number = 1)
+    EXECUTE FUNCTION mailroom.trg_after_activation_lifetime_change();
+
+DO $$
+BEGIN
+    EXECUTE format(
+        'CREATE FUNCTION mailroom.activation_lifetime() RETURNS interval LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN %L::interval',
+        (SELECT lifetime FROM mailroom.actions WHERE number = 1)
+    );
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.activation_lifetime() FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.activation_lifetime() IS 'How long a link for an activation can be used, as in actions.';
 
 CREATE OR REPLACE FUNCTION mailroom.trg_after_accounts_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -111,7 +139,7 @@ BEGIN
             CASE WHEN accounts.language ~ '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$' THEN accounts.language END,
             mailroom.consumed_id(fresh.secret),
             floor(extract(epoch FROM fresh.now))::bigint,
-            ceil(extract(epoch FROM fresh.now + (SELECT lifetime FROM mailroom.actions WHERE number = 1)))::bigint,
+            ceil(extract(epoch FROM fresh.now + mailroom.activation_lifetime()))::bigint,
             CASE WHEN current_setting('mailroom.binding', true) <> '' THEN mailroom.binding_setting() END
         FROM fresh
         LEFT JOIN LATERAL (
@@ -196,5 +224,18 @@ CREATE TRIGGER after_token_changed
         OR (OLD.consumed_at IS NOT NULL AND NEW.consumed_at IS DISTINCT FROM OLD.consumed_at)
     )
     EXECUTE FUNCTION mailroom.trg_after_token_changed();
+
+-- As in migration 17: a superuser may execute this for the owner.
+DO $$
+DECLARE
+    made text;
+BEGIN
+    FOREACH made IN ARRAY ARRAY[
+        'VIEW mailroom.adopted_tokens', 'FUNCTION mailroom.activation_lifetime()', 'FUNCTION mailroom.trg_after_activation_lifetime_change()'
+    ] LOOP
+        EXECUTE format('ALTER %s OWNER TO %s', made, (SELECT nspowner::regrole FROM pg_namespace WHERE nspname = 'mailroom'));
+    END LOOP;
+END;
+$$;
 
 COMMIT;

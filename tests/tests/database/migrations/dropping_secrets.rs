@@ -169,6 +169,13 @@ async fn afterwards_links_are_good_for_as_long_as_the_default_of_tokens_said() -
         let query = "SELECT (expires_at - created_at)::integer - 1 FROM mailroom.issued_tokens";
         let lifetime: i32 = client.query_one(query, &[]).await?.get(0);
         assert_eq!(lifetime, seconds, "{default}");
+
+        // Afterwards the action has it.
+        let change = "UPDATE mailroom.actions SET lifetime = '2 hours' WHERE number = 1;
+            INSERT INTO accounts (email, login) VALUES ('b', 'b')";
+        client.batch_execute(change).await?;
+        let lifetime: i32 = client.query_one(&format!("{query} WHERE subject_id = '2'"), &[]).await?.get(0);
+        assert_eq!(lifetime, 7_200, "{default}");
     }
     Ok(())
 }

@@ -7,7 +7,7 @@
 -- Without a secret a row of `tokens` serves nobody. A registration therefore inserts into mailroom.issued_tokens alone, which is faster. What
 -- mailroom.request() or an application inserts into `tokens` is sent as before.
 --
--- Locks: nobody reads or writes tokens for some milliseconds, however large it is, once it was read for tokens of old, 1 s with two million.
+-- Locks: nobody reads or writes tokens for some milliseconds, however large it is. Before, it is read for tokens of old, 1 s with two million.
 
 BEGIN;
 
@@ -35,8 +35,7 @@ $$;
 -- Ends an autovacuum, for which others would have to wait together with the locks below.
 LOCK TABLE tokens IN SHARE UPDATE EXCLUSIVE MODE;
 
-LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE;
-
+-- Read before others are locked out: no such token comes any more.
 DO $$
 DECLARE
     fault text := CASE
@@ -60,6 +59,8 @@ BEGIN
     END IF;
 END;
 $$;
+
+LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE;
 
 DROP VIEW mailroom.adopted_tokens;
 DROP TRIGGER after_token_changed ON tokens;

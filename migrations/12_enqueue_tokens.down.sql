@@ -13,6 +13,7 @@ DROP FUNCTION mailroom.cancel(bigint);
 DROP FUNCTION mailroom.withdraw(bigint[], boolean);
 DROP FUNCTION mailroom.browser_code(bytea);
 DROP FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text, bytea);
+DROP FUNCTION mailroom.is_language(text);
 DROP FUNCTION mailroom.is_address(text);
 DROP FUNCTION mailroom.next_token_id();
 DROP FUNCTION mailroom.trg_before_token_change();

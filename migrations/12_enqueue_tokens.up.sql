@@ -24,8 +24,8 @@ RETURN sha256('mailroom/code\000'::bytea || secret || decode(replace(code, '\', 
 COMMENT ON FUNCTION mailroom.code_hash(bytea, text) IS
     'SHA-256("mailroom/code", a zero byte, secret, code). Five digits are found by trying, but not without the 32 bytes of the secret.';
 
--- A random UUID has 122 bits of the server's cryptographic generator, two have 244: as many as nobody will ever try. The hash spreads
--- them over all bytes. A third one would take a registration as long as writing to an index.
+-- A random UUID has 122 bits of the server's cryptographic generator; two have 244, more than anybody can try. The hash spreads them over
+-- all bytes. A third UUID would cost a registration as much as another index.
 CREATE FUNCTION mailroom.generate_secret() RETURNS bytea
 LANGUAGE sql VOLATILE PARALLEL SAFE
 RETURN sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
@@ -227,7 +227,7 @@ BEGIN
         WHEN enqueue.subject_id IS NULL AND wanted.eligibility IS NOT NULL THEN
             'this action needs a subject_id, of which its eligibility is asked'
         WHEN octet_length(enqueue.payload::text) > 8192 THEN 'payload has more than 8192 bytes'
-        WHEN enqueue.language !~ '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$' THEN 'language is not a tag such as de or pt-BR'
+        WHEN NOT mailroom.is_language(enqueue.language) THEN 'language is not a tag such as de or pt-BR'
         WHEN enqueue.deliver_at > epoch + interval '1 year' THEN 'deliver_at is more than a year away'
         WHEN octet_length(enqueue.idempotency_key) NOT BETWEEN 1 AND 255 THEN 'idempotency_key is empty or has more than 255 bytes'
         WHEN octet_length(enqueue.binding) <> 16 THEN 'binding is not of 16 bytes'
@@ -338,6 +338,12 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN octet_length(email) <= 254 AND email ~ '^[^@[:space:][:cntrl:]",;:<>()\[\]\\]+@[^@[:space:][:cntrl:]",;:<>()\[\]\\]+$';
 
 COMMENT ON FUNCTION mailroom.is_address(text) IS 'Whether a mail can be addressed to this.';
+
+CREATE FUNCTION mailroom.is_language(tag text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN tag ~ '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$';
+
+COMMENT ON FUNCTION mailroom.is_language(text) IS 'Whether this is a language''s tag, such as de or pt-BR, as in BCP 47.';
 
 -- The secrets of tokens that are used or void go with their rows; those of leases go when the batch is settled, in a moment. Nothing
 -- is waited for: a row that a collector is just claiming, or an operator putting back, is taken away by the next claim, which finds

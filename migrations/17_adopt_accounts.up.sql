@@ -219,7 +219,7 @@ BEGIN
             made.account::text,
             accounts.email::text,
             accounts.login::text,
-            CASE WHEN accounts.language ~ '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$' THEN accounts.language END,
+            CASE WHEN mailroom.is_language(accounts.language) THEN accounts.language END,
             mailroom.consumed_id(made.secret),
             CASE made.action WHEN 'activation' THEN NULL ELSE mailroom.code_hash(made.secret, made.code::text) END,
             made.created_at,

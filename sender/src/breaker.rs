@@ -73,7 +73,7 @@ impl Breaker {
     pub(crate) fn end(&mut self, attempt: Attempt, verdict: &Verdict, now: Instant) {
         self.in_flight -= 1;
         let asked = match verdict {
-            Verdict::Sent | Verdict::Dead(_) | Verdict::Retry { .. } => {
+            Verdict::Sent(_) | Verdict::Dead(_) | Verdict::Retry { .. } => {
                 if attempt.0 == self.failures {
                     let is_refused = matches!(verdict, Verdict::Retry { .. });
                     self.health = if is_refused { Health::Slow } else { Health::Working };
@@ -82,9 +82,13 @@ impl Breaker {
                 }
                 return;
             }
-            Verdict::Unanswered { after, .. }
-            | Verdict::Overloaded { after, .. }
-            | Verdict::Unavailable { after, .. } => after.unwrap_or_default().min(LONGEST_ASKED),
+            // It proves neither that the provider works nor that it fails; but another one may have the
+            // mails that come now.
+            Verdict::InDoubt { .. } if self.next_pause.is_none() => return,
+            Verdict::InDoubt { .. } => Duration::ZERO,
+            Verdict::Overloaded { after, .. } | Verdict::Unavailable { after, .. } => {
+                after.unwrap_or_default().min(LONGEST_ASKED)
+            }
         };
         let mut pause = asked;
         // Mails that were on their way together fail together, which is one failure.
@@ -101,6 +105,11 @@ impl Breaker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider::{About, Receipt};
+
+    fn sent() -> Verdict {
+        Verdict::Sent(Receipt::default())
+    }
 
     fn unavailable(after: Option<u64>) -> Verdict {
         Verdict::Unavailable { after: after.map(Duration::from_secs), reason: String::new() }
@@ -121,12 +130,12 @@ mod tests {
         breaker.end(first, &unavailable(Some(7)), now);
         assert!(breaker.is_failing() && !breaker.has_place());
         assert_eq!(breaker.pause_left(now), Some(Duration::from_secs(7)));
-        breaker.end(second, &Verdict::Sent, now);
+        breaker.end(second, &sent(), now);
         assert!(breaker.is_failing() && breaker.has_place() && breaker.pause_left(now).is_some());
         assert_eq!(breaker.pause_left(now + Duration::from_secs(7)), None);
         let trial = breaker.begin();
         assert!(!breaker.has_place());
-        breaker.end(trial, &Verdict::Sent, now + Duration::from_secs(7));
+        breaker.end(trial, &sent(), now + Duration::from_secs(7));
         assert!(!breaker.is_failing() && breaker.has_place());
     }
 
@@ -139,7 +148,7 @@ mod tests {
         assert!(!breaker.is_failing() && breaker.pause_left(now).is_none());
         let attempt = breaker.begin();
         assert!(!breaker.has_place());
-        breaker.end(attempt, &Verdict::Dead(String::new()), now);
+        breaker.end(attempt, &Verdict::dead("", About::Unplaced), now);
         breaker.begin();
         assert!(breaker.has_place());
     }
@@ -153,7 +162,7 @@ mod tests {
         let pauses = [(); 8].map(|()| fail(&mut breaker, now).as_secs());
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
         let trial = breaker.begin();
-        breaker.end(trial, &Verdict::Sent, now);
+        breaker.end(trial, &sent(), now);
         assert_eq!(fail(&mut breaker, now).as_secs(), 1);
     }
 

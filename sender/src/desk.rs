@@ -288,7 +288,7 @@ impl<'a, W: Write> Desk<'a, W> {
         // What may have been accepted before stays with its provider, should it be put back.
         let is_bound = self.waiting.get(&key).is_some_and(|waiting| waiting.is_bound);
         let recorded = match verdict {
-            Verdict::Sent => self.journal.accept(key),
+            Verdict::Sent(_) => self.journal.accept(key),
             Verdict::Dead(_) if !is_bound => self.journal.give_up(key),
             _ => Ok(()),
         };
@@ -307,8 +307,8 @@ impl<'a, W: Write> Desk<'a, W> {
                     let pending = self.pending(&batch);
                     pending.unsettled -= 1;
                     match verdict {
-                        Verdict::Sent => pending.answer.sent(id),
-                        Verdict::Dead(reason) => pending.answer.dead(id, reason),
+                        Verdict::Sent(_) => pending.answer.sent(id),
+                        Verdict::Dead(refusal) => pending.answer.dead(id, &refusal.reason),
                         _ => pending.answer.retry(id, after, reason),
                     }
                 }

@@ -122,8 +122,8 @@ impl Lane {
         state.breaker.end(attempt, verdict, Instant::now());
         let is_over = match verdict {
             Verdict::Unavailable { .. } | Verdict::Overloaded { .. } => true,
-            Verdict::Unanswered { .. } => self.has_other,
-            Verdict::Sent | Verdict::Dead(_) | Verdict::Retry { .. } => false,
+            Verdict::InDoubt { .. } => self.has_other,
+            Verdict::Sent(_) | Verdict::Dead(_) | Verdict::Retry { .. } => false,
         };
         if is_over { state.waiting.drain() } else { Vec::new() }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use ureq::http::{HeaderMap, Method, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
-use super::{Connection, Provider, Sealed, Verdict};
+use super::{About, Connection, Progress, Provider, Receipt, Sealed, Verdict};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::protocol::Key;
@@ -246,7 +246,10 @@ impl<A: Api> Provider for Client<A> {
 struct Requests<'a, A>(&'a Client<A>);
 
 impl<A: Api> Connection for Requests<'_, A> {
-    fn deliver(&mut self, sealed: &Sealed, payload: &str) -> Verdict {
+    fn deliver(&mut self, sealed: &Sealed, payload: &str, progress: &dyn Progress) -> Verdict {
+        if let Err(reason) = progress.enter_doubt() {
+            return Verdict::Unavailable { after: None, reason };
+        }
         match self.0.request(&self.0.method, Some(sealed.key), payload) {
             Ok(answer) => self.0.api.judge(&answer).unwrap_or_else(|| by_status(&answer, "")),
             Err(verdict) => verdict,
@@ -258,12 +261,12 @@ impl<A: Api> Connection for Requests<'_, A> {
 pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
     let (after, reason) = (answer.retry_after(), answer.reason(words));
     match answer.status {
-        200..300 => Verdict::Sent,
+        200..300 => Verdict::Sent(Receipt { message_id: None, answer: reason }),
         // The key, the place and the limits are those of all mails.
         300..400 | 401..=405 | 429 => Verdict::Unavailable { after, reason },
         503 => Verdict::Overloaded { after, reason },
-        400 | 413 | 422 => Verdict::Dead(reason),
-        _ => Verdict::Unanswered { after, reason },
+        400 | 413 | 422 => Verdict::dead(reason, About::Unplaced),
+        _ => Verdict::InDoubt { reason },
     }
 }
 
@@ -285,7 +288,7 @@ fn unanswered(name: &str, error: &ureq::Error) -> Verdict {
     if is_certain {
         Verdict::Unavailable { after: None, reason: format!("{name}: no connection: {error}") }
     } else {
-        Verdict::Unanswered { after: None, reason: format!("{name}: no answer: {error}") }
+        Verdict::InDoubt { reason: format!("{name}: no answer: {error}") }
     }
 }
 
@@ -330,7 +333,7 @@ mod tests {
         ] {
             let verdict = unanswered("api", &error);
             assert_eq!(matches!(verdict, Verdict::Unavailable { .. }), is_certain, "{error:?}");
-            assert_eq!(matches!(verdict, Verdict::Unanswered { .. }), !is_certain, "{error:?}");
+            assert_eq!(matches!(verdict, Verdict::InDoubt { .. }), !is_certain, "{error:?}");
         }
     }
 }

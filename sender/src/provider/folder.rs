@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Connection, Provider, Sealed, Verdict};
+use super::{Connection, Progress, Provider, Receipt, Sealed, Verdict};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::message;
@@ -47,10 +47,11 @@ impl Provider for Folder {
 struct Files<'a>(&'a Path);
 
 impl Connection for Files<'_> {
-    fn deliver(&mut self, sealed: &Sealed, payload: &str) -> Verdict {
+    fn deliver(&mut self, sealed: &Sealed, payload: &str, _: &dyn Progress) -> Verdict {
         let path = self.0.join(format!("{}.eml", sealed.key));
         match fs::write(&path, payload) {
-            Ok(()) => Verdict::Sent,
+            // Written again, the file is the same: a file is never in doubt.
+            Ok(()) => Verdict::Sent(Receipt::default()),
             Err(error) => Verdict::Unavailable {
                 after: None,
                 reason: format!("{} cannot be written: {error}", self.0.display()),

@@ -61,11 +61,22 @@ pub(crate) trait Provider: Send + Sync {
 
 /// A connection to a provider, opened and closed as it is needed.
 pub(crate) trait Connection {
-    /// Sends a mail, of which `payload` is what this provider gets. It returns within the provider's timeout.
-    fn deliver(&mut self, sealed: &Sealed, payload: &str) -> Verdict;
+    /// Sends a mail, of which `payload` is what this provider gets. It returns within the provider's
+    /// timeout, after which a final answer has its own.
+    fn deliver(&mut self, sealed: &Sealed, payload: &str, progress: &dyn Progress) -> Verdict;
 
     /// Closes what has not been used for some time.
     fn idle(&mut self) {}
+}
+
+/// What an attempt reports while it goes on.
+pub(crate) trait Progress {
+    /// Records that from here on the provider may have the mail. It is called just before the final dot
+    /// (by HTTP: the request), once for an attempt. What ends earlier is certainly not accepted.
+    ///
+    /// # Errors
+    /// Why it cannot be recorded; then nothing may be sent, and the verdict is `Unavailable`.
+    fn enter_doubt(&self) -> Result<(), String>;
 }
 
 /// A mail as it goes out at every attempt.
@@ -128,13 +139,14 @@ impl Sealed {
     }
 }
 
-/// What became of an attempt. Reasons never hold a secret or a token; addresses that a server repeats are removed by the collector.
+/// What became of an attempt. Reasons never hold a secret or a token; addresses that a server repeats are
+/// removed by the collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(dead_code, reason = "no provider says everything, and a build may have a single provider")]
 pub(crate) enum Verdict {
     /// The provider has taken responsibility for the mail.
-    Sent,
-    /// This mail was refused for now.
+    Sent(Receipt),
+    /// This mail was refused for now, and certainly not accepted.
     Retry {
         /// The pause that the provider asks for.
         after: Option<Duration>,
@@ -142,15 +154,14 @@ pub(crate) enum Verdict {
         reason: String,
     },
     /// This mail is refused for ever.
-    Dead(String),
-    /// Nobody knows whether this mail was accepted.
-    Unanswered {
-        /// The pause that the provider asks for.
-        after: Option<Duration>,
+    Dead(Refusal),
+    /// Nobody knows whether this mail was accepted. It says nothing of others.
+    InDoubt {
         /// What is known.
         reason: String,
     },
-    /// No mail can go out now, and nobody knows whether this one did: a gateway may say so after it has passed the mail on.
+    /// No mail can go out now, and nobody knows whether this one did: a gateway may say so after it has
+    /// passed the mail on.
     Overloaded {
         /// The pause that the provider asks for.
         after: Option<Duration>,
@@ -166,25 +177,62 @@ pub(crate) enum Verdict {
     },
 }
 
+/// What a provider said when it accepted a mail.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Receipt {
+    /// The id that the provider gave to the mail, if it said one.
+    pub(crate) message_id: Option<String>,
+    /// Its answer, in one line: `250 2.0.0 queued as ABC`.
+    pub(crate) answer: String,
+}
+
+/// Why a mail is refused for ever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The provider's words.
+    pub(crate) reason: String,
+    /// What they are about.
+    pub(crate) about: About,
+}
+
+/// What a refusal is about. What is about us is no refusal of a mail, but `Unavailable`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code, reason = "no provider says everything, and a build may have a single provider")]
+pub(crate) enum About {
+    /// The recipient's address.
+    Recipient {
+        /// Whether the provider said for sure that there is no such address.
+        is_unknown: bool,
+    },
+    /// This mail's text.
+    Content,
+    /// Nothing that the provider says tells.
+    Unplaced,
+}
+
 impl Verdict {
+    /// A refusal for ever.
+    pub(crate) fn dead(reason: impl Into<String>, about: About) -> Self {
+        Self::Dead(Refusal { reason: reason.into(), about })
+    }
+
     /// The pause that the provider asks for.
     pub(crate) fn after(&self) -> Option<Duration> {
         match self {
-            Self::Sent | Self::Dead(_) => None,
-            Self::Retry { after, .. }
-            | Self::Unanswered { after, .. }
-            | Self::Overloaded { after, .. }
-            | Self::Unavailable { after, .. } => *after,
+            Self::Sent(_) | Self::Dead(_) | Self::InDoubt { .. } => None,
+            Self::Retry { after, .. } | Self::Overloaded { after, .. } | Self::Unavailable { after, .. } => {
+                *after
+            }
         }
     }
 
     /// What was said; nothing of success.
     pub(crate) fn reason(&self) -> &str {
         match self {
-            Self::Sent => "",
-            Self::Dead(reason)
+            Self::Sent(_) => "",
+            Self::Dead(Refusal { reason, .. })
             | Self::Retry { reason, .. }
-            | Self::Unanswered { reason, .. }
+            | Self::InDoubt { reason }
             | Self::Overloaded { reason, .. }
             | Self::Unavailable { reason, .. } => reason,
         }

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::Verdict;
 use super::api::{Answer, Api, Client, Request};
 use super::keyed::KeyedConfig;
+use super::{About, Verdict};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::secret::Secret;
@@ -49,7 +49,7 @@ impl Api for Postmark {
         let reason = answer.reason(&format!("ErrorCode {code}"));
         match (answer.status, code) {
             // An address that is none, and one that has bounced, complained or unsubscribed.
-            (422, 300 | 406) => Some(Verdict::Dead(reason)),
+            (422, 300 | 406) => Some(Verdict::dead(reason, About::Recipient { is_unknown: false })),
             // The sender's signature, the account, its credits, its approval: the same for every mail.
             (422, 400 | 401 | 405 | 412 | 413) => {
                 Some(Verdict::Unavailable { after: answer.retry_after(), reason })

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::Verdict;
 use super::api::{Answer, Api, Client, Request};
 use super::keyed::KeyedConfig;
+use super::{About, Verdict};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::secret::Secret;
@@ -51,13 +51,15 @@ impl Api for Resend {
         let (name, after) = (answer.body["name"].as_str().unwrap_or_default(), answer.retry_after());
         let reason = answer.reason(name);
         match (answer.status, name) {
-            (409, "concurrent_idempotent_requests") => Some(Verdict::Unanswered { after, reason }),
+            (409, "concurrent_idempotent_requests") => Some(Verdict::InDoubt { reason }),
             // What is wrong is the same for every mail.
             (_, "invalid_from_address" | "invalid_access" | "invalid_region") | (401 | 403 | 429, _) => {
                 Some(Verdict::Unavailable { after, reason })
             }
             // The first is documented as a refusal, not as a sign that the earlier request was accepted: somebody has to look.
-            (409, "invalid_idempotent_request") | (400 | 422 | 451, _) => Some(Verdict::Dead(reason)),
+            (409, "invalid_idempotent_request") | (400 | 422 | 451, _) => {
+                Some(Verdict::dead(reason, About::Unplaced))
+            }
             _ => None,
         }
     }

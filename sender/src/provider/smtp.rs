@@ -18,7 +18,7 @@ use lettre::transport::smtp::commands::{Data, Mail as MailFrom, Rcpt, Rset};
 use lettre::transport::smtp::extension::{ClientId, Extension, MailParameter};
 use serde::Deserialize;
 
-use super::{Connection, Provider, Sealed, Verdict};
+use super::{About, Connection, Progress, Provider, Receipt, Sealed, Verdict};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::message;
@@ -299,7 +299,7 @@ enum Failure {
 }
 
 impl Connection for Session<'_> {
-    fn deliver(&mut self, sealed: &Sealed, payload: &str) -> Verdict {
+    fn deliver(&mut self, sealed: &Sealed, payload: &str, progress: &dyn Progress) -> Verdict {
         let deadline = Instant::now() + self.smtp.timeout;
         loop {
             let mut open = match self.open.take().filter(Open::is_fresh) {
@@ -309,11 +309,12 @@ impl Connection for Session<'_> {
                     Err(reason) => return Verdict::Unavailable { after: None, reason },
                 },
             };
-            let outcome = open.send(&sealed.envelope_sender, &sealed.to, payload, deadline);
+            let (from, to) = (&sealed.envelope_sender, &sealed.to);
+            let outcome = open.send(from, to, payload, progress, deadline);
             open.mails += 1;
             open.last_used = Instant::now();
             let (verdict, is_usable) = match outcome {
-                Ok(()) => (Verdict::Sent, true),
+                Ok(receipt) => (Verdict::Sent(receipt), true),
                 Err(Failure::Stale(_)) if open.mails > 1 => continue,
                 Err(Failure::Stale(reason)) => (Verdict::Unavailable { after: None, reason }, false),
                 Err(Failure::Verdict(verdict, is_usable)) => (verdict, is_usable),
@@ -339,8 +340,16 @@ impl Open {
         self.last_used.elapsed() < LONGEST_IDLE && !self.connection.has_broken()
     }
 
-    fn send(&mut self, from: &str, to: &str, payload: &str, deadline: Instant) -> Result<(), Failure> {
-        let dead = |reason: &str| Failure::Verdict(Verdict::Dead(reason.to_owned()), true);
+    fn send(
+        &mut self,
+        from: &str,
+        to: &str,
+        payload: &str,
+        progress: &dyn Progress,
+        deadline: Instant,
+    ) -> Result<Receipt, Failure> {
+        let about = About::Recipient { is_unknown: false };
+        let dead = |reason: &str| Failure::Verdict(Verdict::dead(reason, about), true);
         let address =
             |text: &str| text.parse::<Address>().map_err(|_| dead("its address cannot be written in SMTP"));
         let (from, recipient) = (address(from)?, address(to)?);
@@ -356,28 +365,36 @@ impl Open {
         answer.map_err(|error| of_server("MAIL FROM", &error))?;
         set_timeout(&mut self.connection, deadline);
         let answer = self.connection.command(Rcpt::new(recipient, Vec::new()));
-        answer.map_err(|error| self.of_mail("RCPT TO", &error))?;
+        answer.map_err(|error| self.of_mail("RCPT TO", about, &error))?;
         set_timeout(&mut self.connection, deadline);
-        let answer = self.connection.command(Data).map_err(|error| self.of_mail("DATA", &error))?;
+        let answer =
+            self.connection.command(Data).map_err(|error| self.of_mail("DATA", About::Unplaced, &error))?;
         if !answer.has_code(354) {
             return Err(out_of_step("DATA"));
         }
+        progress
+            .enter_doubt()
+            .map_err(|reason| Failure::Verdict(Verdict::Unavailable { after: None, reason }, false))?;
         set_timeout(&mut self.connection, deadline);
         let answer = self.connection.command(Content(payload));
         let answer = answer.map_err(|error| {
             if error.status().is_some() {
-                return self.of_mail("the content", &error);
+                return self.of_mail("the content", About::Content, &error);
             }
-            // The server may have accepted it. RFC 5321, 4.2.5: a client must assume that it has not.
+            // The server may have accepted it.
             let reason = format!("no answer to the content: {}", describe(&error));
-            Failure::Verdict(Verdict::Unanswered { after: None, reason }, false)
+            Failure::Verdict(Verdict::InDoubt { reason }, false)
         })?;
         // 354 and 251 are positive, too.
-        if answer.has_code(250) { Ok(()) } else { Err(out_of_step("the content")) }
+        if !answer.has_code(250) {
+            return Err(out_of_step("the content"));
+        }
+        let words = answer.message().flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ");
+        Ok(Receipt { message_id: None, answer: format!("250 {words}").trim_end().to_owned() })
     }
 
     /// The verdict of an answer to a command that is about the mail. The server must forget the mail before the next one.
-    fn of_mail(&mut self, command: &str, error: &smtp::Error) -> Failure {
+    fn of_mail(&mut self, command: &str, about: About, error: &smtp::Error) -> Failure {
         let Some(code) = error.status().map(u16::from) else {
             let reason = format!("{command}: {}", describe(error));
             return Failure::Verdict(Verdict::Unavailable { after: None, reason }, false);
@@ -388,7 +405,7 @@ impl Open {
         }
         let is_usable = self.connection.command(Rset).is_ok();
         let verdict =
-            if code >= 500 { Verdict::Dead(reason) } else { Verdict::Retry { after: None, reason } };
+            if code >= 500 { Verdict::dead(reason, about) } else { Verdict::Retry { after: None, reason } };
         Failure::Verdict(verdict, is_usable)
     }
 }
@@ -419,7 +436,7 @@ fn of_server(command: &str, error: &smtp::Error) -> Failure {
 /// Answers that do not belong to their commands: nothing is known of the mail, and nothing of what comes next.
 fn out_of_step(command: &str) -> Failure {
     let reason = format!("the server's answer to {command} is not one of that command");
-    Failure::Verdict(Verdict::Unanswered { after: None, reason }, false)
+    Failure::Verdict(Verdict::InDoubt { reason }, false)
 }
 
 fn remaining(deadline: Instant) -> Duration {

@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use serde::Deserialize;
 
-use crate::provider::Verdict;
 use crate::provider::api::Answer;
+use crate::provider::{About, Receipt, Verdict};
 
 /// A table `[[http.answers]]`.
 #[derive(Clone, Debug, Deserialize)]
@@ -84,9 +84,9 @@ impl Rule {
         }
         let (after, reason) = (answer.retry_after(), answer.reason(words));
         Some(match self.means {
-            Meaning::Ok => Verdict::Sent,
+            Meaning::Ok => Verdict::Sent(Receipt { message_id: None, answer: reason }),
             Meaning::Retry => Verdict::Retry { after, reason },
-            Meaning::Dead => Verdict::Dead(reason),
+            Meaning::Dead => Verdict::dead(reason, About::Unplaced),
             Meaning::Unavailable => Verdict::Unavailable { after, reason },
         })
     }

@@ -9,8 +9,8 @@ use base64ct::{Base64, Encoding};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Verdict;
 use super::api::{self, Answer, Api, Client, JSON, Request, Settings};
+use super::{About, Verdict};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::message;
@@ -151,7 +151,7 @@ impl Api for Ses {
                 Some(Verdict::Unavailable { after, reason: format!("{reason}: an address is not verified") })
             }
             (400, "MessageRejected" | "BadRequestException" | "ValidationException") => {
-                Some(Verdict::Dead(reason))
+                Some(Verdict::dead(reason, About::Unplaced))
             }
             // The account, the sender's domain, the clock, the quota and the rate are those of all mails.
             (

@@ -18,7 +18,8 @@ SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN convert_to(value, 'UTF8');
 EXCEPTION WHEN untranslatable_character OR character_not_in_repertoire THEN
-    RETURN '\xff'::bytea;
+    -- Not as a literal, whose backslash means another byte without standard_conforming_strings.
+    RETURN decode('ff', 'hex');
 END;
 $$;
 

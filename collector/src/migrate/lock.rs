@@ -26,6 +26,11 @@ pub fn lock_ids(database: &str, schema: &str, table: &str) -> [i64; 2] {
     })
 }
 
+/// Settings of a role or database under which the files of migrations would be read in another way:
+/// backslashes in literals, quoted names in texts of catalogues, warnings that are errors.
+const SESSION: &str = "SET standard_conforming_strings = on; SET quote_all_identifiers = off;
+    SET plpgsql.extra_errors = 'none'; SET plpgsql.extra_warnings = 'none'";
+
 /// Runs `work` while no other session migrates what is recorded in this table.
 pub(super) async fn with_lock<T>(
     client: &mut Client,
@@ -34,6 +39,7 @@ pub(super) async fn with_lock<T>(
     report: Report<'_>,
     work: impl AsyncFnOnce(&mut Client, &History, Report<'_>) -> Result<T, MigrateError>,
 ) -> Result<T, MigrateError> {
+    client.batch_execute(SESSION).await?;
     let history = History::of_session(client, table, schema.clone()).await?;
     let row = client.query_one("SELECT current_database()::text", &[]).await?;
     let [slash, bare] = lock_ids(row.get(0), &history.table_schema, &history.table);

@@ -53,7 +53,8 @@ pub(super) async fn check(client: &Client, history: &History, next: i64) -> Resu
     if next <= CREATES_SCHEMA && !row.get::<_, bool>("creates_schemas") {
         let database: &str = row.get("database");
         return refused(format!(
-            "may not create the schema {mailroom}; GRANT CREATE ON DATABASE {database} TO \"{role}\""
+            "may not create the schema {mailroom}; GRANT CREATE ON DATABASE {database} TO \"{role}\", or \
+             CREATE SCHEMA {mailroom} AUTHORIZATION \"{role}\"; a schema of another owner does not do"
         ));
     }
     if next > USES_PGCRYPTO {

@@ -6,7 +6,10 @@ WITH home AS (
 SELECT
     current_user::text AS role,
     coalesce(has_schema_privilege(home.oid, 'CREATE'), true) AS creates,
-    has_database_privilege(current_database(), 'CREATE') AS creates_schemas,
+    -- Or has got it from somebody who may.
+    has_database_privilege(current_database(), 'CREATE')
+        OR EXISTS (SELECT FROM pg_namespace WHERE nspname = $3 AND pg_has_role(nspowner, 'USAGE'))
+        AS creates_schemas,
     quote_ident(current_database()) AS database,
     -- Whose tables the migrations change.
     (

@@ -236,3 +236,51 @@ async fn functions_find_the_base_schema_and_need_no_pgcrypto_wherever_both_are_m
     drop(database);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_schema_that_was_made_for_the_owner_does_and_one_of_somebody_else_does_not() -> Result<()> {
+    let cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?;
+    let mut client = database.connect().await?;
+    client
+        .batch_execute(
+            "CREATE ROLE owner; CREATE SCHEMA mailroom;
+            GRANT USAGE ON SCHEMA mailroom TO owner; SET ROLE owner",
+        )
+        .await?;
+    let plan = || Plan::without_accounts(Schema::default());
+    let error = migrate::up(&mut client, plan(), &mut |_| {}).await.expect_err("of another owner");
+    assert!(error.to_string().contains("\"owner\""), "{error}");
+    client.batch_execute("RESET ROLE; ALTER SCHEMA mailroom OWNER TO owner; SET ROLE owner").await?;
+    assert_eq!(migrate::up(&mut client, plan(), &mut |_| {}).await?, plan().migrations.len());
+    client.batch_execute("SELECT mailroom.enqueue('invite', 'ada@example.test')").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn settings_that_change_how_sql_is_read_change_nothing() -> Result<()> {
+    for setting in [
+        "standard_conforming_strings = off",
+        "quote_all_identifiers = on",
+        "plpgsql.extra_errors = 'all'",
+        "plpgsql.variable_conflict = 'use_variable'",
+    ] {
+        let database = Database::create()?;
+        let client = database.connect().await?;
+        client.batch_execute(&format!("ALTER DATABASE {} SET {setting}", database.name())).await?;
+        let mut client = database.connect().await?;
+        assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len(), "{setting}");
+        let client = database.connect().await?;
+        client
+            .batch_execute(
+                "INSERT INTO accounts (email, login) VALUES ('ada@example.test', 'ada');
+                SELECT mailroom.enqueue('invite', 'ada@example.test', 'Ada \u{e4}')",
+            )
+            .await?;
+        let claim = "SELECT mailroom.claim(
+            1, ARRAY[gen_random_uuid()], 2, true, 9, 0, NULL, NULL, 90000, 30, '{1,2,3,4,5,6}', true)";
+        client.batch_execute(claim).await?;
+        assert_eq!(count(&client, "mailroom.queue").await?, 0, "{setting}");
+    }
+    Ok(())
+}

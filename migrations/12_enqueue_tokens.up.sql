@@ -77,9 +77,11 @@ CREATE TRIGGER after_queue_insert
     FOR EACH STATEMENT
     EXECUTE FUNCTION mailroom.trg_after_queue_insert();
 
+-- Whoever waits behind its lock waits no longer than a second.
 CREATE FUNCTION mailroom.trg_before_action_change() RETURNS trigger
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '1s' AS $$
 DECLARE
     fault text;
     predicate regprocedure;
@@ -88,16 +90,20 @@ BEGIN
         RAISE EXCEPTION 'actions cannot be truncated' USING ERRCODE = 'integrity_constraint_violation';
     END IF;
 
-    IF TG_OP = 'UPDATE' THEN
-        -- An update of what is in no key would not wait for those who read the row for a token, nor they for it.
-        PERFORM FROM mailroom.actions WHERE number = OLD.number FOR UPDATE;
-    END IF;
-
     IF TG_OP <> 'INSERT'
         AND (OLD.number, OLD.name, OLD.path, OLD.code_digits) IS DISTINCT FROM (NEW.number, NEW.name, NEW.path, NEW.code_digits)
     THEN
-        -- The row is locked: enqueue() waits, and what it has enqueued before is committed. The triggers that make tokens of
-        -- accounts lock none: their actions cannot be changed.
+        -- Waits for every transaction that has read the table for a token, and lets no other read it:
+        -- afterwards all tokens that were made of the action are committed and can be seen. The
+        -- triggers that make tokens of accounts need not wait: their actions cannot be changed.
+        BEGIN
+            LOCK TABLE mailroom.actions IN ACCESS EXCLUSIVE MODE;
+        EXCEPTION WHEN lock_not_available THEN
+            RAISE EXCEPTION 'the action % cannot be changed: another transaction has read mailroom.actions for longer than a second', OLD.name
+                USING ERRCODE = 'lock_not_available',
+                    HINT = 'Repeat it when that transaction, such as pg_dump or a prepared one, has ended; pg_locks shows it.';
+        END;
+
         fault := CASE
             WHEN OLD.number IN (1, 2) THEN 'it is one of Mailroom''s own'
             WHEN current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
@@ -212,8 +218,18 @@ DECLARE
     earlier mailroom.idempotency_keys%ROWTYPE;
     digest bytea;
 BEGIN
-    -- What its tokens carry of it does not change before they are committed.
-    SELECT * INTO wanted FROM mailroom.actions WHERE name = enqueue.action FOR KEY SHARE;
+    -- Reading the table locks it until the transaction ends, so that what tokens carry of the action
+    -- does not change before they are committed. A lock of the row would do that as well, but
+    -- concurrent transactions would then make a MultiXact of all lockers for each token.
+    SELECT * INTO wanted FROM mailroom.actions WHERE name = enqueue.action;
+
+    -- In a stricter isolation level an old snapshot can show a row that has been changed since. If
+    -- there is any sign of that, locking the row finds out, and fails as a serialization error.
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        PERFORM FROM mailroom.actions
+        WHERE number = wanted.number AND xmax::text <> '0'
+        FOR KEY SHARE;
+    END IF;
 
     -- What was given is not repeated: an address does not belong into a log.
     fault := CASE
@@ -352,7 +368,7 @@ CREATE FUNCTION mailroom.withdraw(gone bigint[], logs boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     WITH withdrawn AS (
         DELETE FROM mailroom.queue
@@ -383,7 +399,9 @@ COMMENT ON FUNCTION mailroom.withdraw(bigint[], boolean) IS 'Takes tokens out of
 
 CREATE FUNCTION mailroom.cancel(token bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
 BEGIN
@@ -407,7 +425,7 @@ CREATE FUNCTION mailroom.cancel_subject(subject_id text, only_proofs boolean DEF
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
@@ -441,7 +459,7 @@ CREATE FUNCTION mailroom.recheck(subject_id text) RETURNS integer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     rechecked integer;
@@ -449,12 +467,14 @@ BEGIN
     -- As new rows: a claim in between, which deletes them, is waited for, and a collector that sleeps is woken. By a clock that is
     -- read when the transaction has its number, as peek() needs it.
     WITH deferred AS (
-        DELETE FROM mailroom.queue AS waiting
-        USING mailroom.issued_tokens AS tokens
-        WHERE tokens.subject_id = recheck.subject_id
-            AND waiting.token = tokens.id
+        -- By an array: a join could read the whole queue.
+        DELETE FROM mailroom.queue
+        WHERE token = ANY (ARRAY(
+                SELECT id FROM mailroom.issued_tokens AS tokens
+                WHERE tokens.subject_id = recheck.subject_id
+            ))
             AND deferrals > 0
-        RETURNING waiting.*
+        RETURNING *
     )
     INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code)
     SELECT token, mailroom.clock(), attempts, failures, priority, secret, code FROM deferred

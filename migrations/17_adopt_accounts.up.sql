@@ -48,7 +48,7 @@ CREATE FUNCTION mailroom.%I(subject_ids text[], is_redemption boolean) RETURNS T
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     -- What is no id is nobody, and keeps nobody else from being found.
@@ -255,7 +255,7 @@ CREATE FUNCTION mailroom.trg_before_token_consumed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     IF EXISTS (
         SELECT
@@ -289,7 +289,7 @@ CREATE FUNCTION mailroom.trg_after_token_consumed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     UPDATE mailroom.issued_tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id AND consumed_at IS NULL;
 
@@ -321,7 +321,7 @@ CREATE FUNCTION mailroom.trg_after_token_redeemed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     UPDATE mailroom.adopted_tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id AND consumed_at IS NULL;
 
@@ -347,7 +347,7 @@ CREATE FUNCTION mailroom.trg_after_tokens_delete() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     ids bigint[] := ARRAY(SELECT id FROM gone);
 BEGIN
@@ -435,7 +435,7 @@ CREATE FUNCTION mailroom.trg_after_accounts_delete() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     subjects text[] := ARRAY(SELECT id::text FROM gone);
     -- Not those of actions for subjects of other tables, which may have the same ids.
@@ -591,7 +591,7 @@ CREATE FUNCTION mailroom.prune_account_tokens(
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     ended bigint := floor(extract(epoch FROM before))::bigint;

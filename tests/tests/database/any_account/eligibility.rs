@@ -195,15 +195,20 @@ async fn accounts_that_are_locked_or_cannot_be_read_defer_their_tokens_alone() -
         )
     };
     let fails = view("(email || left('', 1 / (id - 1)::integer))::varchar(254)");
-    for (breaks, mends) in [("BEGIN; LOCK TABLE accounts", "COMMIT"), (&fails, &view("email"))] {
+    // A lock keeps both accounts from being read, a view that fails for one of them that one.
+    for (breaks, mends, deferred) in
+        [("BEGIN; LOCK TABLE accounts", "COMMIT", 2), (&fails, &view("email"), 1)]
+    {
         other.batch_execute(breaks).await?;
         let goes = enqueue(&client, "'invite', 'ada@example.test'").await?;
-        assert_eq!(ids(&send(&mut collector).await?), [goes]);
+        let sent = ids(&send(&mut collector).await?);
+        assert!(sent.contains(&goes) && sent.len() == 3 - deferred, "{sent:?}");
         other.batch_execute(mends).await?;
-        assert_eq!(count(&client, "mailroom.deliveries WHERE state = 'deferred'").await?, 2);
+        let waiting = count(&client, "mailroom.deliveries WHERE state = 'deferred'").await?;
+        assert_eq!(usize::try_from(waiting)?, deferred);
         client.batch_execute("SELECT mailroom.recheck(id::text) FROM accounts").await?;
     }
-    assert_eq!(send(&mut collector).await?.len(), 2);
+    assert_eq!(send(&mut collector).await?.len(), 1);
     Ok(())
 }
 

@@ -9,6 +9,7 @@ mod enqueueing;
 mod idempotency;
 mod refusals;
 mod secrets;
+mod under_load;
 
 use std::time::Duration;
 

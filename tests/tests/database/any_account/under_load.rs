@@ -1,0 +1,154 @@
+//! What many callers at once, or many rows, must not cost.
+
+use anyhow::Result;
+use mailroom_tests::plan::blocks;
+use mailroom_verifier_core::Version;
+use tokio_postgres::error::SqlState;
+
+use super::{count, enqueue, ids, number, product, queue, refused, send, state};
+
+/// More pages than any index search touches, and far fewer than the tables of these tests have.
+const FEW_BLOCKS: i64 = 300;
+
+#[tokio::test]
+async fn enqueueing_locks_no_row_of_an_action_and_so_makes_no_multixact() -> Result<()> {
+    let (database, mut client) = product().await?;
+    let mut other = database.connect().await?;
+    let operator = database.connect().await?;
+    let (first, second) = (client.transaction().await?, other.transaction().await?);
+    for application in [&first, &second] {
+        application.execute("SELECT mailroom.enqueue('invite', 'ada@example.test')", &[]).await?;
+    }
+    assert_eq!(number(&operator, "SELECT max(xmax::text::bigint) FROM mailroom.actions").await?, 0);
+    // What is in no link can be changed meanwhile: an action can be stopped under load.
+    let stop = "UPDATE mailroom.actions SET is_retired = true, lifetime = '1 day' WHERE name = 'invite'";
+    operator.batch_execute(&format!("SET lock_timeout = '1ms'; {stop}")).await?;
+    second.commit().await?;
+    let (_, message) = refused(&operator, "SELECT mailroom.enqueue('invite', 'ada@example.test')").await?;
+    assert!(message.ends_with("the action is retired"), "{message}");
+    first.commit().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_old_snapshot_makes_no_token_of_an_action_that_has_changed_since() -> Result<()> {
+    for change in [
+        "UPDATE mailroom.actions SET path = '/other' WHERE name = 'invite'",
+        "DELETE FROM mailroom.actions WHERE name = 'invite'",
+    ] {
+        for level in ["REPEATABLE READ", "SERIALIZABLE"] {
+            let (database, client) = product().await?;
+            let operator = database.connect().await?;
+            client.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}; SELECT 1")).await?;
+            assert_eq!(count(&client, "mailroom.queue").await?, 0);
+            operator.batch_execute(change).await?;
+            let (code, _) = refused(&client, "SELECT mailroom.enqueue('invite', 'a@example.test')").await?;
+            assert_eq!(code, SqlState::T_R_SERIALIZATION_FAILURE, "{level}: {change}");
+            client.batch_execute("ROLLBACK").await?;
+            // What changes nothing that a link carries is no reason to fail.
+            operator.batch_execute("UPDATE mailroom.actions SET lifetime = '1 day'").await?;
+            client.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}")).await?;
+            enqueue(&client, "'notice', 'ada@example.test'").await?;
+            client.batch_execute("COMMIT").await?;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_function_that_forbids_sequential_scans_is_compiled_by_jit() -> Result<()> {
+    // A forbidden scan has a cost of 10^10, which is above every threshold of JIT, up to PostgreSQL 17.
+    let database = mailroom_tests::postgres::Database::create()?.migrate_with(&["--drop-secrets"])?;
+    let client = database.connect().await?;
+    let compiled = "SELECT coalesce(string_agg(proname, ' '), '') FROM pg_proc
+        WHERE 'enable_seqscan=off' = ANY (proconfig) AND NOT 'jit=off' = ANY (proconfig)";
+    assert_eq!(client.query_one(compiled, &[]).await?.get::<_, &str>(0), "");
+    let forbidding = "pg_proc WHERE 'enable_seqscan=off' = ANY (proconfig)";
+    assert!(count(&client, forbidding).await? > 20);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_subject_that_a_predicate_fails_for_keeps_nobody_else_waiting() -> Result<()> {
+    let (database, client) = product().await?;
+    client
+        .batch_execute(
+            "CREATE TABLE people (id integer PRIMARY KEY, email text NOT NULL);
+            CREATE FUNCTION known(subject_ids text[], is_redemption boolean)
+            RETURNS TABLE (subject_id text, email text, name text)
+            LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+            AS $$ SELECT id::text, email, NULL FROM public.people WHERE id = ANY (subject_ids::integer[]) $$;
+            INSERT INTO people SELECT id, id || '@example.test' FROM generate_series(1, 20) AS id;
+            UPDATE mailroom.actions SET eligibility = 'public.known(text[], boolean)' WHERE name = 'sign_in'",
+        )
+        .await?;
+    let mut good = Vec::new();
+    let mut bad = Vec::new();
+    for id in 1..=20 {
+        let known = format!("'sign_in', '{id}@example.test', subject_id => '{id}'");
+        good.push(enqueue(&client, &known).await?);
+        if id % 7 == 0 {
+            let team = format!("'sign_in', 'team@example.test', subject_id => 'team {id}'");
+            bad.push(enqueue(&client, &team).await?);
+        }
+    }
+    let mut collector = queue(&database, Version::V2).await?;
+    let mut sent = ids(&send(&mut collector).await?);
+    sent.sort_unstable();
+    assert_eq!(sent, good);
+    for token in bad {
+        assert_eq!(state(&client, token).await?, "deferred");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn calls_for_one_token_do_not_read_whole_tables_also_after_plans_for_empty_ones() -> Result<()> {
+    let (_database, client) = product().await?;
+    let calls = ["cancel(#)", "cancel_subject('#')", "recheck('#')", "lift_suppression('#@example.test')"];
+    let call = |call: &str, id: i64| format!("SELECT mailroom.{}", call.replace('#', &id.to_string()));
+    for name in calls.iter().cycle().take(8 * calls.len()) {
+        client.batch_execute(&call(name, 70_000)).await?;
+    }
+    client
+        .batch_execute(
+            "INSERT INTO mailroom.issued_tokens
+                (id, action, subject_id, recipient_email, consumed_id, created_at, expires_at)
+            SELECT id, 4, id::text, id || '@example.test', sha256(int8send(id)), 0, 9999999999
+            FROM generate_series(1::bigint, 100000) AS id;
+            INSERT INTO mailroom.queue (token, due_at, priority, secret, deferrals)
+            SELECT id, now(), 1, sha256(int8send(id)), 1 FROM generate_series(1::bigint, 100000) AS id;
+            INSERT INTO mailroom.suppressions
+            SELECT id || '@example.test', 'manual', NULL, NULL, now() FROM generate_series(1, 100000) AS id",
+        )
+        .await?;
+    for name in calls {
+        // The first call reads catalogues, too.
+        client.batch_execute(&call(name, 70_000)).await?;
+        let touched = blocks(&client, &call(name, 70_001)).await?;
+        assert!(touched < FEW_BLOCKS, "{name} touches {touched} blocks");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_step_of_pruning_reads_no_keys_and_browsers_that_are_still_good() -> Result<()> {
+    let (_database, client) = product().await?;
+    client
+        .batch_execute(
+            "INSERT INTO mailroom.idempotency_keys
+            SELECT 4, id::text, id, '', 9999999999 FROM generate_series(1, 50000) AS id;
+            INSERT INTO mailroom.browser_codes
+            SELECT substring(sha256(int8send(id)) FOR 16), '12345', 0, 9999999999
+            FROM generate_series(1::bigint, 50000) AS id;
+            INSERT INTO mailroom.idempotency_keys SELECT 4, 'old ' || id, id, '', 1 FROM generate_series(1, 5) AS id;
+            ANALYZE",
+        )
+        .await?;
+    let prune = "SELECT * FROM mailroom.prune_tokens(now() - interval '2 days', 0, 10000)";
+    client.batch_execute(prune).await?;
+    assert_eq!(count(&client, "mailroom.idempotency_keys").await?, 50_000);
+    let touched = blocks(&client, prune).await?;
+    assert!(touched < FEW_BLOCKS, "{touched} blocks");
+    Ok(())
+}

@@ -196,13 +196,16 @@ CREATE TABLE mailroom.code_failures (
     CONSTRAINT code_failures_pkey PRIMARY KEY (subject, is_other_browser)
 );
 
+CREATE INDEX code_failures_rests_until_idx ON mailroom.code_failures (rests_until);
+
 COMMENT ON TABLE mailroom.code_failures IS
     'How many wrong codes were entered in a row for a subject, over all of its tokens (NIST SP 800-63B allows a hundred). A right'
     ' code deletes the row; deleting tokens does not.';
 COMMENT ON COLUMN mailroom.code_failures.subject IS 'Subject id; the address where a token has none.';
 COMMENT ON COLUMN mailroom.code_failures.failures IS 'Wrong codes since the last right one.';
 COMMENT ON COLUMN mailroom.code_failures.rests_until IS
-    'Until then redeem() accepts no code for the subject and request() makes no token for it, of any action; in seconds since the Unix epoch. 0 before the hundredth wrong code.';
+    'Until then redeem() accepts no code for the subject and request() makes no token for it, of any action; in seconds since the Unix epoch. Before the hundredth wrong code the time of the last one.';
+COMMENT ON INDEX mailroom.code_failures_rests_until_idx IS 'Serves pruning.';
 COMMENT ON COLUMN mailroom.code_failures.is_other_browser IS
     'As in code_attempts: wrong codes entered in other browsers block only codes entered in other browsers.';
 

@@ -18,6 +18,7 @@ DROP FUNCTION mailroom.is_address(text);
 DROP FUNCTION mailroom.next_token_id();
 DROP FUNCTION mailroom.trg_before_token_change();
 DROP FUNCTION mailroom.trg_before_action_change();
+DROP FUNCTION mailroom.is_predicate(oid);
 DROP FUNCTION mailroom.trg_after_queue_insert();
 DROP FUNCTION mailroom.generate_code(integer);
 DROP FUNCTION mailroom.generate_secret();

@@ -77,6 +77,28 @@ CREATE TRIGGER after_queue_insert
     FOR EACH STATEMENT
     EXECUTE FUNCTION mailroom.trg_after_queue_insert();
 
+-- Types too: a value of another one would be cast to text, by a cast that the function's owner may have
+-- made, which would run with the rights of Mailroom's owner.
+CREATE FUNCTION mailroom.is_predicate(candidate oid) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (
+    SELECT FROM pg_proc
+    WHERE oid = candidate
+        AND prokind = 'f'
+        AND prosecdef
+        AND proretset
+        AND proallargtypes = ARRAY[
+            'text[]'::regtype, 'boolean'::regtype, 'text'::regtype, 'text'::regtype, 'text'::regtype
+        ]::oid[]
+        AND proargmodes IN ('{i,i,t,t,t}', '{i,i,o,o,o}')
+        AND proargnames[3:] = '{subject_id,email,name}'
+);
+
+REVOKE ALL ON FUNCTION mailroom.is_predicate(oid) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.is_predicate(oid) IS
+    'Whether a function can be asked who is eligible: SECURITY DEFINER, of (text[], boolean), with rows of three texts.';
+
 -- Whoever waits behind its lock waits no longer than a second.
 CREATE FUNCTION mailroom.trg_before_action_change() RETURNS trigger
 LANGUAGE plpgsql
@@ -133,11 +155,9 @@ BEGIN
     END;
 
     -- Anything else would run with the rights of Mailroom's owner.
-    IF NEW.eligibility IS NOT NULL AND NOT EXISTS (
-        SELECT FROM pg_proc
-        WHERE oid = predicate AND prosecdef AND proretset AND oidvectortypes(proargtypes) = 'text[], boolean'
-    ) THEN
-        RAISE EXCEPTION 'the eligibility of the action % is not a SECURITY DEFINER function of (text[], boolean) that returns rows', NEW.name
+    IF NEW.eligibility IS NOT NULL AND mailroom.is_predicate(predicate) IS NOT TRUE THEN
+        RAISE EXCEPTION 'the eligibility of the action % is not a SECURITY DEFINER function of (text[], boolean) that returns rows'
+            ' (subject_id text, email text, name text)', NEW.name
             USING ERRCODE = 'invalid_parameter_value',
                 HINT = 'CREATE FUNCTION ...(subject_ids text[], is_redemption boolean) RETURNS TABLE (subject_id text, email text, name text)'
                     ' ... SECURITY DEFINER. It then runs with the rights of its own owner. Name it with its schema and the types of its arguments.';

@@ -11,15 +11,16 @@ CREATE TYPE mailroom.verdict AS ENUM (
 
 COMMENT ON TYPE mailroom.verdict IS 'What redeem() answers, in the order in which it looks, ok apart.';
 
--- Looked up for each call: whoever owns the function may have changed it since it was named.
+-- Looked up for each call: whoever owns the function may have made it anew since it was named.
 CREATE FUNCTION mailroom.predicate_name(predicate text) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    callable oid := (SELECT oid FROM pg_proc WHERE oid = predicate::regprocedure AND prosecdef);
+    callable oid := predicate::regprocedure;
 BEGIN
-    IF callable IS NULL THEN
-        RAISE EXCEPTION '% is no SECURITY DEFINER function', predicate USING ERRCODE = 'object_not_in_prerequisite_state';
+    IF NOT mailroom.is_predicate(callable) THEN
+        RAISE EXCEPTION '% is no SECURITY DEFINER function that returns rows (subject_id text, email text, name text)', predicate
+            USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
 
     RETURN callable::regproc::text;
@@ -31,6 +32,21 @@ REVOKE ALL ON FUNCTION mailroom.predicate_name(text) FROM PUBLIC;
 COMMENT ON FUNCTION mailroom.predicate_name(text) IS
     'The name, to be called by, of a function of eligibility that runs with the rights of its own owner.';
 
+-- The type is looked at beside the value: a function that was made anew just now could return another
+-- one, with a cast of its owner's that would run with the rights of Mailroom's owner.
+CREATE FUNCTION mailroom.text_column(name text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN format(
+    'CASE WHEN pg_catalog.pg_typeof(%1$I) OPERATOR(pg_catalog.=) ''text''::pg_catalog.regtype'
+        ' THEN %1$I::pg_catalog.text END AS %1$I',
+    name
+);
+
+REVOKE ALL ON FUNCTION mailroom.text_column(text) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.text_column(text) IS
+    'SQL for a column of what a function of eligibility returns: null unless it is a text.';
+
 -- In a block of its own, so that an error of the application's function is the mail's alone; a lock that it waits for, a failed
 -- assertion and the caller's statement_timeout are errors, too. Once one has taken so long, the others are not asked. It may join as it
 -- likes, whatever its caller's plan must not. Fewer rows are declared than claims pick, so that their plan hashes the answers.
@@ -39,6 +55,10 @@ RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE ROWS 2
 SET search_path = pg_catalog, pg_temp
 SET enable_nestloop = on SET enable_mergejoin = on SET lock_timeout = 300 AS $$
+DECLARE
+    answered text[];
+    emails text[];
+    names text[];
 BEGIN
     IF clock_timestamp() > statement_timestamp() + interval '4 seconds' THEN
         RETURN QUERY
@@ -58,10 +78,28 @@ BEGIN
         RETURN;
     END IF;
 
-    -- One answer a subject, however many there are.
-    RETURN QUERY EXECUTE format(
-        'SELECT DISTINCT ON (1) subject_id::text, email::text, name::text, NULL::text FROM %s($1, false)', mailroom.predicate_name(predicate)
-    ) USING subject_ids;
+    -- In a transaction of its own that is taken back: a claim keeps nothing of what the function did to
+    -- the session, such as another search path. One answer a subject, however many there are.
+    BEGIN
+        EXECUTE format(
+            'SELECT array_agg(subject_id), array_agg(email), array_agg(name)
+            FROM (SELECT DISTINCT ON (1) %1$s, %2$s, %3$s FROM %4$s($1, false)) AS answer',
+            mailroom.text_column('subject_id'), mailroom.text_column('email'), mailroom.text_column('name'),
+            mailroom.predicate_name(predicate)
+        )
+        INTO answered, emails, names
+        USING subject_ids;
+
+        RAISE EXCEPTION USING ERRCODE = 'MRASK';
+    EXCEPTION WHEN SQLSTATE 'MRASK' THEN
+        NULL;
+    END;
+
+    RETURN QUERY
+    SELECT answer.*, NULL::text
+    FROM ROWS FROM (
+        pg_catalog.unnest(answered), pg_catalog.unnest(emails), pg_catalog.unnest(names)
+    ) AS answer;
 EXCEPTION WHEN OTHERS OR assert_failure OR query_canceled THEN
     -- One subject whom the function fails for, such as an id that it cannot cast, must not keep the
     -- others waiting: each half is asked alone. A lock or a time-out says nothing of a subject.
@@ -88,8 +126,16 @@ COMMENT ON FUNCTION mailroom.ask_eligibility(text, text[]) IS
     'Which of the subjects may get an action''s mails, by its eligibility function. Those whom it fails for are among them, each with'
     ' the fault.';
 
+-- Both kinds of digits are judged together, as one try with one verdict: whoever has only one of them
+-- does not learn whether it is right.
 CREATE FUNCTION mailroom.count_code_attempt(
-    candidate mailroom.issued_tokens, has_code boolean, is_other boolean, secret bytea, code text, epoch bigint
+    candidate mailroom.issued_tokens,
+    has_code boolean,
+    is_other boolean,
+    secret bytea,
+    code text,
+    browser_code text,
+    epoch bigint
 ) RETURNS mailroom.verdict
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -97,11 +143,17 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     for_subject text := coalesce(candidate.subject_id, candidate.recipient_email);
-    is_right boolean;
+    rest_ends_at bigint;
+    is_right boolean := true;
+    is_shown boolean;
 BEGIN
-    IF EXISTS (
-        SELECT FROM mailroom.code_failures WHERE subject = for_subject AND is_other_browser = is_other AND rests_until > epoch
-    ) THEN
+    -- Locks the count before it is read: tries in parallel would all find it below a hundred.
+    INSERT INTO mailroom.code_failures AS counted (subject, is_other_browser, failures, rests_until)
+    VALUES (for_subject, is_other, 0, epoch)
+    ON CONFLICT ON CONSTRAINT code_failures_pkey DO UPDATE SET failures = counted.failures
+    RETURNING counted.rests_until INTO rest_ends_at;
+
+    IF rest_ends_at > epoch THEN
         RETURN 'too_many_attempts';
     END IF;
 
@@ -116,15 +168,18 @@ BEGIN
         HAVING count(*) < 5
         ON CONFLICT DO NOTHING
         RETURNING (candidate.code_hash = mailroom.code_hash(count_code_attempt.secret, count_code_attempt.code)) IS TRUE INTO is_right;
-    ELSE
+    END IF;
+
+    IF is_other AND is_right IS NOT NULL THEN
         UPDATE mailroom.browser_codes AS shown
         SET tries = tries + 1
         WHERE binding = candidate.binding AND expires_at > epoch AND tries < 5
-        RETURNING (shown.code = count_code_attempt.code) IS TRUE INTO is_right;
-    END IF;
+        RETURNING (shown.code = count_code_attempt.browser_code) IS TRUE INTO is_shown;
+        is_right := is_right AND is_shown;
 
-    IF is_right IS NULL THEN
-        RETURN 'too_many_attempts';
+        IF is_shown IS NULL THEN
+            is_right := NULL;
+        END IF;
     END IF;
 
     IF is_right THEN
@@ -132,42 +187,47 @@ BEGIN
         RETURN 'ok';
     END IF;
 
+    IF is_right IS NULL THEN
+        DELETE FROM mailroom.code_failures
+        WHERE subject = for_subject AND is_other_browser = is_other AND failures = 0;
+        RETURN 'too_many_attempts';
+    END IF;
+
     -- From the hundredth on: an hour, doubled by each that follows, up to a day.
-    INSERT INTO mailroom.code_failures AS counted (subject, is_other_browser, failures, rests_until)
-    VALUES (for_subject, is_other, 1, 0)
-    ON CONFLICT ON CONSTRAINT code_failures_pkey DO UPDATE
+    UPDATE mailroom.code_failures AS counted
     SET failures = counted.failures + 1,
         rests_until = CASE
             WHEN counted.failures >= 99
             THEN epoch + least(3600::bigint << least(counted.failures - 99, 5), 86400::bigint)
-            ELSE 0::bigint
-        END;
+            ELSE epoch
+        END
+    WHERE subject = for_subject AND is_other_browser = is_other;
 
     RETURN 'wrong_code';
 END;
 $$;
 
-REVOKE ALL ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea, text, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea, text, text, bigint) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea, text, bigint) IS
-    'Counts a try of a token''s code or, where it has none, of the digits that its browser shows, and answers what comes of it.';
+COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea, text, text, bigint) IS
+    'Counts a try of a token''s code, of the digits that its browser shows, or of both, and answers what comes of it.';
 
 -- Locks, in this order: the subject's row, by the action's function; the token's row; then whatever the application changes. Deleting an
 -- account takes the same order, and collectors lock neither. Two redemptions in one transaction can wait for each other.
-CREATE FUNCTION mailroom.redeem(
+CREATE FUNCTION mailroom.use_token(
     secret bytea,
     action text,
-    code text DEFAULT NULL,
-    binding_proven boolean DEFAULT false,
+    code text,
+    binding_proven boolean,
+    browser_code text,
     OUT verdict mailroom.verdict,
     OUT token bigint,
     OUT subject_id text
 )
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off
-SET jit = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     wanted mailroom.actions%ROWTYPE;
@@ -181,15 +241,15 @@ BEGIN
     verdict := 'unknown';
 
     -- Every other length would be found if such a row were there, but no link carries it.
-    IF octet_length(redeem.secret) IS DISTINCT FROM 32 THEN
+    IF octet_length(use_token.secret) IS DISTINCT FROM 32 THEN
         RETURN;
     END IF;
 
-    SELECT * INTO wanted FROM mailroom.actions WHERE name = redeem.action AND path IS NOT NULL;
+    SELECT * INTO wanted FROM mailroom.actions WHERE name = use_token.action AND path IS NOT NULL;
 
     -- How long a look-up takes depends on how far the sought value agrees with those in the index: that must tell nothing about
     -- secrets, and tells nothing about them by their hash.
-    SELECT * INTO candidate FROM mailroom.issued_tokens AS tokens WHERE consumed_id = mailroom.consumed_id(redeem.secret);
+    SELECT * INTO candidate FROM mailroom.issued_tokens AS tokens WHERE consumed_id = mailroom.consumed_id(use_token.secret);
 
     -- A link for something else is not told from one that was never made.
     IF candidate.action IS DISTINCT FROM wanted.number OR candidate.id IS NULL THEN
@@ -198,8 +258,14 @@ BEGIN
 
     -- A token never changes its subject, so what was read without a lock says whom to ask for.
     IF wanted.eligibility IS NOT NULL THEN
-        EXECUTE format('SELECT email::text FROM %s($1, true)', mailroom.predicate_name(wanted.eligibility))
+        EXECUTE format(
+            'SELECT %s FROM %s($1, true)',
+            mailroom.text_column('email'), mailroom.predicate_name(wanted.eligibility)
+        )
         INTO present_email USING ARRAY[candidate.subject_id];
+
+        -- The function may have changed it, and what follows must not find operators of its owner's.
+        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         is_eligible := present_email IS NOT NULL;
     END IF;
 
@@ -213,7 +279,7 @@ BEGIN
     -- Not the transaction's time, which may have begun long before: the token is judged by the second in which it is
     -- consumed.
     epoch := floor(extract(epoch FROM mailroom.clock()));
-    is_other := candidate.binding IS NOT NULL AND redeem.binding_proven IS NOT TRUE;
+    is_other := candidate.binding IS NOT NULL AND use_token.binding_proven IS NOT TRUE;
 
     -- Whatever can be said without the code is said before it is looked at: a verdict on the code says nothing else, and
     -- no other verdict says anything about the code. Addresses are compared as well as their tokens cancelled by a change: a
@@ -227,14 +293,21 @@ BEGIN
         verdict := 'expired';
     ELSIF NOT is_eligible THEN
         verdict := 'not_eligible';
-    ELSIF is_other AND redeem.code IS NULL THEN
+    ELSIF wanted.code_digits = 0 AND use_token.code IS NOT NULL THEN
+        -- A code that nothing covers is not looked at and must not seem right.
+        verdict := 'wrong_code';
+    ELSIF is_other AND (
+        use_token.browser_code IS NULL OR (wanted.code_digits > 0 AND use_token.code IS NULL)
+    ) THEN
         -- A scanner that opens the link and presses the button takes no try away.
         verdict := 'wrong_code';
     ELSIF wanted.code_digits > 0 OR is_other THEN
-        verdict := mailroom.count_code_attempt(candidate, wanted.code_digits > 0, is_other, redeem.secret, redeem.code, epoch);
+        verdict := mailroom.count_code_attempt(
+            candidate, wanted.code_digits > 0, is_other, use_token.secret, use_token.code,
+            use_token.browser_code, epoch
+        );
     ELSE
-        -- A code that nothing covers is not looked at and must not seem right.
-        verdict := CASE WHEN redeem.code IS NULL THEN 'ok' ELSE 'wrong_code' END;
+        verdict := 'ok';
     END IF;
 
     IF verdict::text <> 'ok' THEN
@@ -271,12 +344,47 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.redeem(bytea, text, text, boolean) IS
+REVOKE ALL ON FUNCTION mailroom.use_token(bytea, text, text, boolean, text) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.use_token(bytea, text, text, boolean, text) IS 'The work of redeem(), which watches over it.';
+
+-- Without a search path of its own, which would hide whether a function of eligibility has changed
+-- that of the session for good: a plain SET in it outlasts every SET clause around it. So all names have
+-- their schema here, those of types and operators too.
+CREATE FUNCTION mailroom.redeem(
+    secret bytea,
+    action text,
+    code text DEFAULT NULL,
+    binding_proven boolean DEFAULT false,
+    browser_code text DEFAULT NULL,
+    OUT verdict mailroom.verdict,
+    OUT token bigint,
+    OUT subject_id text
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+DECLARE
+    path pg_catalog.text := pg_catalog.current_setting('search_path');
+BEGIN
+    SELECT used.verdict, used.token, used.subject_id
+    INTO redeem.verdict, redeem.token, redeem.subject_id
+    FROM mailroom.use_token(
+        redeem.secret, redeem.action, redeem.code, redeem.binding_proven, redeem.browser_code
+    ) AS used;
+
+    IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) path THEN
+        RAISE EXCEPTION 'mailroom.redeem(): the eligibility function of the action % changes the search_path of the session', redeem.action
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                HINT = 'Give it a SET clause, as by ALTER FUNCTION ... SET search_path = pg_catalog, pg_temp.';
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.redeem(bytea, text, text, boolean, text) IS
     'Uses a token up, if it is genuine, unused, unexpired, its subject is eligible and, where there is one, the code is right; answers why'
     ' not otherwise, and the token and its subject on ok. Commit whatever it answers: a rollback takes the counted try back. Unless'
-    ' binding_proven a bound token needs a code in any case, of an action without codes that of browser_code().';
+    ' binding_proven a bound token needs the digits of browser_code(), beside its code if it has one.';
 
 -- It is the application's to call, not everybody's.
-REVOKE ALL ON FUNCTION mailroom.redeem(bytea, text, text, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mailroom.redeem(bytea, text, text, boolean, text) FROM PUBLIC;
 
 COMMIT;

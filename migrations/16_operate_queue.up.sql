@@ -440,6 +440,15 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ));
 
+    -- Long enough that forgetting them gives nobody more than some hundred tries a year.
+    DELETE FROM mailroom.code_failures
+    WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM mailroom.code_failures
+        WHERE rests_until < epoch - 180 * 86400
+        LIMIT most
+        FOR UPDATE SKIP LOCKED
+    ));
+
     IF seen < most OR earliest >= ended THEN
         through_id := NULL;
     END IF;

@@ -17,25 +17,31 @@ CREATE TABLE auth_user (
 -- Django registers people with is_active = false until they have confirmed their address.
 CREATE FUNCTION auth_user_inactive(subject_ids text[], is_redemption boolean)
 RETURNS TABLE (subject_id text, email text, name text)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    -- What is no id is nobody.
+    ids bigint[] := ARRAY(SELECT id::bigint FROM unnest(subject_ids) AS id WHERE id ~ '^[0-9]{1,18}$');
 BEGIN
     IF is_redemption THEN
-        PERFORM FROM auth_user WHERE id = ANY (subject_ids::integer[]) FOR NO KEY UPDATE;
+        PERFORM FROM public.auth_user WHERE id = ANY (ids) FOR NO KEY UPDATE;
     END IF;
     RETURN QUERY SELECT users.id::text, users.email::text, users.username::text
-        FROM auth_user AS users WHERE id = ANY (subject_ids::integer[]) AND NOT is_active;
+        FROM public.auth_user AS users WHERE id = ANY (ids) AND NOT is_active;
 END;
 $$;
 
 CREATE FUNCTION auth_user_active(subject_ids text[], is_redemption boolean)
 RETURNS TABLE (subject_id text, email text, name text)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    -- What is no id is nobody.
+    ids bigint[] := ARRAY(SELECT id::bigint FROM unnest(subject_ids) AS id WHERE id ~ '^[0-9]{1,18}$');
 BEGIN
     IF is_redemption THEN
-        PERFORM FROM auth_user WHERE id = ANY (subject_ids::integer[]) FOR NO KEY UPDATE;
+        PERFORM FROM public.auth_user WHERE id = ANY (ids) FOR NO KEY UPDATE;
     END IF;
     RETURN QUERY SELECT users.id::text, users.email::text, users.username::text
-        FROM auth_user AS users WHERE id = ANY (subject_ids::integer[]) AND is_active;
+        FROM public.auth_user AS users WHERE id = ANY (ids) AND is_active;
 END;
 $$;
 
@@ -45,7 +51,7 @@ UPDATE mailroom.actions SET eligibility = 'public.auth_user_inactive(text[], boo
 UPDATE mailroom.actions SET eligibility = 'public.auth_user_active(text[], boolean)' WHERE name IN ('recover', 'sign_in');
 
 CREATE FUNCTION auth_user_changed() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF TG_OP = 'DELETE' THEN
         PERFORM mailroom.cancel_subject(OLD.id::text);

@@ -15,13 +15,16 @@ CREATE TABLE customers_south PARTITION OF customers FOR VALUES IN ('south');
 
 CREATE FUNCTION unblocked_customers(subject_ids text[], is_redemption boolean)
 RETURNS TABLE (subject_id text, email text, name text)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    -- What is no id is nobody.
+    ids bigint[] := ARRAY(SELECT id::bigint FROM unnest(subject_ids) AS id WHERE id ~ '^[0-9]{1,18}$');
 BEGIN
     IF is_redemption THEN
-        PERFORM FROM customers WHERE id = ANY (subject_ids::bigint[]) FOR NO KEY UPDATE;
+        PERFORM FROM public.customers WHERE id = ANY (ids) FOR NO KEY UPDATE;
     END IF;
     RETURN QUERY SELECT customers.id::text, customers.email, NULL
-        FROM customers WHERE id = ANY (subject_ids::bigint[]) AND NOT blocked;
+        FROM public.customers WHERE id = ANY (ids) AND NOT blocked;
 END;
 $$;
 
@@ -30,7 +33,7 @@ REVOKE ALL ON FUNCTION unblocked_customers FROM PUBLIC;
 UPDATE mailroom.actions SET eligibility = 'public.unblocked_customers(text[], boolean)' WHERE name IN ('activate', 'recover', 'sign_in');
 
 CREATE FUNCTION customers_changed() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
         PERFORM mailroom.enqueue('activate', email, subject_id => id::text) FROM present;

@@ -18,7 +18,11 @@ CREATE FUNCTION shop.unblocked_users(subject_ids text[], is_redemption boolean)
 RETURNS TABLE (subject_id text, email text, name text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ids uuid[] := subject_ids::uuid[];
+    -- What is no id is nobody, and keeps nobody else waiting.
+    ids uuid[] := ARRAY(
+        SELECT id::uuid FROM unnest(subject_ids) AS id
+        WHERE id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+    );
 BEGIN
     IF is_redemption THEN
         PERFORM FROM shop.users WHERE id = ANY (ids) FOR NO KEY UPDATE;

@@ -6,6 +6,7 @@ mod cancelling;
 mod collecting;
 mod eligibility;
 mod enqueueing;
+mod foreign_predicates;
 mod idempotency;
 mod refusals;
 mod secrets;

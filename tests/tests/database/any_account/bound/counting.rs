@@ -7,8 +7,18 @@ use mailroom_tests::application::at_once;
 use tokio_postgres::Client;
 
 use super::{
-    NONCE, binding, enqueue, enqueue_bound, literal, mailed, number, other_than, product, redeem, shown,
+    NONCE, binding, elsewhere, enqueue, enqueue_bound, literal, mailed, number, other_than, product, redeem,
+    shown,
 };
+
+/// Enters what an action needs, in the bound browser or in another one.
+async fn enter(client: &Client, secret: &[u8], action: &str, code: &str, is_proven: bool) -> Result<String> {
+    Ok(match (action, is_proven) {
+        (_, true) => redeem(client, secret, action, Some(code), Some(true)).await?,
+        ("sign_in", false) => elsewhere(client, secret, action, Some(code), Some(code)).await?,
+        (_, false) => elsewhere(client, secret, action, None, Some(code)).await?,
+    })
+}
 
 /// Enters a code until it is answered otherwise than as a wrong one; how often it was, and with what.
 async fn guess(
@@ -19,7 +29,7 @@ async fn guess(
     is_proven: bool,
 ) -> Result<(usize, String)> {
     for wrong in 0..20 {
-        let verdict = redeem(client, secret, action, Some(code), Some(is_proven)).await?;
+        let verdict = enter(client, secret, action, code, is_proven).await?;
         if verdict != "wrong_code" {
             return Ok((wrong, verdict));
         }
@@ -41,10 +51,14 @@ async fn after_five_wrong_digits_the_bound_browser_gets_in_and_another_one_by_ne
         let code = shown(&client, &binding(NONCE)).await?;
         assert_eq!(guess(&client, &secret, "invite", &other_than(&code), false).await?, five());
         // The right ones do not help any more.
-        let verdict = redeem(&client, &secret, "invite", Some(&code), None).await?;
+        let verdict = enter(&client, &secret, "invite", &code, false).await?;
         assert_eq!(verdict, "too_many_attempts");
-        let renewed = (!is_proven).then_some(shown(&client, &binding(NONCE)).await?);
-        assert_eq!(redeem(&client, &secret, "invite", renewed.as_deref(), Some(is_proven)).await?, "ok");
+        let renewed = shown(&client, &binding(NONCE)).await?;
+        let verdict = match is_proven {
+            true => redeem(&client, &secret, "invite", None, Some(true)).await?,
+            false => enter(&client, &secret, "invite", &renewed, false).await?,
+        };
+        assert_eq!(verdict, "ok");
     }
     Ok(())
 }
@@ -56,7 +70,7 @@ async fn all_links_of_a_browser_share_the_five_tries_of_its_digits() -> Result<(
     let (_, second) = enqueue_bound(&client, "change_email", "7").await?;
     let wrong = other_than(&shown(&client, &binding(NONCE)).await?);
     for _ in 0..3 {
-        assert_eq!(redeem(&client, &first, "invite", Some(&wrong), None).await?, "wrong_code");
+        assert_eq!(enter(&client, &first, "invite", &wrong, false).await?, "wrong_code");
     }
     let left = (2, "too_many_attempts".to_owned());
     assert_eq!(guess(&client, &second, "change_email", &wrong, false).await?, left);
@@ -69,14 +83,20 @@ async fn each_side_has_five_tries_of_the_code_in_the_mail() -> Result<()> {
     for (subject, first) in [("7", true), ("8", false)] {
         let (token, secret) = enqueue_bound(&client, "sign_in", subject).await?;
         let code = mailed(&client, token).await?;
+        shown(&client, &binding(NONCE)).await?;
         assert_eq!(guess(&client, &secret, "sign_in", &other_than(&code), first).await?, five());
-        assert_eq!(redeem(&client, &secret, "sign_in", Some(&code), Some(first)).await?, "too_many_attempts");
+        assert_eq!(enter(&client, &secret, "sign_in", &code, first).await?, "too_many_attempts");
         // The other side knows nothing of it.
+        let digits = shown(&client, &binding(NONCE)).await?;
         for _ in 1..FIVE {
-            let verdict = redeem(&client, &secret, "sign_in", Some(&other_than(&code)), Some(!first)).await?;
+            let verdict = enter(&client, &secret, "sign_in", &other_than(&code), !first).await?;
             assert_eq!(verdict, "wrong_code");
         }
-        assert_eq!(redeem(&client, &secret, "sign_in", Some(&code), Some(!first)).await?, "ok");
+        let verdict = match first {
+            true => elsewhere(&client, &secret, "sign_in", Some(&code), Some(&digits)).await?,
+            false => redeem(&client, &secret, "sign_in", Some(&code), Some(true)).await?,
+        };
+        assert_eq!(verdict, "ok");
     }
     Ok(())
 }
@@ -88,11 +108,14 @@ async fn of_many_guesses_at_the_same_time_five_are_looked_at() -> Result<()> {
         let (token, secret) = enqueue_bound(&client, action, "7").await?;
         let code = match action {
             "invite" => shown(&client, &binding(NONCE)).await?,
-            _ => mailed(&client, token).await?,
+            _ => {
+                shown(&client, &binding(NONCE)).await?;
+                mailed(&client, token).await?
+            }
         };
         let verdicts = at_once(&database, 20, |_, application| {
             let (secret, wrong, action) = (secret.clone(), other_than(&code), action);
-            async move { Ok(redeem(&application.client, &secret, action, Some(&wrong), None).await?) }
+            async move { enter(&application.client, &secret, action, &wrong, false).await }
         });
         let mut tally = BTreeMap::<String, usize>::new();
         for verdict in verdicts.await? {
@@ -113,17 +136,21 @@ async fn after_a_hundred_wrong_codes(client: &Client, subject: &str, is_proven: 
     let (token, secret) = enqueue_bound(client, "sign_in", subject).await?;
     let code = mailed(client, token).await?;
     let wrong = other_than(&code);
-    assert_eq!(redeem(client, &secret, "sign_in", Some(&wrong), Some(is_proven)).await?, "wrong_code");
-    assert_eq!(redeem(client, &secret, "sign_in", Some(&code), Some(is_proven)).await?, "too_many_attempts");
+    let digits = shown(client, &binding(NONCE)).await?;
+    assert_eq!(enter(client, &secret, "sign_in", &wrong, is_proven).await?, "wrong_code");
+    assert_eq!(enter(client, &secret, "sign_in", &code, is_proven).await?, "too_many_attempts");
 
     let (_, clicked) = enqueue_bound(client, "invite", subject).await?;
-    let digits = shown(client, &binding(NONCE)).await?;
-    let elsewhere = redeem(client, &clicked, "invite", Some(&digits), None).await?;
-    assert_eq!(elsewhere, if is_proven { "ok" } else { "too_many_attempts" });
+    let there = enter(client, &clicked, "invite", &digits, false).await?;
+    assert_eq!(there, if is_proven { "ok" } else { "too_many_attempts" });
     let here = redeem(client, &clicked, "invite", None, Some(true)).await?;
     assert_eq!(here, if is_proven { "used" } else { "ok" });
 
-    assert_eq!(redeem(client, &secret, "sign_in", Some(&code), Some(!is_proven)).await?, "ok");
+    let verdict = match is_proven {
+        true => elsewhere(client, &secret, "sign_in", Some(&code), Some(&digits)).await?,
+        false => redeem(client, &secret, "sign_in", Some(&code), Some(true)).await?,
+    };
+    assert_eq!(verdict, "ok");
     let failures = format!("SELECT failures FROM mailroom.code_failures WHERE subject = '{subject}'");
     assert_eq!(number(client, &failures).await?, 100, "a right code of one side ends no rest of the other");
     Ok(())
@@ -160,8 +187,11 @@ async fn a_scanner_uses_up_nothing_and_locks_nobody_out() -> Result<()> {
     }
     for (person, secret) in (0..PEOPLE).zip(&secrets) {
         let is_proven = person % 2 == 0;
-        let code = if is_proven { None } else { Some(shown(&client, &browser(person)).await?) };
-        let verdict = redeem(&client, secret, "activate", code.as_deref(), Some(is_proven)).await?;
+        let digits = shown(&client, &browser(person)).await?;
+        let verdict = match is_proven {
+            true => redeem(&client, secret, "activate", None, Some(true)).await?,
+            false => enter(&client, secret, "activate", &digits, false).await?,
+        };
         assert_eq!(verdict, "ok", "person {person}");
     }
     let used = "SELECT count(*) FROM mailroom.issued_tokens WHERE consumed_at IS NOT NULL";

@@ -60,3 +60,15 @@ async fn redeem(
     let query = "SELECT verdict::text FROM mailroom.redeem($1, $2, $3, $4)";
     Ok(client.query_one(query, &[&secret, &action, &code, &is_proven]).await?.get(0))
 }
+
+/// Redeems in a browser that the link is not bound to, by the mail's code and what the bound one shows.
+async fn elsewhere(
+    client: &Client,
+    secret: &[u8],
+    action: &str,
+    code: Option<&str>,
+    digits: Option<&str>,
+) -> Result<String, Error> {
+    let query = "SELECT verdict::text FROM mailroom.redeem($1, $2, $3, browser_code => $4)";
+    Ok(client.query_one(query, &[&secret, &action, &code, &digits]).await?.get(0))
+}

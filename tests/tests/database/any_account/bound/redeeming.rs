@@ -6,8 +6,8 @@ use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::Database;
 
 use super::{
-    NONCE, OTHER_NONCE, binding, count, enqueue, enqueue_bound, mailed, other_than, product, redeem, refused,
-    shown,
+    NONCE, OTHER_NONCE, binding, count, elsewhere, enqueue, enqueue_bound, mailed, other_than, product,
+    redeem, refused, shown,
 };
 
 #[tokio::test]
@@ -32,17 +32,19 @@ async fn in_another_browser_only_the_digits_of_the_bound_one_help() -> Result<()
     let query = "SELECT verdict::text FROM mailroom.redeem($1, 'invite')";
     assert_eq!(client.query_one(query, &[&secret]).await?.get::<_, &str>(0), "wrong_code");
     // The browser shows none yet, so that none can be right.
-    assert_eq!(redeem(&client, &secret, "invite", Some("00000"), None).await?, "too_many_attempts");
+    assert_eq!(elsewhere(&client, &secret, "invite", None, Some("00000")).await?, "too_many_attempts");
 
     let code = shown(&client, &binding(NONCE)).await?;
-    let elsewhere = shown(&client, &binding(OTHER_NONCE)).await?;
-    let wrong = if elsewhere == code { other_than(&code) } else { elsewhere };
+    let others = shown(&client, &binding(OTHER_NONCE)).await?;
+    let wrong = if others == code { other_than(&code) } else { others };
     for wrong in [&*wrong, "", &code[1..], &format!("{code}0")] {
-        assert_eq!(redeem(&client, &secret, "invite", Some(wrong), None).await?, "wrong_code", "{wrong}");
+        assert_eq!(elsewhere(&client, &secret, "invite", None, Some(wrong)).await?, "wrong_code", "{wrong}");
     }
-    assert_eq!(redeem(&client, &secret, "activate", Some(&code), None).await?, "unknown");
-    assert_eq!(redeem(&client, &secret, "invite", Some(&code), None).await?, "ok");
-    assert_eq!(redeem(&client, &secret, "invite", Some(&code), None).await?, "used");
+    // As a code of the mail, which has none, they are not looked at.
+    assert_eq!(redeem(&client, &secret, "invite", Some(&code), None).await?, "wrong_code");
+    assert_eq!(elsewhere(&client, &secret, "activate", None, Some(&code)).await?, "unknown");
+    assert_eq!(elsewhere(&client, &secret, "invite", None, Some(&code)).await?, "ok");
+    assert_eq!(elsewhere(&client, &secret, "invite", None, Some(&code)).await?, "used");
     Ok(())
 }
 
@@ -59,18 +61,41 @@ async fn the_digits_are_in_no_row_of_the_queue() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_action_with_a_code_needs_that_of_its_mail_in_every_browser() -> Result<()> {
+async fn an_action_with_a_code_needs_that_of_its_mail_in_its_browser() -> Result<()> {
     let (_database, client) = product().await?;
-    for (subject, is_proven) in [("7", true), ("8", false)] {
-        let (token, secret) = enqueue_bound(&client, "sign_in", subject).await?;
-        let code = mailed(&client, token).await?;
-        let shown = shown(&client, &binding(NONCE)).await?;
-        for wrong in [None, Some(other_than(&code)), Some(shown)] {
-            let verdict = redeem(&client, &secret, "sign_in", wrong.as_deref(), Some(is_proven)).await?;
-            assert_eq!(verdict, "wrong_code");
-        }
-        assert_eq!(redeem(&client, &secret, "sign_in", Some(&code), Some(is_proven)).await?, "ok");
+    let (token, secret) = enqueue_bound(&client, "sign_in", "7").await?;
+    let code = mailed(&client, token).await?;
+    let shown = shown(&client, &binding(NONCE)).await?;
+    for wrong in [None, Some(other_than(&code)), Some(shown)] {
+        let verdict = redeem(&client, &secret, "sign_in", wrong.as_deref(), Some(true)).await?;
+        assert_eq!(verdict, "wrong_code");
     }
+    assert_eq!(redeem(&client, &secret, "sign_in", Some(&code), Some(true)).await?, "ok");
+    Ok(())
+}
+
+/// Who reads the mail has the link and its code, and must not get in with these alone.
+#[tokio::test]
+async fn in_another_browser_an_action_with_a_code_needs_that_and_the_digits_of_the_bound_one() -> Result<()> {
+    let (_database, client) = product().await?;
+    let (token, secret) = enqueue_bound(&client, "recover", "7").await?;
+    let code = mailed(&client, token).await?;
+    let digits = shown(&client, &binding(NONCE)).await?;
+    let attempts = format!("mailroom.code_attempts WHERE token = {token} AND is_other_browser");
+    // A scanner that enters one of them, or none, takes no try away.
+    for (code, digits) in [(None, None), (Some(&*code), None), (None, Some(&*digits))] {
+        assert_eq!(elsewhere(&client, &secret, "recover", code, digits).await?, "wrong_code");
+    }
+    assert_eq!(count(&client, &attempts).await?, 0);
+    // One verdict and one try for both: nobody learns which of them was wrong.
+    let (no_code, no_digits) = (other_than(&code), other_than(&digits));
+    for (code, digits) in [(&code, &no_digits), (&no_code, &digits), (&no_code, &no_digits), (&digits, &code)]
+    {
+        assert_eq!(elsewhere(&client, &secret, "recover", Some(code), Some(digits)).await?, "wrong_code");
+    }
+    assert_eq!(count(&client, &attempts).await?, 4);
+    assert_eq!(elsewhere(&client, &secret, "recover", Some(&code), Some(&digits)).await?, "ok");
+    assert_eq!(elsewhere(&client, &secret, "recover", Some(&code), Some(&digits)).await?, "used");
     Ok(())
 }
 

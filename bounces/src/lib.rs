@@ -5,10 +5,11 @@
 //!
 //! The feature `unproven` makes the parsers public, for tests that try them with any input; the program is built without it.
 //!
-//! `server` → `provider`, or `mail` (prove and read a notification) → `notice` → `database`.
+//! `server` → `provider`, or `mail` (prove and read a notification) → `diagnosis` (is the address gone) → `notice` → `database`.
 
 mod config;
 mod database;
+mod diagnosis;
 mod mail;
 #[cfg_attr(not(feature = "unproven"), allow(unreachable_pub, reason = "the feature shows it"))]
 mod notice;
@@ -40,9 +41,10 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "mail")]
     listen: Option<SocketAddr>,
 
-    /// Read one delivery status notification from standard input, a mail of a mail server
+    /// Read one mail from standard input: a delivery status notification of a mail server, or a complaint
     ///
-    /// Ends with 0 if it is done with, 65 if it is refused, and 75 if it is to come again, as mail servers know it.
+    /// Ends with 0 if it is done with or reports nothing, with 65 if it is a notification that is not proven or damaged, and with 75
+    /// if it is to come again, as mail servers know it.
     #[arg(long, conflicts_with = "listen")]
     mail: bool,
 }
@@ -52,7 +54,8 @@ pub struct Arguments {
 #[error("{0}")]
 pub(crate) struct Error(pub(crate) String);
 
-/// Statuses that mail servers know (sysexits.h): the mail is refused, or to be tried again.
+/// Statuses that mail servers know (sysexits.h): the mail is refused, or to be tried again. A mail server tells the sender of a refusal;
+/// notifications have none, and nothing else is refused.
 const REFUSED: u8 = 65;
 const AGAIN: u8 = 75;
 
@@ -80,13 +83,9 @@ async fn take(arguments: &Arguments, database: Database) -> Result<u8, Error> {
 }
 
 async fn take_mail(return_path: &ReturnPath, database: &Database) -> u8 {
-    let mut bytes = Vec::new();
-    let read = match io::stdin().take(mail::LARGEST as u64 + 1).read_to_end(&mut bytes) {
+    let read = match read_mail() {
         Err(_) => Err(Refusal::Unavailable("standard input cannot be read")),
-        Ok(_) if bytes.len() > mail::LARGEST => {
-            Err(Refusal::Unreadable("it is larger than notifications are"))
-        }
-        Ok(_) => mail::read(&bytes, return_path),
+        Ok(bytes) => mail::read(&bytes, return_path),
     };
     let outcome = match read {
         Ok(notices) => database.suppress("mail", &notices).await,
@@ -105,4 +104,12 @@ async fn take_mail(return_path: &ReturnPath, database: &Database) -> u8 {
         "a notification was refused"
     );
     status
+}
+
+/// Reads a mail from standard input, of a large one the beginning; a mail server may take it for a fault if the rest is left.
+fn read_mail() -> io::Result<Vec<u8>> {
+    let (mut bytes, mut input) = (Vec::new(), io::stdin().lock());
+    input.by_ref().take(mail::LARGEST as u64 + 1).read_to_end(&mut bytes)?;
+    io::copy(&mut input, &mut io::sink())?;
+    Ok(bytes)
 }

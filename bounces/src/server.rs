@@ -1,4 +1,4 @@
-//! The HTTP server: `POST /NAME` is a notification of that provider, and there is nothing else.
+//! The HTTP server: `POST /NAME` is a notification of that provider, `GET /healthz` says that the program listens.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -21,12 +21,16 @@ use crate::Error;
 use crate::database::Database;
 use crate::notice::Refusal;
 use crate::provider::{self, Provider};
+use crate::unread::{Reading, Unread};
 
 /// The largest notification, in bytes.
 const LARGEST: usize = 256 * 1024;
 
-/// Connections at a time. More wait to be accepted.
+/// Connections at a time. One more takes the place of the oldest whose request has not come yet.
 const CONNECTIONS: usize = 64;
+
+/// For the checks of load balancers.
+const HEALTH: &str = "healthz";
 
 /// The longest time for the head of a request, and for a connection, which takes one request.
 const HEAD: Duration = Duration::from_secs(5);
@@ -58,9 +62,20 @@ pub(crate) async fn serve(
     let names = providers.iter().map(|provider| provider.name()).collect::<Vec<_>>().join(", ");
     tracing::warn!(event = "listening", %address, providers = names, "notifications are taken");
     let state = Arc::new(State { providers, database, logged: Mutex::new(None) });
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let (places, unread) = (Arc::new(Semaphore::new(CONNECTIONS)), Unread::default());
     loop {
-        let next = async { (Arc::clone(&places).acquire_owned().await, listener.accept().await) };
+        let next = async {
+            let accepted = listener.accept().await;
+            let place = Arc::clone(&places).try_acquire_owned();
+            let place = match place {
+                Ok(place) => Ok(place),
+                Err(_) => {
+                    unread.drop_oldest();
+                    Arc::clone(&places).acquire_owned().await
+                }
+            };
+            (place, accepted)
+        };
         let (place, accepted) = tokio::select! {
             next = next => next,
             _ = terminated.recv() => break,
@@ -72,8 +87,8 @@ pub(crate) async fn serve(
             continue;
         };
         let state = Arc::clone(&state);
-        tokio::spawn(async move {
-            timeout(CONNECTION, connection(stream, state)).await.ok();
+        unread.spawn(|reading| async move {
+            timeout(CONNECTION, connection(stream, state, reading)).await.ok();
             drop(place);
         });
     }
@@ -83,10 +98,13 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-async fn connection(stream: TcpStream, state: Arc<State>) {
+async fn connection(stream: TcpStream, state: Arc<State>, reading: Reading) {
+    // A connection takes one request.
+    let reading = Mutex::new(Some(reading));
     let service = service_fn(|request| {
         let state = Arc::clone(&state);
-        async move { Ok::<_, Infallible>(answer(state, request).await) }
+        let reading = reading.lock().unwrap_or_else(PoisonError::into_inner).take();
+        async move { Ok::<_, Infallible>(answer(state, request, reading).await) }
     });
     let mut builder = http1::Builder::new();
     let builder =
@@ -95,8 +113,12 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
     builder.serve_connection(TokioIo::new(stream), service).await.ok();
 }
 
-async fn answer(state: Arc<State>, request: Request<Incoming>) -> Response<Full<Bytes>> {
-    let (status, sentence) = match take(&state, request).await {
+async fn answer(
+    state: Arc<State>,
+    request: Request<Incoming>,
+    reading: Option<Reading>,
+) -> Response<Full<Bytes>> {
+    let (status, sentence) = match take(&state, request, reading).await {
         Ok(()) => return Response::new(Full::from("ok\n")),
         Err(refused) => refused,
     };
@@ -109,8 +131,16 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Response<Full<
 }
 
 /// Takes a notification, or says with which status and why it is refused.
-async fn take(state: &Arc<State>, request: Request<Incoming>) -> Result<(), (StatusCode, &'static str)> {
+async fn take(
+    state: &Arc<State>,
+    request: Request<Incoming>,
+    reading: Option<Reading>,
+) -> Result<(), (StatusCode, &'static str)> {
     let name = request.uri().path().strip_prefix('/').unwrap_or_default();
+    let name = name.strip_suffix('/').unwrap_or(name);
+    if name == HEALTH && matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Ok(());
+    }
     let index = state.providers.iter().position(|provider| provider.name() == name);
     let index = index.ok_or((StatusCode::NOT_FOUND, "there is no such provider"))?;
     let provider = &state.providers[index];
@@ -134,6 +164,8 @@ async fn take(state: &Arc<State>, request: Request<Incoming>) -> Result<(), (Sta
             let is_large = error.is::<LengthLimitError>();
             if is_large { too_large } else { (StatusCode::BAD_REQUEST, "it ended too early") }
         })?;
+    // It has come: from here on nobody takes its place.
+    drop(reading);
     let (shared, now) = (Arc::clone(state), SystemTime::now().duration_since(SystemTime::UNIX_EPOCH));
     let read = tokio::task::spawn_blocking(move || {
         let now = now.map_or(0, |now| now.as_secs());

@@ -38,6 +38,14 @@ fn notification(to: &str, recipient: &str, status: &str) -> String {
     )
 }
 
+fn complaint(sender: &str) -> String {
+    format!(
+        "From: feedback@isp.test\nTo: fbl@x.test\nMIME-Version: 1.0\nContent-Type: multipart/report; report-type=feedback-report; \
+         boundary=b\n\n--b\nContent-Type: message/feedback-report\n\nFeedback-Type: abuse\nUser-Agent: X/1\nVersion: 1\n\
+         Original-Mail-From: <{sender}>\nOriginal-Rcpt-To: <ada@x.test>\n\n--b--\n"
+    )
+}
+
 #[tokio::test]
 async fn the_return_address_of_a_sent_mail_proves_its_bounce_and_no_other() -> Result<()> {
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
@@ -71,15 +79,26 @@ async fn the_return_address_of_a_sent_mail_proves_its_bounce_and_no_other() -> R
         (notification("bounces+00000000000000000000000000000000@x.test", "ada@x.test", "5.1.1"), 65),
         (String::new(), 65),
         (format!("{mail}{}", "x".repeat(1 << 21)), 65),
+        // Its author would get the refusal.
+        (format!("From: ada@x.test\nTo: {ada}\nAuto-Submitted: auto-replied\n\nI am away.\n"), 0),
+        (format!("From: ada@x.test\nTo: us@x.test\n\nHello{}\n", "x".repeat(1 << 21)), 0),
+        (mail.replace("rfc822; ada@x.test", "rfc822; a.l@elsewhere.test") + "\nTo: ada@x.test\n", 0),
+        (complaint("bounces+00000000000000000000000000000000@x.test"), 0),
         (notification(&ada, "ada@x.test", "4.4.1"), 0),
         (notification(&ada, "ada@x.test", "5.2.2"), 0),
     ] {
         let output = pipe(folder.path(), &url, mail.as_bytes())?;
         let errors = String::from_utf8(output.stderr)?;
         assert_eq!(output.status.code(), Some(code), "{errors} {mail:.300}");
-        assert!(errors.is_empty() == (code == 0) && !errors.contains("ada@"), "{errors}");
+        let is_quiet = code == 0 && !mail.contains("feedback-report");
+        assert!(errors.is_empty() == is_quiet && !errors.contains("ada@"), "{errors}");
     }
     assert!(suppressed(&client).await?.is_empty());
+    // A complaint is proven by the return address that it names.
+    let output = pipe(folder.path(), &url, complaint(&bob).replace("ada@", "bob@").as_bytes())?;
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(suppressed(&client).await?, [["bob@x.test", "complaint", "mail", "abuse"]]);
+    client.execute("SELECT mailroom.lift_suppression('bob@x.test')", &[]).await?;
     // Away, and then back; the same twice.
     let output = pipe(folder.path(), "postgresql://u:hunter2@127.0.0.1:1/x", mail.as_bytes())?;
     let errors = String::from_utf8(output.stderr)?;

@@ -1,11 +1,16 @@
+use std::collections::VecDeque;
 use std::io::Write as _;
-use std::time::Duration;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use base64ct::{Base64, Encoding as _};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 
-use super::{Bounces, bounced, drop_role, role, suppressed};
+use super::{Bounces, PASSWORD, bounced, drop_role, role, suppressed};
 
 const OK: (u16, &str) = (200, "ok\n");
 
@@ -101,7 +106,12 @@ async fn what_is_not_proven_or_understood_is_refused_and_changes_nothing() -> Re
         ),
         (bounces.post("/postmark", &[], &hard)?, 401),
         (bounces.post("/", &[], &hard)?, 404),
-        (bounces.post("/resend/", &[], &hard)?, 404),
+        (bounces.post("/resend/x", &[], &hard)?, 404),
+        (bounces.post("/resend//", &[], &hard)?, 404),
+        (bounces.post("/healthz", &[], &hard)?, 404),
+        (bounces.exchange(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")?, 404),
+        // As without the slash: not signed.
+        (bounces.post("/resend/", &[], &hard)?, 401),
         (bounces.post("/ses", &[], &hard)?, 404),
         (bounces.post("/resend", &xml, &hard)?, 415),
         (bounces.post("/resend", &untyped, &hard)?, 415),
@@ -224,6 +234,71 @@ async fn clients_that_say_nothing_keep_no_others_out() -> Result<()> {
     let begun = std::time::Instant::now();
     bounces.program.stop()?;
     assert!(begun.elapsed() < Duration::from_secs(60));
+    Ok(())
+}
+
+#[tokio::test]
+async fn slow_clients_that_come_again_and_again_keep_no_notification_out() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let bounces = Bounces::listen(database.url())?;
+    let head = "POST /resend HTTP/1.1\r\nHost: x.test\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{";
+    let is_over = AtomicBool::new(false);
+    let answers: Result<Vec<_>> = thread::scope(|scope| {
+        for thread in 0..8 {
+            let (address, is_over) = (&bounces.address, &is_over);
+            scope.spawn(move || {
+                let mut slow = VecDeque::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    if let Ok(mut stream) = TcpStream::connect(address) {
+                        // Of some the head has come, of others nothing.
+                        stream
+                            .write_all(head.as_bytes().get(..head.len() * (thread % 2)).unwrap_or_default())
+                            .ok();
+                        slow.push_back(stream);
+                    }
+                    if slow.len() > 60 {
+                        slow.pop_front();
+                        thread::sleep(Duration::from_millis(20));
+                    }
+                }
+            });
+        }
+        thread::sleep(Duration::from_secs(2));
+        let begun = Instant::now();
+        let answers = (0..20)
+            .map(|name| bounces.resend(&bounced("Permanent", &format!("\"{name}@x.test\""))))
+            .collect();
+        is_over.store(true, Ordering::Relaxed);
+        anyhow::ensure!(begun.elapsed() < Duration::from_secs(60), "they took {:?}", begun.elapsed());
+        answers
+    });
+    for answer in answers? {
+        assert_eq!(status(&answer), OK);
+    }
+    assert_eq!(suppressed(&client).await?.len(), 20);
+    bounces.program.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_load_balancer_is_told_that_the_program_listens_and_a_slash_at_the_end_changes_nothing()
+-> Result<()> {
+    // No database is needed to say so.
+    let bounces = Bounces::listen("postgresql://u:hunter2@127.0.0.1:1/x")?;
+    for path in ["/healthz", "/healthz/", "/healthz?x=1"] {
+        let answer = bounces.exchange(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes())?;
+        assert_eq!(status(&answer), OK, "{path}");
+        let answer = bounces.exchange(format!("HEAD {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes())?;
+        assert_eq!(status(&answer), (200, ""), "{path}");
+    }
+    for path in ["/postmark", "/postmark/"] {
+        let credentials = Base64::encode_string(format!("postmark:{PASSWORD}").as_bytes());
+        let authorization = format!("Basic {credentials}");
+        let answer = bounces.post(path, &[("authorization", &authorization)], r#"{"RecordType":"Open"}"#)?;
+        assert_eq!(status(&answer), OK, "{path}");
+    }
+    bounces.program.stop()?;
     Ok(())
 }
 

@@ -74,7 +74,8 @@ pub(crate) fn notices(body: &[u8]) -> Result<Vec<Notice>, Refusal> {
     let reason = match (record_type.as_str(), kind.as_str()) {
         ("Bounce", "HardBounce" | "BadEmailAddress") => Reason::Bounce,
         ("SpamComplaint", _) | ("Bounce", "SpamComplaint") => Reason::Complaint,
-        // All other kinds are for now, or about the mail: blocked, virus, automatic answers.
+        // All other kinds are for now, or about the mail: blocked, virus, automatic answers. Postmark deactivates some addresses of
+        // soft bounces (`Inactive`) for as long as it sees fit, a full mailbox among them: that is no reason to give an address up.
         _ => return Ok(Vec::new()),
     };
     let said = [Some(kind), description, details].map(Option::unwrap_or_default);

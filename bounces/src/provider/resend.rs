@@ -2,6 +2,8 @@
 //!
 //! <https://docs.svix.com/receiving/verifying-payloads/how-manual>, <https://resend.com/docs/webhooks/event-types>
 
+use std::borrow::Cow;
+
 use base64ct::{Base64, Encoding as _};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::Deserialize;
@@ -9,6 +11,7 @@ use sha2::Sha256;
 
 use super::{Object, Provider, Request, parse};
 use crate::Error;
+use crate::diagnosis;
 use crate::notice::{Notice, Reason, Refusal};
 
 /// How far the time of a signature may be from now, in seconds: an old notification is not sent again by somebody else.
@@ -59,8 +62,9 @@ impl Resend {
 
 #[derive(Deserialize)]
 struct Event<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
+    // JSON may write any letter as an escape.
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
 }
 
 /// An event that is about a mail; others have other data.
@@ -73,7 +77,24 @@ struct OfMail {
 struct Email {
     to: Vec<String>,
     #[serde(default)]
-    bounce: Object<Bounce>,
+    bounce: Option<Object<Bounce>>,
+}
+
+/// A list of texts, or a text alone.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Texts {
+    One(String),
+    All(Vec<String>),
+}
+
+impl Texts {
+    fn all(self) -> Vec<String> {
+        match self {
+            Self::One(text) => vec![text],
+            Self::All(texts) => texts,
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -83,6 +104,22 @@ struct Bounce {
     kind: String,
     sub_type: Option<String>,
     message: Option<String>,
+    /// What the mail servers of the recipients answered.
+    diagnostic_code: Option<Texts>,
+}
+
+impl Bounce {
+    /// Whether the recipient is gone. Resend calls unknown users also `Transient` or `Undetermined`; then what the next server said counts.
+    fn is_gone(&self, answer: &str, address: &str) -> bool {
+        match self.kind.as_str() {
+            "Permanent" => answer.is_empty() || !diagnosis::speaks_against("", answer, address),
+            "Transient" if self.sub_type.as_deref() == Some("General") => {
+                diagnosis::is_gone("", answer, address, false)
+            }
+            "Undetermined" => diagnosis::is_gone("", answer, address, false),
+            _ => false,
+        }
+    }
 }
 
 impl Provider for Resend {
@@ -99,18 +136,20 @@ impl Provider for Resend {
 /// What a notification says, whoever sent it.
 pub(crate) fn notices(body: &[u8]) -> Result<Vec<Notice>, Refusal> {
     let event: Event<'_> = parse(body)?;
-    let reason = match event.kind {
+    let reason = match &*event.kind {
         "email.bounced" => Reason::Bounce,
         "email.complained" => Reason::Complaint,
         _ => return Ok(Vec::new()),
     };
-    let OfMail { data: Object(Email { to, bounce: Object(bounce) }) } = parse(body)?;
-    // `Transient` and `Undetermined` are not for good.
-    if reason == Reason::Bounce && bounce.kind != "Permanent" {
-        return Ok(Vec::new());
-    }
+    let OfMail { data: Object(Email { to, bounce }) } = parse(body)?;
+    let Object(mut bounce) = bounce.unwrap_or_default();
     // Mails of Mailroom have one recipient; of several it is not said whom this is about.
     if to.len() > 1 {
+        return Ok(Vec::new());
+    }
+    let answer = bounce.diagnostic_code.take().map(|texts| texts.all().join(" ")).unwrap_or_default();
+    let address = to.first().map(String::as_str).unwrap_or_default();
+    if reason == Reason::Bounce && !bounce.is_gone(&answer, address) {
         return Ok(Vec::new());
     }
     let said = [Some(bounce.kind), bounce.sub_type, bounce.message].map(Option::unwrap_or_default);
@@ -186,6 +225,41 @@ mod tests {
             vec![id, id, time, signature],
         ] {
             assert!(matches!(prove(&headers, BODY, NOW), Err(Refusal::Unproven(_))), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn notifications_are_read_in_every_shape_of_json() {
+        let found = |body: &str| {
+            let notices = notices(body.as_bytes()).unwrap_or_else(|refusal| panic!("{refusal:?}: {body}"));
+            notices.into_iter().map(|mut notice| notice.addresses.remove(0)).collect::<Vec<_>>()
+        };
+        let bounced = |to: &str, bounce: &str| {
+            format!(r#"{{"type":"email\u002ebounced","data":{{"to":{to},"bounce":{bounce}}}}}"#)
+        };
+        let gone = r#""diagnosticCode":["smtp; 550 5.1.1 <ada@x.test>: user unknown"]"#;
+        let full = r#""diagnosticCode":"smtp; 552 5.2.2 mailbox full""#;
+        let to = r#"["ada@x.test"]"#;
+        for body in [
+            bounced(to, r#"{"type":"Permanent","subType":"General","message":"no such user"}"#),
+            bounced(to, r#"{"type":"Perm\u0061nent"}"#),
+            bounced(r#"["Ada L. <ada@x.test>"]"#, &format!(r#"{{"type":"Permanent",{gone}}}"#)),
+            bounced(to, &format!(r#"{{"type":"Transient","subType":"General",{gone}}}"#)),
+            bounced(to, &format!(r#"{{"type":"Undetermined","subType":"Undetermined",{gone}}}"#)),
+            r#"{"data":{"to":["ada@x.test"],"bounce":null},"type":"email.complained"}"#.to_owned(),
+        ] {
+            assert_eq!(found(&body), ["ada@x.test"], "{body}");
+        }
+        for body in [
+            bounced(to, r#"{"type":"Transient","subType":"General","message":"no such user"}"#),
+            bounced(to, &format!(r#"{{"type":"Transient","subType":"MailboxFull",{gone}}}"#)),
+            bounced(to, &format!(r#"{{"type":"Undetermined",{full}}}"#)),
+            bounced(to, &format!(r#"{{"type":"Permanent",{full}}}"#)),
+            bounced(to, r#"{"type":"Permanent","diagnosticCode":"smtp; 550 5.7.1 blocked"}"#),
+            bounced(to, "null"),
+            bounced(r#"["ada@x.test","bob@x.test"]"#, r#"{"type":"Permanent"}"#),
+        ] {
+            assert_eq!(found(&body), [""; 0], "{body}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Notifications of bounces, compared with what the documents of their senders call certain.
 
 use idna::domain_to_ascii;
-use mailroom_bounces::unproven::{self, Notice, Webhook};
+use mailroom_bounces::unproven::{self, Notice, Reason, Webhook};
 use mailroom_sender::ReturnPath;
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// SNS, `e` for an event of Amazon SES in one.
 ///
 /// # Panics
-/// If an address is suppressed that was not certainly reported, or one that was is left out of what is understood.
+/// If an address is suppressed that was not reported, or one that was certainly is left out of what is understood.
 pub fn bounce_webhook(data: &[u8]) {
     let Some((of, body)) = data.split_first() else { return };
     let message;
@@ -37,11 +37,18 @@ pub fn bounce_webhook(data: &[u8]) {
         }
         Webhook::Ses => Vec::new(),
     };
-    assert_eq!(notices.len(), reported.len(), "{written}");
-    for (notice, reported) in notices.iter().zip(&reported) {
+    let bare = |reported: &str| {
+        let inner = reported.trim_end().strip_suffix('>').and_then(|text| Some(text.rsplit_once('<')?.1));
+        inner.unwrap_or(reported).to_owned()
+    };
+    let certain: Vec<_> = reported.iter().filter(|(_, said)| *said == Said::Certain).collect();
+    for (address, _) in certain {
+        assert!(notices.iter().any(|notice| notice.addresses[0] == bare(address)), "{written}");
+    }
+    for notice in &notices {
         check(notice);
-        let bare = reported.trim_end().strip_suffix('>').and_then(|text| Some(text.rsplit_once('<')?.1));
-        assert_eq!(notice.addresses[0], bare.unwrap_or(reported), "{written}");
+        let is_reported = reported.iter().any(|(address, _)| notice.addresses[0] == bare(address));
+        assert!(is_reported, "{written}");
     }
 }
 
@@ -57,42 +64,68 @@ fn sns_message(event: &str) -> String {
     message.to_string()
 }
 
-fn of_postmark(event: &Value) -> Vec<String> {
+/// How sure a provider is that an address is to be suppressed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Certain,
+    /// It depends on what the next server said.
+    Perhaps,
+}
+
+fn of_postmark(event: &Value) -> Vec<(String, Said)> {
     let is_certain = match (event["RecordType"].as_str(), event["Type"].as_str()) {
         (Some("Bounce"), Some(kind)) => ["HardBounce", "BadEmailAddress", "SpamComplaint"].contains(&kind),
         (record, _) => record == Some("SpamComplaint"),
     };
-    event["Email"].as_str().filter(|_| is_certain).map(str::to_owned).into_iter().collect()
+    let address = event["Email"].as_str().filter(|_| is_certain);
+    address.map(|address| (address.to_owned(), Said::Certain)).into_iter().collect()
 }
 
-fn of_resend(event: &Value) -> Vec<String> {
-    let is_certain = match event["type"].as_str() {
-        Some("email.bounced") => event["data"]["bounce"]["type"] == "Permanent",
-        kind => kind == Some("email.complained"),
+fn of_resend(event: &Value) -> Vec<(String, Said)> {
+    let (data, bounce) = (&event["data"], &event["data"]["bounce"]);
+    let said = match event["type"].as_str() {
+        Some("email.bounced") => of_bounce(&bounce["type"], bounce["diagnosticCode"].is_null()),
+        Some("email.complained") => Some(Said::Certain),
+        _ => None,
     };
-    texts(&event["data"]["to"], |to| to).filter(|all| is_certain && all.len() == 1).unwrap_or_default()
+    let all = texts(&data["to"]).filter(|all| all.len() == 1).unwrap_or_default();
+    all.into_iter().filter_map(|address| Some((address, said?))).collect()
 }
 
-fn of_ses(event: &Value) -> Vec<String> {
+fn of_ses(event: &Value) -> Vec<(String, Said)> {
     let kind = ["notificationType", "eventType"].into_iter().find_map(|name| event[name].as_str());
-    let (list, is_certain) = match kind {
-        Some("Bounce") => {
-            (&event["bounce"]["bouncedRecipients"], event["bounce"]["bounceType"] == "Permanent")
-        }
-        Some("Complaint") => {
-            let complaint = &event["complaint"];
-            let is_of_person = !["not-spam", "auth-failure", "virus"]
-                .contains(&complaint["complaintFeedbackType"].as_str().unwrap_or_default());
-            let recipients = &complaint["complainedRecipients"];
-            (recipients, is_of_person && recipients.as_array().is_some_and(|all| all.len() == 1))
-        }
+    let bounce = &event["bounce"];
+    let list = match kind {
+        Some("Bounce") => &bounce["bouncedRecipients"],
+        Some("Complaint") => &event["complaint"]["complainedRecipients"],
         _ => return Vec::new(),
     };
-    texts(list, |recipient| &recipient["emailAddress"]).filter(|_| is_certain).unwrap_or_default()
+    let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
+    let said = |recipient: &Value| match kind {
+        Some("Bounce") => {
+            let is_silent = recipient["status"].is_null() && recipient["diagnosticCode"].is_null();
+            of_bounce(&bounce["bounceType"], is_silent)
+        }
+        _ => {
+            let feedback = event["complaint"]["complaintFeedbackType"].as_str().unwrap_or_default();
+            let is_of_person = !["not-spam", "auth-failure", "virus"].contains(&feedback);
+            (is_of_person && list.len() == 1).then_some(Said::Certain)
+        }
+    };
+    let recipients = list.iter();
+    recipients.filter_map(|one| Some((one["emailAddress"].as_str()?.to_owned(), said(one)?))).collect()
 }
 
-fn texts(list: &Value, text: impl Fn(&Value) -> &Value) -> Option<Vec<String>> {
-    list.as_array()?.iter().map(|item| text(item).as_str().map(str::to_owned)).collect()
+fn of_bounce(kind: &Value, is_silent: bool) -> Option<Said> {
+    match kind.as_str()? {
+        "Permanent" if is_silent => Some(Said::Certain),
+        "Permanent" | "Transient" | "Undetermined" => Some(Said::Perhaps),
+        _ => None,
+    }
+}
+
+fn texts(list: &Value) -> Option<Vec<String>> {
+    list.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 /// What every notice is, whoever sent it.
@@ -119,8 +152,7 @@ const PEOPLE: [(&str, &str); 2] = [("ada", "ada@x.test"), ("bob", "bob@xn--bcher
 /// Reads a mail as a delivery status notification.
 ///
 /// # Panics
-/// If an address is suppressed whose return address is not in the mail, or of which no group of fields says exactly once that mails
-/// to it have failed for good.
+/// If an address is suppressed whose return address is not in the mail, or of which the mail does not say that it is gone.
 pub fn bounce_mail(data: &[u8]) {
     let path = ReturnPath::new("bounces@example.org", "a secret of at least thirty-two bytes");
     let path = path.expect("it is a return address");
@@ -131,46 +163,34 @@ pub fn bounce_mail(data: &[u8]) {
     let mail: Vec<u8> = text.chars().map(|one| u8::try_from(one).expect("it was a byte")).collect();
     let Ok(notices) = unproven::mail(&mail, &path) else { return };
     let lower = text.to_ascii_lowercase();
+    // What is encoded cannot be looked for.
+    let is_encoded = lower.contains("content-transfer-encoding");
     for notice in &notices {
         check(notice);
         let address = &notice.addresses[0];
         assert!(lower.contains(&path.of(address)), "{text:?}");
-        // What is encoded cannot be looked for.
-        let is_encoded = lower.contains("content-transfer-encoding");
-        let is_reported = [false, true]
-            .into_iter()
-            .any(|has_parts| groups(&lower, has_parts).iter().any(|group| reports(group, address)));
+        let is_reported = match notice.reason {
+            Reason::Bounce => is_bounce(&lower, address),
+            Reason::Complaint => {
+                ["abuse", "fraud", "opt-out", "other"].iter().any(|kind| lower.contains(kind))
+            }
+        };
         assert!(is_encoded || is_reported, "{text:?}");
     }
 }
 
-/// Paragraphs, as fields without their folds; a line that begins as a boundary does may be one.
-fn groups(text: &str, has_parts: bool) -> Vec<Vec<String>> {
-    let lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
-    lines.fold(vec![Vec::<String>::new()], |mut groups, line| {
-        let group = groups.last_mut().expect("there is one");
-        match group.last_mut() {
-            _ if line.trim().is_empty() || has_parts && line.starts_with("--") => groups.push(Vec::new()),
-            Some(field) if line.starts_with([' ', '\t']) => field.push_str(line),
-            _ => group.push(line.to_owned()),
-        }
-        groups
-    })
-}
-
-/// RFC 3464, 2.3: each field stands there once.
-fn reports(group: &[String], address: &str) -> bool {
-    let values = |name: &str| -> Vec<&str> {
-        let fields = group.iter().filter_map(|field| field.split_once(':'));
-        fields.filter(|(other, _)| *other == name).map(|(_, value)| value.trim()).collect()
-    };
-    let (actions, statuses, recipients) = (values("action"), values("status"), values("final-recipient"));
-    let ([action], [status], [recipient]) = (&actions[..], &statuses[..], &recipients[..]) else {
-        return false;
-    };
-    let code: String = status.chars().take_while(|one| one.is_ascii_digit() || *one == '.').collect();
-    let recipient = recipient.split_once(';').map_or("", |(_, text)| text.trim().trim_matches(['<', '>']));
-    *action == "failed"
-        && ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10"].contains(&code.as_str())
-        && recipient == address.to_ascii_lowercase()
+/// Whether a mail has what a bounce for good needs, wherever it stands: a report that names the address in any spelling and says that
+/// it failed, or a notification of qmail or Exim; and a status or words by which the address is gone.
+fn is_bounce(text: &str, address: &str) -> bool {
+    let local = address.split_once('@').map_or("", |(local, _)| local);
+    let is_report = text.contains("final-recipient") && text.contains("fail");
+    let is_for_people = text.contains("x-failed-recipients") || text.contains("hi. this is the ");
+    let is_escaped = text.contains("\\x{") || text.contains('+');
+    let names_it = text.contains(&local.to_ascii_lowercase()) || is_escaped;
+    let has_status = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10"].iter().any(|code| text.contains(code));
+    let words =
+        ["unknown", "no such", "not ", "invalid", "no mailbox", "doesn't have a", "no longer", "moved"];
+    let words = words.iter().chain(&["rout", "illegal", "null", "point to", "bad dest", "rejected", "found"]);
+    let mut said = words.chain(&["exist"]);
+    (is_report || is_for_people) && names_it && (has_status || said.any(|word| text.contains(word)))
 }

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::{Object, Provider, Request, parse};
 use crate::Error;
+use crate::diagnosis;
 use crate::notice::{Notice, Reason, Refusal};
 use https::{Fetch, Https};
 use sns::{Kind, Message, Signatures, Topic};
@@ -75,15 +76,33 @@ struct Recipient {
     diagnostic_code: Option<String>,
 }
 
+impl Bounce {
+    /// Whether a recipient is gone. SES calls a bounce `Permanent` by the first digit, and unknown users also `Transient` or
+    /// `Undetermined`; so what the next server said counts, except where SES itself sends nothing to the address.
+    fn is_gone(&self, recipient: &Recipient) -> bool {
+        let said =
+            [&recipient.status, &recipient.diagnostic_code].map(|text| text.as_deref().unwrap_or_default());
+        let ([status, answer], address) = (said, recipient.email_address.as_str());
+        let sub_kind = self.sub_kind.as_deref().unwrap_or_default();
+        match self.kind.as_str() {
+            "Permanent" if matches!(sub_kind, "Suppressed" | "OnAccountSuppressionList" | "NoEmail") => true,
+            "Permanent" => !diagnosis::speaks_against(status, answer, address),
+            // Others of `Transient` say what they are: a full mailbox, too large, refused content.
+            "Transient" if sub_kind == "General" => diagnosis::is_gone(status, answer, address, false),
+            "Undetermined" => diagnosis::is_gone(status, answer, address, false),
+            _ => false,
+        }
+    }
+}
+
 impl Event {
     fn notices(&self) -> Result<Vec<Notice>, Refusal> {
         const INCOMPLETE: Refusal = Refusal::Unreadable("it lacks what its type has");
         match self.kind.as_deref() {
             Some("Bounce") => {
                 let Object(bounce) = self.bounce.as_ref().ok_or(INCOMPLETE)?;
-                // `Transient` and `Undetermined` are not for good.
-                if bounce.kind != "Permanent" {
-                    return Ok(Vec::new());
+                if bounce.recipients.is_empty() && bounce.kind == "Permanent" {
+                    return Err(INCOMPLETE);
                 }
                 let detail = |Object(recipient): &Object<Recipient>| {
                     let said = [&bounce.sub_kind, &recipient.status, &recipient.diagnostic_code];
@@ -93,9 +112,9 @@ impl Event {
                         &said.map(|text| text.as_deref().unwrap_or_default()),
                     )
                 };
-                let notices: Result<Vec<_>, _> = bounce.recipients.iter().map(detail).collect();
-                let notices: Vec<_> = notices?.into_iter().flatten().collect();
-                if notices.is_empty() { Err(INCOMPLETE) } else { Ok(notices) }
+                let gone = bounce.recipients.iter().filter(|Object(recipient)| bounce.is_gone(recipient));
+                let notices: Result<Vec<_>, _> = gone.map(detail).collect();
+                Ok(notices?.into_iter().flatten().collect())
             }
             Some("Complaint") => {
                 let Object(complaint) = self.complaint.as_ref().ok_or(INCOMPLETE)?;

@@ -30,6 +30,14 @@ const AHEAD: u64 = 300;
 /// Certificates that are kept; SNS changes them rarely.
 const CERTIFICATES: usize = 8;
 
+/// The partitions of AWS: their names in ARNs, how their regions begin, and the domain of their hosts.
+const PARTITIONS: [(&str, &str, &str); 4] = [
+    ("aws", "", "amazonaws.com"),
+    ("aws-cn", "cn-", "amazonaws.com.cn"),
+    ("aws-us-gov", "us-gov-", "amazonaws.com"),
+    ("aws-eusc", "eusc-", "amazonaws.eu"),
+];
+
 /// A topic whose messages are taken.
 pub(super) struct Topic {
     arn: String,
@@ -43,13 +51,18 @@ impl Topic {
             let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
             !text.is_empty() && text.len() <= 256 && text.bytes().all(is_allowed)
         };
-        let [_, "aws" | "aws-us-gov", "sns", region, account, name] = arn.split(':').collect::<Vec<_>>()[..]
-        else {
+        let ["arn", partition, "sns", region, account, name] = arn.split(':').collect::<Vec<_>>()[..] else {
             return None;
         };
-        let is_region = is_word(region) && !region.contains(['.', '_']);
-        let is_topic = arn.starts_with("arn:") && is_region && is_word(account) && is_word(name);
-        is_topic.then(|| Self { arn: arn.to_owned(), host: format!("https://sns.{region}.amazonaws.com/") })
+        let (_, of_region, domain) = PARTITIONS.into_iter().find(|(name, ..)| *name == partition)?;
+        // A region belongs to one partition.
+        let is_of_partition = match of_region {
+            "" => PARTITIONS.iter().all(|(_, other, _)| other.is_empty() || !region.starts_with(other)),
+            prefix => region.starts_with(prefix),
+        };
+        let is_region = is_word(region) && !region.contains(['.', '_']) && is_of_partition;
+        let is_topic = is_region && is_word(account) && is_word(name);
+        is_topic.then(|| Self { arn: arn.to_owned(), host: format!("https://sns.{region}.{domain}/") })
     }
 
     pub(super) fn is_of(&self, message: &Message) -> bool {

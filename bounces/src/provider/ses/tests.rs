@@ -51,6 +51,10 @@ fn openssl(folder: &Path, arguments: &[&str]) -> Vec<u8> {
 
 impl Stage {
     fn new(status: u16) -> Self {
+        Self::for_topic(TOPIC, status)
+    }
+
+    fn for_topic(topic: &str, status: u16) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let make = [
             "req",
@@ -68,7 +72,7 @@ impl Stage {
         openssl(folder.path(), &make);
         let (pem, asked) = (fs::read(folder.path().join("pem")).unwrap(), Arc::default());
         let network = Network { pem, status, asked: Arc::clone(&asked) };
-        let ses = Ses::fetching_by(&[TOPIC.to_owned()], Box::new(network)).unwrap();
+        let ses = Ses::fetching_by(&[topic.to_owned()], Box::new(network)).unwrap();
         Self { folder, ses, asked }
     }
 
@@ -118,6 +122,39 @@ fn bounce(kind: &str) -> Value {
     })
 }
 
+fn said_of(kind: &str, sub_kind: &str, status: &str, answer: &str) -> Value {
+    json!({
+        "eventType": "Bounce",
+        "bounce": {"bounceType": kind, "bounceSubType": sub_kind, "bouncedRecipients": [
+            {"emailAddress": "\"Ada L.\" <Ada@X.TEST>", "action": "failed", "status": status, "diagnosticCode": answer},
+        ]},
+    })
+}
+
+#[test]
+fn what_the_next_server_said_counts_whatever_the_bounce_is_called() {
+    let stage = Stage::new(200);
+    for event in [
+        said_of("Transient", "General", "5.1.1", "smtp; 550 5.1.1 <ada@x.test>: no such user"),
+        said_of("Transient", "General", "5.3.0", "smtp; 550 5.3.0 <ada@x.test>: user unknown"),
+        said_of("Undetermined", "Undetermined", "5.0.0", "smtp; 550 5.1.1 no such user"),
+        said_of("Permanent", "General", "5.1.1", "smtp; 550 5.1.1 user unknown"),
+        said_of("Permanent", "General", "5.5.0", "smtp; 550 Requested action not taken: mailbox unavailable"),
+        said_of("Permanent", "General", "", ""),
+        // SES itself sends nothing there, and says why.
+        said_of(
+            "Permanent",
+            "Suppressed",
+            "5.1.1",
+            "Amazon SES has suppressed sending to this address: policy",
+        ),
+        said_of("Permanent", "OnAccountSuppressionList", "5.1.1", "on the list of the account, sender"),
+    ] {
+        let notices = stage.read(&stage.sign(notification("2", &event)), NOW).ok().unwrap();
+        assert!(notices.len() == 1 && notices[0].addresses == ["Ada@X.TEST"], "{event}");
+    }
+}
+
 fn complaint(feedback: Option<&str>) -> Value {
     json!({
         "eventType": "Complaint",
@@ -156,9 +193,17 @@ fn both_versions_of_signatures_are_checked_with_a_certificate_that_is_fetched_on
 fn what_is_not_for_good_or_no_complaint_suppresses_nobody() {
     let stage = Stage::new(200);
     for event in [
-        bounce("Transient"),
-        bounce("Undetermined"),
         bounce("permanent"),
+        said_of("Transient", "General", "4.4.7", "smtp; 554 4.4.7 Message expired"),
+        said_of("Transient", "General", "5.2.2", "smtp; 552 5.2.2 Mailbox full"),
+        said_of("Transient", "General", "5.3.0", ""),
+        said_of("Transient", "MailboxFull", "5.1.1", "smtp; 550 5.1.1 user unknown"),
+        said_of("Transient", "ContentRejected", "5.1.1", "smtp; 550 5.1.1 user unknown"),
+        said_of("Undetermined", "Undetermined", "5.0.0", "smtp; 550 rejected"),
+        said_of("Undetermined", "Undetermined", "", ""),
+        said_of("Permanent", "General", "5.7.1", "smtp; 550 5.7.1 Service unavailable, client host blocked"),
+        said_of("Permanent", "General", "5.1.1", "smtp; 550 5.1.1 your IP has sent to too many recipients"),
+        said_of("Permanent", "General", "5.2.2", "smtp; 552 5.2.2 over quota"),
         complaint(Some("not-spam")),
         complaint(Some("auth-failure")),
         complaint(Some("virus")),
@@ -294,7 +339,8 @@ fn a_message_comes_again_while_the_certificate_cannot_be_had() {
 }
 
 #[test]
-fn topics_are_arns_of_sns() {
+fn topics_are_arns_of_sns_whose_region_is_of_their_partition() {
+    let network = || Box::new(Network { pem: Vec::new(), status: 0, asked: Arc::default() });
     for topics in [
         &[][..],
         &["MyTopic"],
@@ -302,9 +348,39 @@ fn topics_are_arns_of_sns() {
         &["arn:aws:sns:evil.test/:1:x"],
         &["arn:aws:sns::1:x"],
         &["xrn:aws:sns:us-west-2:1:x"],
+        &["arn:aws-evil:sns:us-west-2:1:x"],
+        &["arn:aws-cn:sns:us-west-2:1:x"],
+        &["arn:aws:sns:cn-north-1:1:x"],
+        &["arn:aws-us-gov:sns:us-east-1:1:x"],
+        &["arn:aws:sns:us-gov-west-1:1:x"],
+        &["arn:aws-cn:sns:cn-north-1.evil.test:1:x"],
     ] {
         let topics: Vec<_> = topics.iter().map(|topic| (*topic).to_owned()).collect();
-        let network = Network { pem: Vec::new(), status: 0, asked: Arc::default() };
-        assert!(Ses::fetching_by(&topics, Box::new(network)).is_err(), "{topics:?}");
+        assert!(Ses::fetching_by(&topics, network()).is_err(), "{topics:?}");
+    }
+}
+
+#[test]
+fn the_partition_of_a_topic_determines_the_host_of_its_certificates() {
+    let hosts = [
+        ("arn:aws:sns:eu-west-1:1:x", "sns.eu-west-1.amazonaws.com"),
+        ("arn:aws-us-gov:sns:us-gov-west-1:1:x", "sns.us-gov-west-1.amazonaws.com"),
+        ("arn:aws-cn:sns:cn-north-1:1:x", "sns.cn-north-1.amazonaws.com.cn"),
+        ("arn:aws-cn:sns:cn-northwest-1:1:x", "sns.cn-northwest-1.amazonaws.com.cn"),
+        ("arn:aws-eusc:sns:eusc-de-east-1:1:x", "sns.eusc-de-east-1.amazonaws.eu"),
+    ];
+    for (topic, host) in hosts {
+        let stage = Stage::for_topic(topic, 200);
+        let message = |host: &str| {
+            let mut message = notification("2", &bounce("Permanent"));
+            message["TopicArn"] = topic.into();
+            message["SigningCertURL"] = format!("https://{host}/SimpleNotificationService-0.pem").into();
+            stage.sign(message)
+        };
+        assert!(stage.read(&message(host), NOW).is_ok_and(|notices| notices.len() == 2), "{topic}");
+        let others = hosts.iter().map(|(_, other)| *other).filter(|other| *other != host);
+        for other in others.chain([&*format!("{host}.cn"), &host.replace("amazonaws.", "amazonaws.com.")]) {
+            assert!(matches!(stage.read(&message(other), NOW), Err(Refusal::Unproven(_))), "{topic} {other}");
+        }
     }
 }

@@ -14,10 +14,13 @@ use crate::{node, tools};
 /// The folder of the package.
 pub(crate) const PACKAGE: &str = "verifier-wasm/npm";
 
+/// What its modules are compiled for.
+pub(crate) const WASM: &str = "wasm32-unknown-unknown";
+
 /// What the tarball is made of; of folders, all files in them, except for [`MADE`].
 const SOURCES: [&str; 6] =
     [".cargo/config.toml", "Cargo.lock", "Cargo.toml", "LICENSE", "verifier-core", "verifier-wasm"];
-const MADE: [&str; 6] = ["node_modules", "dist", "docs", "generated", "LICENSE", "test"];
+const MADE: [&str; 7] = ["node_modules", "dist", "docs", "generated", "LICENSE", "target", "test"];
 
 pub(crate) fn run() -> Result<ExitCode> {
     let tarball = tarball()?;
@@ -39,6 +42,7 @@ pub(crate) fn tarball() -> Result<PathBuf> {
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     node::install(PACKAGE)?;
+    tools::add("target", &[WASM])?;
     watch(&mut npm(["run", "build"]), "build the npm package")?;
     let mut pack = npm(["pack", "--silent"]);
     let (succeeded, printed) = execute(pack.arg("--pack-destination").arg(&folder), |_| ())?;

@@ -12,10 +12,10 @@ use mailroom_tests::postgres::{Cluster, Installation, Wanted};
 use crate::execute::execute;
 use crate::extent::Extent;
 use crate::step::Steps;
-use crate::tools;
+use crate::{npm, tools};
 
 /// What the core compiles for besides this machine: a browser, and a processor without an operating system.
-const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "thumbv7em-none-eabi"];
+const TARGETS: [&str; 2] = [npm::WASM, "thumbv7em-none-eabi"];
 
 /// The step that compiles everything.
 pub(crate) const BUILD: &str = "build";

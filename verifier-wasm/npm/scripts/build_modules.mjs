@@ -1,11 +1,11 @@
-// Builds the WebAssembly modules: wasm-pack (cargo, wasm-bindgen), then wasm-opt, then the module's bytes as characters.
+// Builds the WebAssembly modules: cargo, wasm-bindgen, then wasm-opt, then the module's bytes as characters.
 
-import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { delimiter, join, resolve } from "node:path";
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 
 import { ROOT, run } from "./run.mjs";
 
-const WASM_PACK = "0.15.1";
+const WASM_TARGET = "wasm32-unknown-unknown";
 
 const WASM_OPT = [
   // What wasm-bindgen exports for its own script.
@@ -26,7 +26,6 @@ const MODULES = [
 ];
 
 const target = resolve(ROOT, process.env.CARGO_TARGET_DIR ?? "target");
-const tools = resolve(ROOT, process.env.MAILROOM_TOOLS ?? join(target, "tools"));
 
 /** Writes the modules to `dist` and what TypeScript needs of them to `src/generated`. */
 export function buildModules() {
@@ -35,7 +34,7 @@ export function buildModules() {
     mkdirSync(folder, { recursive: true });
   }
   for (const { feature, file, source } of MODULES) {
-    const built = join(wasmPack(feature), "verifier_bg.wasm");
+    const built = join(compiled(feature), "verifier_bg.wasm");
     const module = join("dist", file);
     run("node_modules/.bin/wasm-opt", [...WASM_OPT, built, "-o", module]);
     const text = characters(readFileSync(module));
@@ -46,42 +45,24 @@ export function buildModules() {
 }
 
 /** Compiles a module, and returns the folder in which it lies. */
-function wasmPack(feature) {
-  const wasmBindgen = installed("wasm-bindgen-cli", versionOf("wasm-bindgen"));
-  const folder = join(target, "npm/wasm-pack", feature);
+function compiled(feature) {
+  const folder = join(target, "npm/bindgen", feature);
   // Flags for the machine's own programs would replace those of .cargo/config.toml.
   const { RUSTFLAGS: _, CARGO_ENCODED_RUSTFLAGS: __, ...env } = process.env;
-  const crate = join(ROOT, "verifier-wasm");
-  run(
-    join(installed("wasm-pack", WASM_PACK), "wasm-pack"),
-    [
-      ...["build", crate, "--target", "web", "--out-name", "verifier", "--out-dir", folder],
-      ...["--profile", "wasm", "--no-opt", "--no-pack"],
-      ...["--", "--locked", "--no-default-features", "--features", feature],
-    ],
-    { cwd: ROOT, env: { ...env, PATH: `${wasmBindgen}${delimiter}${env.PATH}` } },
-  );
+  const features = ["--no-default-features", "--features", feature];
+  const module = ["--package", "mailroom-verifier-wasm", "--lib", "--target", WASM_TARGET, "--profile", "wasm"];
+  run("cargo", ["build", "--locked", ...module, ...features], { cwd: ROOT, env });
+  const linked = join(target, WASM_TARGET, "wasm/mailroom_verifier_wasm.wasm");
+  rmSync(folder, { recursive: true, force: true });
+  bindgen([linked, folder, "verifier"]);
   return folder;
 }
 
-/** The version of a crate in Cargo.lock: that of the program `wasm-bindgen` must be the same. */
-function versionOf(crate) {
-  const lock = readFileSync(join(ROOT, "Cargo.lock"), "utf8");
-  const [, version] = new RegExp(`name = "${crate}"\nversion = "(.+)"`).exec(lock);
-  return version;
-}
-
-/** The folder of a crate's program in exactly this version, compiled unless it was before. */
-function installed(crate, version) {
-  const folder = join(tools, `${crate}-${version}`);
-  if (!existsSync(join(folder, ".crates.toml"))) {
-    console.error(`build ${crate} ${version}, once, in some minutes ...`);
-    // What both programs depend on is compiled once. They run for a second, so optimizing them takes longer than it saves.
-    const env = { ...process.env, CARGO_TARGET_DIR: join(target, "npm/tools"), CARGO_PROFILE_DEV_DEBUG: "0" };
-    const arguments_ = ["install", "--locked", "--debug", "--version", version, crate, "--root", folder];
-    run("cargo", arguments_, { cwd: ROOT, env });
-  }
-  return join(folder, "bin");
+/** Runs the program of verifier-wasm/bindgen, in a folder of its own: it waits for no other command of cargo. */
+function bindgen(arguments_) {
+  const manifest = join(ROOT, "verifier-wasm/bindgen/Cargo.toml");
+  const env = { ...process.env, CARGO_TARGET_DIR: join(target, "npm/tools") };
+  run("cargo", ["run", "--locked", "--manifest-path", manifest, "--", ...arguments_], { cwd: ROOT, env });
 }
 
 /**

@@ -57,7 +57,7 @@ test("the module has no text of a panic, no formatting machinery, no path of a s
 for (const kind of ["shared", "public"]) {
   test(`no function of the formatting machinery is linked into the module of ${kind} keys`, () => {
     // The module before wasm-opt strips its names; the build leaves it beside the tarball.
-    const named = readFileSync(join(dirname(tarball), "wasm-pack", kind, "verifier_bg.wasm"));
+    const named = readFileSync(join(dirname(tarball), "bindgen", kind, "verifier_bg.wasm"));
     const [names] = WebAssembly.Module.customSections(new WebAssembly.Module(named), "name");
     const text = Buffer.from(names).toString("latin1");
     assert.match(text, /mailroom_verifier_core/, "the names were not found");

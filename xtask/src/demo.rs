@@ -70,6 +70,7 @@ pub(crate) fn test_pages(steps: &mut Steps, extent: Extent) {
         let mut command = node::command()?;
         command.arg(workspace().join("tests/web/main.mjs")).arg(target_folder().join("consumers/web"));
         command.env("MAILROOM_TEST_DATABASE_URL", server.url("postgres"));
+        command.args(extent.groups);
         tell(&mut command, true)?;
         extent.tell(&mut command);
         Ok((command, Some(server)))

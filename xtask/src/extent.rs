@@ -13,10 +13,12 @@ pub(crate) struct Extent {
     pub(crate) versions: &'static [Wanted],
     /// Everything there is, in its long form.
     pub(crate) full: bool,
+    /// What the suite of the web demonstration is given to choose and order its groups.
+    pub(crate) groups: &'static [String],
 }
 
 impl Extent {
-    pub(crate) fn new(asked: Option<&str>, full: bool) -> Result<Self> {
+    pub(crate) fn new(asked: Option<&str>, full: bool, groups: &[String]) -> Result<Self> {
         let versions: Vec<Wanted> = match asked {
             None if full || is_continuous_integration() => vec![Wanted::Major(15), Wanted::Major(18)],
             None => vec![Wanted::from_environment()?],
@@ -26,7 +28,7 @@ impl Extent {
         let is_named = asked.is_none() || !versions.contains(&Wanted::Any);
         ensure!(is_named, "--postgres takes versions such as 15 or 15,18, or `all`");
         // They last as long as the program, so that each step may keep them.
-        Ok(Self { versions: versions.leak(), full })
+        Ok(Self { versions: versions.leak(), full, groups: groups.to_vec().leak() })
     }
 
     /// Tells a test program whether to run in its long form.

@@ -6,6 +6,7 @@ mod demo;
 mod execute;
 mod extent;
 mod fuzz;
+mod load;
 mod node;
 mod npm;
 mod rust;
@@ -35,6 +36,9 @@ enum Task {
     Postgres,
     /// Checks and tests everything, as continuous integration does
     Test(test::Options),
+    /// Computes until its input ends, for `test --load`
+    #[command(hide = true)]
+    Busy,
 }
 
 fn main() -> ExitCode {
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
         Task::Npm => npm::run(),
         Task::Postgres => postgres(),
         Task::Test(options) => test::run(&options),
+        Task::Busy => load::be_busy(),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

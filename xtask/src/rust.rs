@@ -23,7 +23,7 @@ pub(crate) const BUILD: &str = "build";
 const CLIPPY: &str = "clippy";
 
 /// Where the test programs of cargo are.
-const FOLDERS: [&str; 3] = ["tests/properties/tests", "tests/tests", "verifier-core/tests"];
+const FOLDERS: [&str; 4] = ["tests/properties/tests", "tests/tests", "verifier-core/tests", "xtask/tests"];
 
 /// The program of all tests that need a server, and the one of those under fault.
 const DATABASE: &str = "database";

@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
 use crate::extent::Extent;
+use crate::load::Load;
 use crate::step::Steps;
 use crate::{consumers, demo, rust, tools};
 
@@ -46,7 +47,9 @@ impl Part {
             Self::Fmt => rust::formatting(steps),
             Self::Web => {
                 demo::test_pages(steps, extent);
-                suite(steps, "deployment of the web demonstration", "handlers");
+                if extent.groups.is_empty() {
+                    suite(steps, "deployment of the web demonstration", "handlers");
+                }
             }
             Self::Database => rust::with_database(steps, extent),
             Self::Faults => rust::faults(steps, extent),
@@ -91,6 +94,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "VERSIONS")]
     postgres: Option<String>,
 
+    /// Beside so many busy processes for each core, which end with the run: what passes with 2 passes on a machine that does
+    /// much else
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
+    load: Option<u8>,
+
+    /// With the part `web` alone: words of the title of the groups to run, --order=reverse, or --order=N for a random order
+    #[arg(last = true, value_name = "GROUPS", conflicts_with = "chaos")]
+    groups: Vec<String>,
+
     /// Instead: inject faults of every kind at random for this long, such as 30m, and check the whole history of the queue
     #[arg(long, value_name = "TIME", value_parser = span, conflicts_with = "parts")]
     chaos: Option<Duration>,
@@ -101,7 +113,12 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let extent = Extent::new(options.postgres.as_deref(), options.full)?;
+    ensure!(
+        options.groups.is_empty() || options.parts == [Part::Web],
+        "only the part web has groups to choose"
+    );
+    let extent = Extent::new(options.postgres.as_deref(), options.full, &options.groups)?;
+    let _load = options.load.map(|per_core| Load::start(per_core.into())).transpose()?;
     let mut steps = Steps::new();
     if let Some(duration) = options.chaos {
         rust::build(&mut steps);

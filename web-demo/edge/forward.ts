@@ -5,7 +5,7 @@ import { isOfType, readBody } from "./body.ts";
 const MOST = 8 * 1024;
 
 /** How long an answer may take to begin, in milliseconds; a change of the format restarts the collector meanwhile. */
-const PATIENCE = 30_000;
+const PATIENCE = 150_000;
 
 /**
  * @param part what the service is called if it does not answer

@@ -20,7 +20,7 @@ const RECOVERIES = 10;
 
 /** Between two things that people do, and how long the last token may take, in milliseconds. */
 const PACE = 200;
-const TIMEOUT = 20_000;
+const TIMEOUT = 120_000;
 
 const program = required("MAILROOM_TEST_PROGRAM");
 const key = randomBytes(32).toString("hex");

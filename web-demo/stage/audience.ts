@@ -18,7 +18,9 @@ interface Listener {
 export class Audience {
   readonly #listeners = new Set<Listener>();
   /** The newest of each kind, for whoever joins. */
-  readonly #newest = new Map<string, unknown>();
+  readonly #newest = new Map<string, { readonly data: unknown; readonly revision: number }>();
+  /** Counts what was told. Of a stage that was started again it goes on above that of the one before. */
+  #revision = Date.now();
 
   get size(): number {
     return this.#listeners.size;
@@ -33,7 +35,9 @@ export class Audience {
       waiting: [],
     };
     this.#listeners.add(listener);
-    for (const [event, data] of this.#newest) listener.stream.send(event, data);
+    for (const [event, { data, revision }] of this.#newest) {
+      listener.stream.send(event, data, String(revision));
+    }
     void earlier.then((mails) => {
       const known = new Set(mails.map(({ id }) => id));
       const later = listener.waiting?.filter(({ id }) => !known.has(id)) ?? [];
@@ -43,8 +47,15 @@ export class Audience {
   }
 
   tell(event: string, data: unknown): void {
-    this.#newest.set(event, data);
-    for (const { stream } of this.#listeners) stream.send(event, data);
+    this.#revision += 1;
+    this.#newest.set(event, { data, revision: this.#revision });
+    for (const { stream } of this.#listeners) stream.send(event, data, String(this.#revision));
+  }
+
+  /** What was told last of these kinds, and the revision up to which that is known. */
+  newest(...events: string[]): Record<string, unknown> {
+    const data = events.map((event) => [event, this.#newest.get(event)?.data]);
+    return { revision: this.#revision, ...Object.fromEntries(data) };
   }
 
   tellMail(mail: Mail): void {

@@ -19,8 +19,8 @@ const MAIL_POLICY = [
 
 const MOST_REQUESTS = 20_000;
 
-/** How long the inbox is waited for, in milliseconds. */
-const TIMEOUT = 2_000;
+/** How long the inbox is waited for, in milliseconds. Nothing else waits for it. */
+const TIMEOUT = 180_000;
 
 export interface Stage {
   readonly parts: Parts;
@@ -32,6 +32,7 @@ export interface Stage {
 }
 
 export function controls(stage: () => Stage): Record<string, Handler> {
+  const inTurn = turns();
   return {
     "GET /demo/events": async (_request, response, url) => {
       const { audience, parts } = stage();
@@ -61,42 +62,48 @@ export function controls(stage: () => Stage): Record<string, Handler> {
       const { parts, signing } = stage();
       const { format } = await readObject(request);
       if (!FORMATS.includes(format)) throw new BadRequest("The format is v1, v2 or v3.", 422);
-      if (format !== signing.format) {
-        signing.format = format as Format;
-        // The format is a setting, and a change of settings is a restart: what is on its way goes out in the old
-        // format, what waits in the new one, and verifiers accept both.
-        if (parts.collector.state !== "stopped") {
-          await parts.collector.stop();
-          await parts.collector.start();
+      return inTurn(async () => {
+        if (format !== signing.format) {
+          signing.format = format as Format;
+          // The format is a setting, and a change of settings is a restart: what is on its way goes out in the old
+          // format, what waits in the new one, and verifiers accept both.
+          if (parts.collector.state !== "stopped") {
+            await parts.collector.stop();
+            await parts.collector.start();
+          }
         }
-      }
-      return { body: settings(stage()) };
+        return { body: settings(stage()) };
+      });
     },
 
     "POST /demo/lifetime": async (request) => {
       const { seconds } = await readObject(request);
-      if (!(await stage().observer.setLifetime(seconds)))
-        throw new BadRequest("Tokens live 60 or 900 seconds.", 422);
-      return { body: settings(stage()) };
+      return inTurn(async () => {
+        if (!(await stage().observer.setLifetime(seconds)))
+          throw new BadRequest("Tokens live 60 or 900 seconds.", 422);
+        return { body: settings(stage()) };
+      });
     },
 
     "POST /demo/collector": async (request) => {
       const { collector } = stage().parts;
       const { run } = await readObject(request);
-      if (run === true) await collector.start();
-      else if (run === false) await collector.kill();
-      else throw new BadRequest("Send run: true or false.", 422);
-      return { body: settings(stage()) };
+      if (typeof run !== "boolean") throw new BadRequest("Send run: true or false.", 422);
+      return inTurn(async () => {
+        await (run ? collector.start() : collector.kill());
+        return { body: settings(stage()) };
+      });
     },
 
-    "POST /demo/rotate": async () => {
-      const { keys, parts } = stage();
-      if (!keys.advance())
-        throw new BadRequest("Every key of this run has had its turn. Start the demonstration anew.", 409);
-      // The verifiers have known the key from the beginning; now the signer reads its file again.
-      parts.collector.signal("SIGHUP");
-      return { body: settings(stage()) };
-    },
+    "POST /demo/rotate": () =>
+      inTurn(async () => {
+        const { keys, parts } = stage();
+        if (!keys.advance())
+          throw new BadRequest("Every key of this run has had its turn. Start the demonstration anew.", 409);
+        // The verifiers have known the key from the beginning; now the signer reads its file again.
+        parts.collector.signal("SIGHUP");
+        return { body: settings(stage()) };
+      }),
 
     "POST /demo/registrations": async (request) => {
       stage().load.registrations(readCount((await readObject(request)).count));
@@ -110,11 +117,20 @@ export function controls(stage: () => Stage): Record<string, Handler> {
   };
 }
 
-/** What is set now; told to the audience at the same time. */
+/** Tells the audience what is set now, and returns how everything is that a page can change. */
 export function settings({ signing, observer, keys, audience }: Stage): unknown {
-  const now = { format: signing.format, lifetime: observer.lifetime, key: keys.position };
-  audience.tell("settings", now);
-  return now;
+  audience.tell("settings", { format: signing.format, lifetime: observer.lifetime, key: keys.position });
+  return audience.newest("settings", "parts");
+}
+
+/** Lets one change be made after the other: of two at once, each would find the other one's half done. */
+function turns(): <Result>(change: () => Promise<Result>) => Promise<Result> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (change) => {
+    const mine = last.then(change);
+    last = mine.catch(() => undefined);
+    return mine;
+  };
 }
 
 function readCount(count: unknown): number {

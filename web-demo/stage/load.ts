@@ -12,7 +12,7 @@ import { type Progress, send } from "./traffic.ts";
 const FORM = "application/x-www-form-urlencoded";
 
 /** How long to wait for the one mail that a flood needs, in milliseconds. */
-const PATIENCE = 15_000;
+const PATIENCE = 120_000;
 
 export class Load {
   readonly #parts: Parts;

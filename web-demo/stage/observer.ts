@@ -28,8 +28,9 @@ export class Observer {
       user: owner.user,
       password: owner.password,
       max: 4,
-      connectionTimeoutMillis: 2_000,
-      query_timeout: 3_000,
+      // A machine that does much else does not look like a database that is away.
+      connectionTimeoutMillis: 10_000,
+      query_timeout: 10_000,
     });
     // The next query makes a connection anew, or tells that it cannot.
     this.#pool.on("error", () => undefined);

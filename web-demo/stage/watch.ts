@@ -35,13 +35,15 @@ export async function watch(
 }
 
 async function counts({ edge, origin, inbox }: Parts, observer: Observer): Promise<unknown> {
+  // What happened before is counted in it.
+  const at = Date.now();
   const [census, seen, calls, mails] = await Promise.all([
     observer.census(),
     numbers(edge, "/demo/edge"),
     numbers(origin, "/calls"),
     numbers(inbox, "/counts"),
   ]);
-  return { at: Date.now(), census, edge: seen, origin: calls, inbox: mails };
+  return { at, census, edge: seen, origin: calls, inbox: mails };
 }
 
 /** What a part counts itself, or nothing while it is away. */

@@ -75,6 +75,7 @@ const history: Counts[] = [];
 
 export function showFlow(counts: Counts): void {
   history.push(counts);
+  byId("outward").dataset.at = String(counts.at);
   while (history.length > 2 && (history[0]?.at ?? 0) < counts.at - WINDOW) history.shift();
   for (const stop of STOPS) {
     const [count, rate] = cell(stop);

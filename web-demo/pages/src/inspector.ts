@@ -72,6 +72,11 @@ async function offer(): Promise<void> {
   picked.append(
     element("option", { value: SAMPLE, "data-action": "activate" }, "activate, v1, of the test vectors"),
   );
+  // What somebody pasted while the inbox was asked stays.
+  if (input.value !== "") {
+    show();
+    return;
+  }
   const [newest] = mails;
   take(tokenIn(newest?.link ?? SAMPLE), newest?.action ?? "activate");
 }

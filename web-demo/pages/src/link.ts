@@ -14,11 +14,16 @@ if (form !== null) {
   check(version === "3" ? judge(token, publicKeys) : cannot(version));
   if (expiresAt) countDown(Number(expiresAt));
   // The answer to a second press would take the place of the first one's.
+  let isPressed = false;
   form.addEventListener("submit", () => {
+    isPressed = true;
     for (const button of form.querySelectorAll("button")) button.disabled = true;
   });
-  // A browser that goes back shows the page as it was left.
-  addEventListener("pageshow", () => {
+  // A browser that goes back shows the page as it was left. The first event of this kind comes once the page is
+  // complete, which may be after the press.
+  addEventListener("pageshow", ({ persisted }) => {
+    if (isPressed && !persisted) return;
+    isPressed = false;
     for (const button of form.querySelectorAll("button")) button.disabled = false;
   });
   form.querySelector<HTMLInputElement>("#code")?.focus();

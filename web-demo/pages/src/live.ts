@@ -1,12 +1,15 @@
 // Follows what happens, by server-sent events. One stream a page: browsers open no more than six to one host.
 
-import type { Messages } from "./messages.ts";
+import type { Answer, Messages } from "./messages.ts";
+import { post, type Reply } from "./post.ts";
 
 type Listener<Name extends keyof Messages> = (message: Messages[Name]) => void;
 
 export class Live {
   readonly #listeners = new Map<string, Listener<never>[]>();
   readonly #connection: (connected: boolean) => void;
+  /** The newest revision that was heard of each kind. */
+  readonly #heard = new Map<string, number>();
   #source: EventSource | undefined;
   #email: string | undefined;
 
@@ -39,11 +42,32 @@ export class Live {
       if (source.readyState === EventSource.CLOSED)
         setTimeout(() => this.#source === source && this.follow(email), 2000);
     };
-    for (const [name, listeners] of this.#listeners) {
+    for (const name of this.#listeners.keys()) {
       source.addEventListener(name, (event) => {
-        const message: never = JSON.parse((event as MessageEvent<string>).data) as never;
-        for (const listener of listeners) listener(message);
+        const { data, lastEventId } = event as MessageEvent<string>;
+        this.#hear(name, JSON.parse(data) as never, lastEventId === "" ? undefined : Number(lastEventId));
       });
     }
+  }
+
+  /** Asks for a change of the demonstration. What its answer says is heard like an event. */
+  async ask(path: string, body: unknown): Promise<Reply> {
+    const reply = await post(path, body);
+    const { revision, settings, parts } = reply.body as Partial<Answer>;
+    if (settings !== undefined) this.#hear("settings", settings as never, revision);
+    if (parts !== undefined) this.#hear("parts", parts as never, revision);
+    return reply;
+  }
+
+  /**
+   * An answer and an event come on connections of their own, each at its own pace: what is older than what is known
+   * already is of no use. Mails and people have no revision: they come by the stream alone, in order.
+   */
+  #hear(name: string, message: never, revision: number | undefined): void {
+    if (revision !== undefined) {
+      if (revision < (this.#heard.get(name) ?? 0)) return;
+      this.#heard.set(name, revision);
+    }
+    for (const listener of this.#listeners.get(name) ?? []) listener(message);
   }
 }

@@ -71,6 +71,14 @@ export interface Progress {
   readonly elapsed: number;
 }
 
+/** What a change of the demonstration is answered with: how it is then. */
+export interface Answer {
+  /** As events have it for their id: what is older is not so any more. */
+  readonly revision: number;
+  readonly settings: Settings;
+  readonly parts: Readonly<Record<string, PartState>>;
+}
+
 export interface Messages {
   readonly parts: Readonly<Record<string, PartState>>;
   readonly settings: Settings;

@@ -6,6 +6,8 @@ export interface Reply {
   readonly message: string;
   /** Which field of a form the message is about. */
   readonly field: string | undefined;
+  /** Everything that was answered; empty without an answer. */
+  readonly body: Readonly<Record<string, unknown>>;
 }
 
 export async function post(path: string, body: unknown): Promise<Reply> {
@@ -15,13 +17,15 @@ export async function post(path: string, body: unknown): Promise<Reply> {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),
     });
-    const { message = "", field } = (await response.json()) as { message?: string; field?: string };
-    return { ok: response.ok, message, field };
+    const answer = (await response.json()) as Record<string, unknown>;
+    const { message = "", field } = answer as { message?: string; field?: string };
+    return { ok: response.ok, message, field, body: answer };
   } catch {
     return {
       ok: false,
       message: "The demonstration does not answer. Is it still running?",
       field: undefined,
+      body: {},
     };
   }
 }

@@ -32,7 +32,9 @@ export function onRegistration(registered: (email: string) => void): void {
     }
     if (ok) {
       registered(email.trim());
-      suggest();
+      // What somebody typed while this was under way stays.
+      const now = new FormData(form);
+      if (now.get("email") === email && now.get("login") === login) suggest();
     }
   });
 }

@@ -6,13 +6,12 @@ import { clearInbox, showMail } from "./inbox.ts";
 import { Live } from "./live.ts";
 import { showConnection, showParts } from "./parts.ts";
 import { onInvitation, onRegistration, onRequest, suggest } from "./register.ts";
-import { onSettings, showSettings } from "./settings.ts";
+import { onSettings } from "./settings.ts";
 import { Steps } from "./steps.ts";
 
 const steps = new Steps(byId("steps"));
 const live = new Live(showConnection)
   .on("parts", showParts)
-  .on("settings", showSettings)
   .on("mail", (mail) => {
     showMail(mail);
     steps.done("mail");
@@ -23,6 +22,7 @@ const live = new Live(showConnection)
     showInvitation(invitation);
   });
 
+onSettings(live);
 /** A page that is loaded anew goes on with the same person. */
 const remembered = sessionStorage.getItem("email") ?? undefined;
 live.follow(remembered);
@@ -36,4 +36,3 @@ onRegistration((email) => {
 });
 onRequest(() => sessionStorage.getItem("email"));
 onInvitation(() => sessionStorage.getItem("email"));
-onSettings();

@@ -5,6 +5,7 @@ import { rmSync } from "node:fs";
 import { chromium } from "playwright-core";
 
 import { folderInMemory } from "../runtimes/memory.mjs";
+import { PATIENCE } from "../waiting.mjs";
 
 const FLAGS = [
   "--disable-gpu",
@@ -26,6 +27,7 @@ export async function withChromium(program, use, settings = {}) {
   // In memory, so that pages do not wait for a disk that something else keeps busy.
   const profile = folderInMemory("mailroom-profile-");
   const context = await chromium.launchPersistentContext(profile, { ...launching(program), ...settings });
+  context.setDefaultTimeout(PATIENCE);
   try {
     return await use(context);
   } finally {
@@ -54,7 +56,7 @@ function launching(program) {
  *
  * Whatever the page loads from elsewhere, and every error that nobody caught, makes it fail.
  */
-export async function resultsOf(context, url, { timeout = 60_000 } = {}) {
+export async function resultsOf(context, url, { timeout = PATIENCE } = {}) {
   const page = await context.newPage();
   const complaints = [];
   const origin = new URL(url).origin;

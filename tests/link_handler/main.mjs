@@ -34,6 +34,16 @@ const report = new Report();
 const run = async (title, work) => {
   if (title.includes(only)) await report.run(title, work);
 };
+/** The same in a browser, which begins each run with no cookie and no page of another one. */
+const runIn = (context) => {
+  const [first] = context.pages();
+  return (title, work) =>
+    run(title, async () => {
+      await context.clearCookies();
+      for (const page of context.pages()) if (page !== first) await page.close();
+      return work();
+    });
+};
 await run("what the README asks for", () => lines(document));
 await run("requests of Node", () => nodeRequests(site));
 const browser = programs.chromium();
@@ -42,6 +52,7 @@ if (browser === undefined) {
 } else {
   await withBrowsers(browser, (browsers) => run("a scanner, and then the owners", () => scanners(browsers, site)));
   await withChromium(browser, async (context) => {
+    const run = runIn(context);
     await run("with script", () => wholeFlow(context, site, true));
     await run("what script adds", () => withScript(context, site));
     await run("tokens behind #", () => fragments(context, site));
@@ -54,6 +65,7 @@ if (browser === undefined) {
   await withChromium(
     browser,
     async (context) => {
+      const run = runIn(context);
       await run("without script", () => wholeFlow(context, site, false));
       await run("tokens behind #, without script", () => fragmentsWithoutScript(context, site));
       await run("without script and cookies", () => withoutCookies(context, site));

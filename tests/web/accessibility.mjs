@@ -23,9 +23,7 @@ export async function everyPage({ visitor, demo, pictures }) {
   await walk.waitForSelector("#status.badge-active");
   const code = await visitor.recover(walk);
   const outage = await visitor.follow(walk, "recover");
-  visitor.outage = true;
   await demo.withoutDatabase(() => visitor.press(outage, code));
-  visitor.outage = false;
   pages.push(["outage", outage]);
   pages.push(["recover", await visitor.follow(walk, "recover")], ["walk-through", walk]);
   const inspector = await visitor.open("/inspector");
@@ -130,7 +128,6 @@ export async function byKeyboard({ visitor, demo }) {
   await page.keyboard.press("ArrowDown");
   checks.same("the arrows switch the format", (await chosen()) !== first, true);
   await page.waitForFunction(() => /signed as/.test(document.querySelector("#settings-note").textContent));
-  await visitor.set(page, "format", "v3");
   await page.close();
   await link.close();
 

@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { request } from "node:http";
 
 import { Checks } from "./checks.mjs";
-import { until } from "./demo.mjs";
+import { until } from "../waiting.mjs";
 import { refusesPages } from "./services.mjs";
 
 const FORM = "application/x-www-form-urlencoded";
@@ -74,7 +74,9 @@ export async function badRegistrations({ visitor, demo }) {
   checks.same("a quoted address with a comma is accepted", quoted.status, 202);
   const mails = async () =>
     (await (await fetch(`${demo.address}/demo/mails`)).json()).filter(({ to }) => to === '"a,b"@example.test');
-  const [mail] = await until("its mail", 60_000, async () => ((await mails()).length > 0 ? mails() : undefined));
+  const [mail] = await until("the mail to a quoted address", async () =>
+    (await mails()).length > 0 ? mails() : undefined,
+  );
   checks.same("and gets its mail at that address", mail.subject, "Activate your Mailroom account");
 
   // Whether an address is taken is not told; whose it is gets a mail, at most one every five seconds.

@@ -4,11 +4,10 @@ import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 
 import pg from "pg";
 
-const START = 60_000;
+import { until, within } from "../waiting.mjs";
 
 export class Demo {
   #child;
@@ -32,7 +31,7 @@ export class Demo {
       });
     }
     demo.#ended = once(demo.#child, "exit");
-    demo.address = await until("the address", START, () => {
+    demo.address = await until("the address of the demonstration", () => {
       if (demo.#child.exitCode !== null) throw new Error(`the demonstration has ended: ${demo.#output}`);
       return /demonstration: (http:\/\/\S+)\//.exec(demo.#output)?.[1];
     });
@@ -117,23 +116,35 @@ export class Demo {
     await this.database?.pool.end().catch(() => undefined);
     // As a terminal does: the whole group gets it, and the parts are in none of it.
     process.kill(-this.#child.pid, "SIGINT");
-    const timer = setTimeout(() => this.#child.kill("SIGKILL"), 60_000);
-    const [status] = await this.#ended;
-    clearTimeout(timer);
-    await sleep(500);
-    const alive = descendants(undefined);
-    const left = [...this.processes].filter(([id, command]) => alive.get(id) === command).map(([, command]) => command);
-    return { status, left, kept, folders: folders.filter((folder) => existsSync(folder)) };
+    try {
+      const [status] = await within("the end of the demonstration", this.#ended);
+      const left = await this.#left();
+      return { status, left, kept, folders: folders.filter((folder) => existsSync(folder)) };
+    } finally {
+      this.#child.kill("SIGKILL");
+    }
   }
-}
 
-/** Asks again until there is an answer. */
-export async function until(what, patience, ask) {
-  for (const end = Date.now() + patience; Date.now() < end; await sleep(100)) {
-    const answer = await ask();
-    if (answer !== undefined && answer !== false) return answer;
+  /** Lets go on what a group has stopped. */
+  goOn() {
+    for (const id of descendants(this.#child.pid).keys()) {
+      try {
+        process.kill(id, "SIGCONT");
+      } catch {
+        // It has ended meanwhile.
+      }
+    }
   }
-  throw new Error(`${what} did not come within ${patience / 1000} s`);
+
+  /** What is still there of its processes, once each had time to go. */
+  async #left() {
+    const left = () => {
+      const alive = descendants(undefined);
+      return [...this.processes].filter(([id, command]) => alive.get(id) === command).map(([, command]) => command);
+    };
+    await until("the end of every process", () => left().length === 0).catch(() => undefined);
+    return left();
+  }
 }
 
 /** All processes below one, or all that there are, with their command lines. */

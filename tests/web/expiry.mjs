@@ -1,6 +1,7 @@
 // A link that nobody presses in time. It is opened early in the run and looked at again at its end.
 
 import { Checks } from "./checks.mjs";
+import { PATIENCE } from "../waiting.mjs";
 
 export async function openShortLived({ visitor }) {
   const settings = await visitor.open("/");
@@ -17,9 +18,7 @@ export async function pressTooLate({ page, link }, { visitor, demo }) {
   await link.waitForFunction(
     () => document.querySelector("#countdown").textContent.includes("has expired"),
     undefined,
-    {
-      timeout: 70_000,
-    },
+    { timeout: 60_000 + PATIENCE },
   );
   checks.same(
     "the open page says that the time is over",

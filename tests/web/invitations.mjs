@@ -1,9 +1,8 @@
 // Invitations of a product whose table has uuid keys: made with their mail or not at all, and accepted once.
 
 import { Checks } from "./checks.mjs";
-import { until } from "./demo.mjs";
+import { until } from "../waiting.mjs";
 
-const PATIENCE = 60_000;
 const TEAM = "Parsers & <b>Compilers</b>";
 
 export async function invitations({ visitor, demo }) {
@@ -62,10 +61,10 @@ async function waitsForAFormat({ checks, visitor, demo }) {
   const page = await prepared(visitor, "v1", "invited-v1");
   await page.click("#invite button");
   const state = "SELECT state::text FROM mailroom.deliveries ORDER BY token DESC LIMIT 1";
-  await until("the deferral", PATIENCE, async () => (await demo.query(state))[0].state === "deferred");
+  await until("the deferral", async () => (await demo.query(state))[0].state === "deferred");
   checks.same("v1: no mail comes", await page.locator('#mails [data-action="invite"]').count(), 0);
   await visitor.set(page, "format", "v3");
-  await page.waitForSelector('#mails [data-action="invite"]', { timeout: 2 * PATIENCE });
+  await page.waitForSelector('#mails [data-action="invite"]');
   const link = await visitor.follow(page, "invite");
   checks.same("v1: with v3 it comes", await visitor.press(link), "You have joined the team");
   for (const opened of [page, link]) await opened.close();

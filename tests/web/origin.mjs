@@ -14,6 +14,7 @@ export class RecordingOrigin {
   /** What the last object kept from which a try was taken back, as it says itself. */
   kept;
   #held = [];
+  #done = [];
   #server;
   #answer = "ok";
   #faults = [];
@@ -46,6 +47,11 @@ export class RecordingOrigin {
     return this.#held.length;
   }
 
+  /** How often an object has been through with this. */
+  done(pathname) {
+    return this.#done.filter((one) => one === pathname).length;
+  }
+
   /** Answers all who wait. */
   answerHeld(answer) {
     for (const [request, response] of this.#held.splice(0)) say(answer, request, response);
@@ -59,7 +65,8 @@ export class RecordingOrigin {
   async #serve(request, response) {
     const { pathname, searchParams } = new URL(request.url, "http://origin");
     if (pathname === "/kept") this.kept = searchParams.get("what");
-    if (pathname === "/faults" || pathname === "/kept") {
+    if (pathname === "/done") this.#done.push(searchParams.get("pathname"));
+    if (["/faults", "/kept", "/done"].includes(pathname)) {
       response.end(JSON.stringify(this.#faults));
       return;
     }

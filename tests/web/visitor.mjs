@@ -1,8 +1,6 @@
 // Somebody at a browser, watched: what the pages complain of, what they ask for, and where tokens appear.
 
-import { until } from "./demo.mjs";
-
-const PATIENCE = 60_000;
+import { until } from "../waiting.mjs";
 
 export class Visitor {
   #context;
@@ -11,8 +9,6 @@ export class Visitor {
   complaints = [];
   /** Every token that a mail carried. */
   tokens = new Set();
-  /** How long the last mail after a registration took, in milliseconds. */
-  mailAfter;
   /** What has been asked for and not yet answered to its end, and since when. */
   #unanswered = new Map();
 
@@ -20,7 +16,6 @@ export class Visitor {
   constructor(context, base) {
     this.#context = context;
     this.#base = base;
-    context.setDefaultTimeout(PATIENCE);
     context.on("page", (page) => this.#watch(page));
     context.on("request", (request) => this.#watchRequest(request));
     for (const end of ["requestfinished", "requestfailed"]) {
@@ -52,8 +47,15 @@ export class Visitor {
     if (referrer.includes("token")) this.complaints.push(`a referrer carries a token: ${request.method()} ${url}`);
   }
 
-  async open(path) {
+  /** Every page that is open. */
+  get pages() {
+    return this.#context.pages();
+  }
+
+  /** @param prepare gets the page before it loads anything */
+  async open(path, prepare = async () => {}) {
     const page = await this.#context.newPage();
+    await prepare(page);
     await this.#telling(page.goto(`${this.#base}${path}`));
     return page;
   }
@@ -82,10 +84,8 @@ export class Visitor {
     const page = await this.open("/");
     await page.fill("#email", email);
     await page.fill("#login", login);
-    const pressed = performance.now();
     await page.click("#register button");
     await page.waitForSelector('#mails [data-action="activate"]');
-    this.mailAfter = performance.now() - pressed;
     return page;
   }
 
@@ -131,7 +131,7 @@ export class Visitor {
     const mails = page.locator('#mails li[data-action="recover"]');
     const before = await mails.count();
     // The application sends one every five seconds at most.
-    await until("a code", PATIENCE, async () => {
+    await until("a mail with a code", async () => {
       await page.click('#request button[value="recover"]');
       await page.waitForTimeout(1_500);
       return (await mails.count()) > before;

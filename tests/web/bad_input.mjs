@@ -56,10 +56,13 @@ export async function badRegistrations({ visitor, demo }) {
     ["254 characters", "ä".repeat(254)],
   ]) {
     const email = `${name.replaceAll(" ", "-").toLowerCase()}@example.test`;
+    // A page behind another one hears no events, and does not know it.
+    await page.bringToFront();
     await page.fill("#email", email);
     await page.fill("#login", login);
     await page.click("#register button");
-    await page.waitForFunction((text) => document.querySelector("#account dd")?.textContent === text, login.trim());
+    const account = page.locator("#account dd").first();
+    await until(`the account of a login with ${name}`, async () => (await account.textContent()) === login.trim());
     await page.waitForSelector('#mails [data-action="activate"]');
     const link = await visitor.follow(page, "activate");
     checks.same(`a login with ${name} is activated`, await visitor.press(link), "Your account is active");

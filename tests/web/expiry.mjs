@@ -13,7 +13,7 @@ export async function openShortLived({ visitor }) {
   return { page, link };
 }
 
-export async function pressTooLate({ page, link }, { visitor, demo }) {
+export async function pressTooLate({ visitor, demo }, { page, link }) {
   const checks = new Checks();
   await link.waitForFunction(
     () => document.querySelector("#countdown").textContent.includes("has expired"),

@@ -1,5 +1,5 @@
 // The web demonstration in a real browser: `node main.mjs FOLDER [WORDS] [--order=ORDER]`. FOLDER gets the pictures; WORDS
-// choose groups by their titles; ORDER is `reverse`, or a number that a random order follows from.
+// choose groups by their titles, such as `expires|outage`; ORDER is `reverse`, or a number that a random order follows from.
 //
 // No group needs another one, or the state in which another one leaves the demonstration: see `Setting`.
 
@@ -25,7 +25,7 @@ const report = new Report();
 const alone = { folder, site, program, mailroom: process.env.MAILROOM_TEST_PROGRAM };
 const chosen = (groups) =>
   ordered(
-    groups.filter(({ title }) => title.includes(words)),
+    groups.filter(({ title }) => new RegExp(words).test(title)),
     order,
   );
 

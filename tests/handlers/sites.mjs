@@ -6,7 +6,7 @@ import { readdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const START = 60_000;
+import { PATIENCE } from "../waiting.mjs";
 
 /** Makes the frameworks importable in a folder into which the package is installed. */
 export function addFrameworks(folder) {
@@ -20,7 +20,7 @@ export function addFrameworks(folder) {
 export async function served(server, ready, use) {
   let said = "";
   const ended = once(server, "exit");
-  const timer = setTimeout(() => server.kill(), START);
+  const timer = setTimeout(() => server.kill(), PATIENCE);
   try {
     const address = await new Promise((resolve, reject) => {
       for (const stream of [server.stdout, server.stderr]) {

@@ -4,6 +4,7 @@
 import { generateKeyPairSync, createHash, randomBytes, sign } from "node:crypto";
 
 import { Checks } from "../web/checks.mjs";
+import { until } from "../waiting.mjs";
 import { looked } from "./browser.mjs";
 import { Database, listening } from "./server.mjs";
 
@@ -102,12 +103,7 @@ export function fragments(context, site) {
         await press();
         checks.same("a second time it does not", await heading(), "This link was already used");
       }
-      await page.waitForTimeout(200);
-      checks.same(
-        "the stand-in for statistics has run",
-        collected.some((text) => text.startsWith("POST")),
-        true,
-      );
+      await until("what the stand-in for statistics sends", () => collected.some((text) => text.startsWith("POST")));
       checks.none(
         "logs, referrers, cookies and statistics have no token",
         tokens.flatMap((token) => having(kept(), token)),

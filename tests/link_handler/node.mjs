@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 
 import { Checks } from "../web/checks.mjs";
+import { PATIENCE, until } from "../waiting.mjs";
 import { Database, listening, newLink } from "./server.mjs";
 
 const FORM = "application/x-www-form-urlencoded";
@@ -59,7 +60,7 @@ export async function nodeRequests({ entry, handlerEntry, verifier }) {
     const left = newLink("activate");
     const body = `token=${left.token}`;
     await raw(host, start(body.length) + body, 0);
-    for (let turn = 0; database.used.length < 2 && turn < 2_000; turn += 1) await pause(10);
+    await until("the press of a visitor who leaves", () => database.used.length >= 2);
     checks.same("the press of a visitor who leaves goes on", database.used.at(-1), left.secret);
   });
   await listening(
@@ -77,7 +78,7 @@ export async function nodeRequests({ entry, handlerEntry, verifier }) {
 }
 
 /** Sends text, and says what came back until the end, or in so many milliseconds. */
-async function raw(host, text, patience = 20_000) {
+async function raw(host, text, patience = PATIENCE) {
   const [name, port] = host.split(":");
   const socket = connect(Number(port), name);
   const started = performance.now();

@@ -9,6 +9,7 @@ import { pathToFileURL } from "node:url";
 import { FULL } from "../runtimes/scope.mjs";
 import { write } from "../runtimes/consumer.mjs";
 import { Checks } from "../web/checks.mjs";
+import { PATIENCE } from "../waiting.mjs";
 import { files } from "../readme/document.mjs";
 import { listening, newLink } from "./server.mjs";
 
@@ -86,6 +87,7 @@ async function inBrowsers(browser, what, settings, items, work) {
   const waiting = items.entries();
   const lane = async () => {
     const context = await browser.newContext(settings);
+    context.setDefaultTimeout(PATIENCE);
     const page = await context.newPage();
     for (const [index, item] of waiting) {
       await work(

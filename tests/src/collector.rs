@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::Location;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -299,11 +300,13 @@ fn wait_for_bytes(pipe: &impl AsFd, end: Instant) -> Result<u64> {
     }
 }
 
-/// Waits until something is so.
+/// Waits until something is so. The error names the line that waited, which says for what.
+#[track_caller]
 pub fn wait_until(mut condition: impl FnMut() -> bool) -> Result<()> {
+    let caller = Location::caller();
     let end = Instant::now() + PATIENCE;
     while !condition() {
-        ensure!(Instant::now() < end, "it is not so after {} s", PATIENCE.as_secs());
+        ensure!(Instant::now() < end, "{caller}: it is not so after {} s", PATIENCE.as_secs());
         sleep(Duration::from_millis(5));
     }
     Ok(())

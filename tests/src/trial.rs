@@ -170,7 +170,7 @@ impl Trial {
     pub async fn end(&mut self, collectors: Vec<Member>) -> Result<Tally> {
         self.history.drained(&self.client, PATIENCE).await?;
         for collector in collectors {
-            collector.stop(Duration::from_secs(10))?;
+            collector.stop(PATIENCE)?;
         }
         self.history.nothing_is_claimed(&self.client).await?;
         let tally = self.history.check(&self.client).await?;

@@ -1,7 +1,6 @@
 // The store in Redis and Valkey, by either client, on servers of its own.
 
 import { randomBytes } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
 
 import { Redis } from "ioredis";
 import { createClient } from "redis";
@@ -15,6 +14,7 @@ import { CuttingProxy } from "./proxy.mjs";
 import { redeeming } from "./redeeming.mjs";
 import { redisCluster } from "./redis_cluster.mjs";
 import { COMMAND_TIMEOUT, servers, withRedis } from "./redis_server.mjs";
+import { until as come } from "../waiting.mjs";
 
 /** How each client connects to a socket: the client, how it sends a command, how it ends. */
 const CLIENTS = {
@@ -200,8 +200,7 @@ function* keys(subject, createRedisStore, client, send) {
       for (const method of ["release", "withdraw"]) {
         await store[method](id, Date.now() / 1000 - 10, owner(1));
       }
-      await sleep(20);
-      same(Number(await send("EXISTS", `over:${name}`)), 0, "keys");
+      await come("keys whose time is over to be gone", async () => Number(await send("EXISTS", `over:${name}`)) === 0);
     },
   ];
   yield [

@@ -2,7 +2,6 @@
 
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
 
 import { Cluster, Redis } from "ioredis";
 import { createCluster } from "redis";
@@ -12,6 +11,7 @@ import { freshLinks } from "./links.mjs";
 import { ofChecks, outcomes } from "./outcomes.mjs";
 import { redeeming } from "./redeeming.mjs";
 import { COMMAND_TIMEOUT, withRedis } from "./redis_server.mjs";
+import { until } from "../waiting.mjs";
 
 const SLOTS = 16_384;
 const NODES = 3;
@@ -103,10 +103,7 @@ async function withCluster(program, use) {
         const info = await node.call("CLUSTER", "INFO");
         return info.includes("cluster_state:ok") && info.includes(`cluster_known_nodes:${NODES}`);
       };
-      for (let turn = 0; !(await Promise.all(nodes.map(isWhole))).every(Boolean); turn += 1) {
-        if (turn === 1500) throw new Error("the cluster did not form within 30 s");
-        await sleep(20);
-      }
+      await until("a whole cluster", async () => (await Promise.all(nodes.map(isWhole))).every(Boolean));
       return await use(nodes, ports);
     } finally {
       for (const node of nodes) node.disconnect();

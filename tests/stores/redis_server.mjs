@@ -5,9 +5,9 @@ import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 
 import { SUPERVISE } from "../runtimes/supervise.mjs";
+import { until } from "../waiting.mjs";
 
 /** In milliseconds. By default node-redis gives a command up after 5 s, which ten thousand at once take on a busy machine. */
 export const COMMAND_TIMEOUT = 120_000;
@@ -45,12 +45,10 @@ export async function withRedis(program, settings, use) {
     await ended;
   };
   try {
-    for (let turn = 0; !existsSync(socket); turn += 1) {
-      if (turn === 500 || server.exitCode !== null) {
-        throw new Error(`${program} did not start; it said: ${output.trim() || "nothing"}`);
-      }
-      await sleep(20);
-    }
+    await until(`the socket of ${program}`, () => {
+      if (server.exitCode !== null) throw new Error(`${program} did not start; it said: ${output.trim() || "nothing"}`);
+      return existsSync(socket);
+    });
     return await use(socket, stop);
   } finally {
     await stop();

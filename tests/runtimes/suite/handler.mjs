@@ -317,7 +317,8 @@ function* outages(subject) {
         },
       };
       const answer = handle(press({ token: activation.token }), context);
-      for (let turn = 0; given.length === 0 && turn < 100; turn += 1) await new Promise((turn) => setTimeout(turn, 1));
+      for (let turn = 0; given.length === 0 && turn < 60_000; turn += 1)
+        await new Promise((turn) => setTimeout(turn, 1));
       same(given.length, 1, "what was given");
       end("away");
       await given[0];

@@ -1,6 +1,7 @@
 // Waits for promises that may never come to anything, with one timer for all: workerd gives a request 10,000 of them, and
 // those of a guard do not keep a program running.
 
+// Short: counted in turns of the event loop, in which a promise settles that does not wait for another process.
 const PATIENCE = 300;
 const TURN = 50;
 

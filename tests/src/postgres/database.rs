@@ -168,7 +168,7 @@ fn base_schema() -> Result<String> {
 async fn connect(url: &str) -> Result<Client> {
     let mut config: Config = url.parse().context("the URL of the test database has a form of no use")?;
     if config.get_connect_timeout().is_none() {
-        config.connect_timeout(Duration::from_secs(10));
+        config.connect_timeout(Duration::from_secs(60));
     }
     let (client, connection) = config.connect(NoTls).await.context("cannot connect to the test database")?;
     tokio::spawn(async move {

@@ -12,7 +12,7 @@ data=$(readlink "$folder/data")
 remove() {
     trap '' EXIT HUP INT PIPE TERM
     [ ! -e "$folder/data/postmaster.pid" ] ||
-        "$programs/pg_ctl" stop -D "$folder/data" -m immediate -t 10 >/dev/null 2>&1
+        "$programs/pg_ctl" stop -D "$folder/data" -m immediate -t 60 >/dev/null 2>&1
     # Processes of the server that end a moment later may still write to it.
     for _ in 1 2 3 4 5; do
         rm -rf "$folder" ${data:+"$data"} 2>/dev/null

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use mailroom_tests::application::{Application, Redemption, Token, at_once};
+use mailroom_tests::collector::PATIENCE;
 use mailroom_tests::postgres::{Cluster, Database};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -162,8 +163,8 @@ async fn until_one_waits(application: &Application) -> Result<()> {
     let waiting = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%mailroom.redeem%'";
     while application.client.query_one(waiting, &[]).await?.get::<_, i64>(0) == 0 {
-        if began.elapsed() > Duration::from_secs(30) {
-            bail!("nobody waits");
+        if began.elapsed() > PATIENCE {
+            bail!("no call to mailroom.redeem waits for a lock after {PATIENCE:?}");
         }
         sleep(Duration::from_millis(20)).await;
     }

@@ -289,7 +289,7 @@ async fn a_request_waits_for_nobody() -> Result<()> {
         (Application::connect(&database).await?, Application::connect(&database).await?);
     let account = application.register_and_activate("a").await?;
     let insert = "INSERT INTO tokens (account, action) VALUES ($1, 'password_recovery')";
-    let at_once = Duration::from_secs(10);
+    let at_once = Duration::from_secs(60);
 
     // Somebody else's request that is not committed is a cooldown; once it is rolled back it is none.
     other.client.batch_execute("BEGIN").await?;
@@ -358,7 +358,7 @@ async fn a_request_for_an_account_that_is_locked_waits_for_nobody_and_makes_noth
     // Also not at the commit, nor as an error after a time that only an account that exists has.
     application.client.batch_execute("SET lock_timeout = '1ms'").await?;
     for who in ["a", "nobody"] {
-        timeout(Duration::from_secs(10), application.request(who, RECOVERY)).await??;
+        timeout(Duration::from_secs(60), application.request(who, RECOVERY)).await??;
     }
     other.client.batch_execute("ROLLBACK").await?;
     assert_eq!(application.count_tokens("WHERE action = 'password_recovery'").await?, 0);

@@ -11,9 +11,9 @@ use mailroom_tests::recorder::Pace;
 use mailroom_tests::trial::{Deadlines, FAR, Trial, faults, tokens};
 use tokio::time::sleep;
 
-/// Long enough for a sender to answer on a busy machine, after which its collector has to be gone.
+/// Long enough for a sender to answer on a busy machine, after which its collector ends.
 const ENDING: Deadlines = Deadlines { sender_timeout: "10s", ..FAR };
-const WITHIN: Duration = Duration::from_secs(10);
+const WITHIN: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn collectors_asked_to_end_under_load_end_in_order_and_leave_nothing_claimed() -> Result<()> {

@@ -5,6 +5,7 @@ mod browsers;
 mod commands;
 mod dependencies;
 mod formats;
+mod limits;
 mod python_verifier;
 mod sender_answers;
 mod sending;

@@ -38,7 +38,7 @@ const HOUR: i64 = 3_600;
 const SENDER: usize = 2;
 
 /// How long a collector may take to end when it is asked to.
-const ENDS_WITHIN: Duration = Duration::from_secs(12);
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 impl Fault {
     pub(crate) async fn inject(self, world: &mut World) -> Result<()> {

@@ -23,7 +23,7 @@ use crate::load::Load;
 const DEADLINES: Deadlines = Deadlines { lease: "5s", sender_timeout: "2s" };
 
 /// Longer than the sender's timeout, after which what is on its way is given back.
-const ENDS_WITHIN: Duration = Duration::from_secs(12);
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 /// How often a collector looks through the whole queue, because a clock may have been set back.
 const LOOK_BACK: Duration = Duration::from_secs(60);

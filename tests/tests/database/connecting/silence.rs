@@ -12,8 +12,9 @@ use super::encryption::TLS_SERVER;
 use super::environment::TestEnvironment;
 use super::session;
 
-/// Longer than the ten seconds that are promised, because the machine that runs the tests has other work.
-const LONGEST: Duration = Duration::from_secs(12);
+/// Longer than the ten seconds that are promised, because the machine that runs the tests has other work: the settings that keep
+/// the promise are tested in `collector/connect`. Without them it takes a quarter of an hour.
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// Something on the way to the server that can swallow all packets from one moment on.
 struct Path {
@@ -48,7 +49,7 @@ impl Path {
 }
 
 #[tokio::test]
-async fn a_server_that_vanished_is_noticed_within_ten_seconds() {
+async fn a_server_that_vanished_is_noticed_long_before_the_kernel_would() {
     let path = Path::to(TLS_SERVER.cluster.port()).await;
     let string = format!("host=127.0.0.1 port={} user=either dbname=postgres", path.address.port());
     let environment = TestEnvironment::new();

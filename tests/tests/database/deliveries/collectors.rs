@@ -158,6 +158,7 @@ async fn a_claim_that_was_broken_off_leaves_nothing_behind() -> Result<()> {
     // The statement is on its way when its future is dropped.
     client.batch_execute("BEGIN; LOCK TABLE mailroom.leases IN ACCESS EXCLUSIVE MODE").await?;
     let broken_off =
+        // Short: it does not come.
         tokio::time::timeout(Duration::from_millis(300), queue.settle_and_claim(Vec::new(), all(10))).await;
     assert!(broken_off.is_err());
     client.batch_execute("COMMIT").await?;
@@ -180,6 +181,7 @@ async fn a_claim_on_two_sessions_that_was_broken_off_leaves_nothing_behind() -> 
     other.batch_execute("BEGIN; SELECT FROM mailroom.leases FOR UPDATE").await?;
     let settlements = first.iter().map(|batch| sent(batch.id)).collect();
     let both = queue.settle_and_claim(settlements, want(20));
+    // Short: it does not come.
     assert!(tokio::time::timeout(Duration::from_millis(500), both).await.is_err());
     let end = async {
         tokio::time::sleep(Duration::from_millis(300)).await;

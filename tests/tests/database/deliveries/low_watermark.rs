@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use mailroom::queue::{DeliveriesQueue, Nack, Queue, Settlement};
 use mailroom_connect::{ConnectionSettings, Environment};
 use mailroom_tests::plan::blocks;
@@ -163,7 +163,9 @@ async fn a_collector_waits_for_no_transaction_that_redeems_or_cancels_what_it_is
             let nacks = nack.map(|nack| vec![(id, nack)]).unwrap_or_default();
             let settlement = Settlement { batch: batch.id, nacks };
             let settle = queue.settle_and_claim(vec![settlement], None);
-            tokio::time::timeout(Duration::from_secs(4), settle).await??;
+            // The transaction that could be waited for ends afterwards.
+            let settled = tokio::time::timeout(Duration::from_secs(60), settle).await;
+            settled.context("it waits for a transaction that cancels")??;
             application.batch_execute(end).await?;
             // Leaves nothing for the next.
             client.execute("SELECT mailroom.cancel_subject($1)", &[&account]).await?;

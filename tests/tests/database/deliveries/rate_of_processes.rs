@@ -112,7 +112,8 @@ async fn a_collector_sleeps_until_the_rate_allows_the_next_token_and_ends_at_onc
     assert!(seen.len() <= 1, "{seen:?}");
     let begin = Instant::now();
     let log = collector.stop()?;
-    assert!(begin.elapsed() < Duration::from_secs(5), "{log}");
+    // The next token is allowed in an hour.
+    assert!(begin.elapsed() < Duration::from_secs(60), "{log}");
     assert!(lines.next_line().is_err());
     Ok(())
 }

@@ -38,7 +38,7 @@ async fn reason(client: &Client, token: i64) -> Result<String> {
 
 /// Waits until tokens are in that state.
 async fn wait_for_state(client: &Client, tokens: &[i64], wanted: &str) -> Result<()> {
-    for _ in 0..3_000 {
+    for _ in 0..12_000 {
         let mut reached = true;
         for token in tokens {
             reached &= state(client, *token).await? == wanted;

@@ -72,7 +72,8 @@ async fn a_commit_wakes_that_was_open_while_the_collector_woke_for_another_and_b
         second.client.batch_execute("COMMIT").await?;
         let start = Instant::now();
         assert_eq!(next_login(&lines)?, long);
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        // It polls once a day.
+        assert!(start.elapsed() < Duration::from_secs(80), "{:?}", start.elapsed());
     }
     collector.stop()?;
     Ok(())
@@ -96,7 +97,8 @@ async fn an_idle_collector_polls_when_a_token_falls_due() -> Result<()> {
         lines.expect_none(Duration::from_secs(1))?;
         let start = Instant::now();
         assert_eq!(next_login(&lines)?, login);
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        // It polls once a day.
+        assert!(start.elapsed() < Duration::from_secs(80), "{:?}", start.elapsed());
     }
     collector.stop()?;
     Ok(())

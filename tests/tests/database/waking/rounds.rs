@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
 
 /// Far above what a busy machine needs, far below a lease.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const WRITERS: usize = 4;
 

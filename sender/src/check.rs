@@ -24,8 +24,9 @@ pub fn check(config: &Path) -> Result<Vec<String>, Error> {
         format!("the journal {} can be used", config.journal.display()),
     ];
     for provider in providers {
-        provider.check().map_err(Error::Failure)?;
+        let warning = provider.check().map_err(Error::Failure)?;
         found.push(format!("the provider {} answers and accepts the login or key", provider.name()));
+        found.extend(warning.map(|warning| format!("warning: {warning}")));
     }
     Ok(found)
 }

@@ -4,7 +4,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::breaker::{Attempt, Breaker};
-use crate::provider::{Sealed, Verdict};
+use crate::guard::Guard;
+use crate::provider::{About, Sealed, Verdict};
 use crate::queue::Queue;
 use crate::rate::{Domains, LONGEST_WAIT, Pace, Rate};
 
@@ -13,6 +14,7 @@ use crate::rate::{Domains, LONGEST_WAIT, Pace, Rate};
 pub(crate) struct Lane {
     state: Mutex<State>,
     changed: Condvar,
+    guard: Mutex<Guard>,
     domains: Arc<Domains>,
     has_other: bool,
 }
@@ -52,7 +54,13 @@ impl Lane {
     pub(crate) fn new(rate: Option<Rate>, domains: Arc<Domains>, has_other: bool) -> Self {
         let (waiting, breaker, pace) = (Queue::default(), Breaker::new(has_other), rate.map(Pace::new));
         let state = State { waiting, pace, breaker, is_closed: false };
-        Self { state: Mutex::new(state), changed: Condvar::new(), domains, has_other }
+        Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            guard: Mutex::default(),
+            domains,
+            has_other,
+        }
     }
 
     /// Whether the provider's health allows for so many mails; if not, after which time again, where that is known. Where there is
@@ -113,6 +121,17 @@ impl Lane {
             }
             (state, _) = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// The verdict on a mail to this recipient, in the light of the earlier ones; and what it says of the
+    /// provider, with which the attempt is to be ended.
+    pub(crate) fn weigh(&self, recipient: &str, answer: Verdict) -> (Verdict, Verdict) {
+        let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let verdict = guard.weigh(recipient, answer, Instant::now());
+        // Whose fault a refusal is was decided: one of a mail alone slows no other down.
+        let is_of_mail = matches!(verdict, Verdict::Retry { .. });
+        let of_provider = if is_of_mail { Verdict::dead("", About::Unplaced) } else { verdict.clone() };
+        (verdict, of_provider)
     }
 
     /// Ends an attempt. Returns the mails that nobody has begun to send and that must not wait any longer for this provider.

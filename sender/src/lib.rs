@@ -28,6 +28,7 @@ mod check;
 mod config;
 mod desk;
 mod error;
+mod guard;
 mod journal;
 mod lane;
 mod link;

@@ -102,11 +102,10 @@ fn deliver(index: usize, provider: &dyn Provider, lane: &Lane, events: &Sender<E
         match lane.next(IDLE_PERIOD) {
             Job::Send(sealed, attempt) => {
                 let payload = sealed.payload(provider.name());
-                let verdict = {
-                    let payload = payload.expect("the mail was fixed for this provider");
-                    connection.deliver(&sealed, payload, &Unrecorded)
-                };
-                let withdrawn = lane.finish(attempt, &verdict);
+                let payload = payload.expect("the mail was fixed for this provider");
+                let answer = connection.deliver(&sealed, payload, &Unrecorded);
+                let (verdict, of_provider) = lane.weigh(&sealed.to, answer);
+                let withdrawn = lane.finish(attempt, &of_provider);
                 let event = Event::Delivered { lane: index, key: sealed.key, verdict, withdrawn };
                 if events.send(event).is_err() {
                     return;

@@ -56,8 +56,8 @@ class Server(smtp.SMTP):
         else:
             await super()._handle_client()
 
-    async def refuse(self, code):
-        await self.push(f"{code} 4.7.1 not now" if code < "5" else f"{code} 5.7.1 never")
+    async def refuse(self, code, never="5.7.1 never"):
+        await self.push(f"{code} 4.7.1 not now" if code < "5" else f"{code} {never}")
         if code == "421":
             self.transport.close()
 
@@ -80,11 +80,12 @@ class Server(smtp.SMTP):
 
     async def smtp_RCPT(self, arg):
         code = refusal("rcpt", arg.split("<")[1].split(">")[0])
-        await (self.refuse(code) if code else super().smtp_RCPT(arg))
+        never = "5.1.1 no such user" if code == "550" else "5.7.1 never"
+        await (self.refuse(code, never) if code else super().smtp_RCPT(arg))
 
     async def smtp_DATA(self, arg):
         code = self.envelope.rcpt_tos and refusal("data", self.envelope.rcpt_tos[0])
-        await (self.refuse(code) if code else super().smtp_DATA(arg))
+        await (self.refuse(code, "5.6.0 not this mail") if code else super().smtp_DATA(arg))
 
 
 class Handler:
@@ -95,7 +96,7 @@ class Handler:
             await server.push("421 4.3.2 closed")
             server.transport.close()
         if code:
-            return f"{code} refused"
+            return f"{code} 4.6.0 not now" if code < "5" else f"{code} 5.6.0 not this mail"
         if recipient.startswith("silent"):
             await asyncio.sleep(3600)
         if options.delay:

@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use ureq::http::{HeaderMap, Method, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
-use super::{About, Connection, Progress, Provider, Receipt, Sealed, Verdict};
+use super::refusal::{self, Said, Step};
+use super::{Connection, Progress, Provider, Receipt, Sealed, Verdict};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::protocol::Key;
@@ -92,12 +93,21 @@ pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: serde_json::Value,
+    /// Whom the mail was to; the provider may repeat it.
+    pub(super) recipient: String,
 }
 
 impl Answer {
     /// What the provider's words are, after the status.
     pub(super) fn reason(&self, words: &str) -> String {
         format!("{} {words}", self.status).trim_end().to_owned()
+    }
+
+    /// The verdict of a refusal that the provider calls `name`, with its `text`; `words` are shown.
+    pub(super) fn refused(&self, step: Step, name: &str, text: &str, words: &str) -> Verdict {
+        let (code, recipient) = (self.status, self.recipient.as_str());
+        let said = Said { step, code, name, text, is_readable: true, recipient };
+        refusal::verdict(&said, self.retry_after(), self.reason(words))
     }
 
     /// The text of a header.
@@ -200,7 +210,8 @@ impl<A: Api> Client<A> {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         // What cannot be read or is no JSON says nothing more than the status.
         let body = response.body_mut().with_config().limit(LARGEST_ANSWER).read_to_vec().unwrap_or_default();
-        Ok(Answer { status, headers, body: serde_json::from_slice(&body).unwrap_or_default() })
+        let body = serde_json::from_slice(&body).unwrap_or_default();
+        Ok(Answer { status, headers, body, recipient: String::new() })
     }
 }
 
@@ -231,13 +242,13 @@ impl<A: Api> Provider for Client<A> {
 
     /// Posts a mail without anything in it, which providers refuse after they have checked the key; where that could mean something
     /// else, asks for the headers only.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<Option<String>, String> {
         let method = if A::REFUSES_EMPTY_MAILS { &self.method } else { &Method::HEAD };
         let answer = self.request(method, None, "{}").map_err(|verdict| verdict.reason().to_owned())?;
         match answer.status {
-            400 | 422 => Ok(()),
+            400 | 422 => Ok(None),
             // Many APIs know no HEAD, or only after the login.
-            200..300 | 404 | 405 if !A::REFUSES_EMPTY_MAILS => Ok(()),
+            200..300 | 404 | 405 if !A::REFUSES_EMPTY_MAILS => Ok(None),
             _ => Err(format!("{}: the answer to a request with the key is {}", self.name, answer.status)),
         }
     }
@@ -251,7 +262,10 @@ impl<A: Api> Connection for Requests<'_, A> {
             return Verdict::Unavailable { after: None, reason };
         }
         match self.0.request(&self.0.method, Some(sealed.key), payload) {
-            Ok(answer) => self.0.api.judge(&answer).unwrap_or_else(|| by_status(&answer, "")),
+            Ok(mut answer) => {
+                sealed.to.clone_into(&mut answer.recipient);
+                self.0.api.judge(&answer).unwrap_or_else(|| by_status(&answer, ""))
+            }
             Err(verdict) => verdict,
         }
     }
@@ -265,7 +279,7 @@ pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
         // The key, the place and the limits are those of all mails.
         300..400 | 401..=405 | 429 => Verdict::Unavailable { after, reason },
         503 => Verdict::Overloaded { after, reason },
-        400 | 413 | 422 => Verdict::dead(reason, About::Unplaced),
+        400 | 413 | 422 => answer.refused(Step::Http, "", "", words),
         _ => Verdict::InDoubt { reason },
     }
 }

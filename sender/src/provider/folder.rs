@@ -39,8 +39,8 @@ impl Provider for Folder {
         Box::new(Files(&self.path))
     }
 
-    fn check(&self) -> Result<(), String> {
-        Ok(())
+    fn check(&self) -> Result<Option<String>, String> {
+        Ok(None)
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod http;
 pub(crate) mod keyed;
 #[cfg(feature = "postmark")]
 mod postmark;
+pub(crate) mod refusal;
 #[cfg(feature = "resend")]
 mod resend;
 #[cfg(feature = "ses")]
@@ -55,8 +56,11 @@ pub(crate) trait Provider: Send + Sync {
     /// A connection, which need not be open yet.
     fn connection(&self) -> Box<dyn Connection + '_>;
 
-    /// Connects and authenticates.
-    fn check(&self) -> Result<(), String>;
+    /// Connects and authenticates; returns what works, but should be changed.
+    ///
+    /// # Errors
+    /// Why no mail could go out.
+    fn check(&self) -> Result<Option<String>, String>;
 }
 
 /// A connection to a provider, opened and closed as it is needed.

@@ -2,9 +2,10 @@
 
 use serde_json::json;
 
+use super::Verdict;
 use super::api::{Answer, Api, Client, Request};
 use super::keyed::KeyedConfig;
-use super::{About, Verdict};
+use super::refusal::Step;
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::secret::Secret;
@@ -46,16 +47,10 @@ impl Api for Postmark {
 
     fn judge(&self, answer: &Answer) -> Option<Verdict> {
         let code = answer.body["ErrorCode"].as_u64()?;
-        let reason = answer.reason(&format!("ErrorCode {code}"));
-        match (answer.status, code) {
-            // An address that is none, and one that has bounced, complained or unsubscribed.
-            (422, 300 | 406) => Some(Verdict::dead(reason, About::Recipient { is_unknown: false })),
-            // The sender's signature, the account, its credits, its approval: the same for every mail.
-            (422, 400 | 401 | 405 | 412 | 413) => {
-                Some(Verdict::Unavailable { after: answer.retry_after(), reason })
-            }
-            (422, _) => Some(Verdict::Retry { after: answer.retry_after(), reason }),
-            _ => None,
-        }
+        let words = format!("ErrorCode {code}");
+        (answer.status == 422).then(|| {
+            let text = answer.body["Message"].as_str().unwrap_or_default();
+            answer.refused(Step::Postmark, &code.to_string(), text, &words)
+        })
     }
 }

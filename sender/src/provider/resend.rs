@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::Verdict;
 use super::api::{Answer, Api, Client, Request};
 use super::keyed::KeyedConfig;
-use super::{About, Verdict};
+use super::refusal::Step;
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::secret::Secret;
@@ -48,17 +49,17 @@ impl Api for Resend {
     }
 
     fn judge(&self, answer: &Answer) -> Option<Verdict> {
-        let (name, after) = (answer.body["name"].as_str().unwrap_or_default(), answer.retry_after());
-        let reason = answer.reason(name);
+        let name = answer.body["name"].as_str().unwrap_or_default();
+        let text = answer.body["message"].as_str().unwrap_or_default();
         match (answer.status, name) {
-            (409, "concurrent_idempotent_requests") => Some(Verdict::InDoubt { reason }),
-            // What is wrong is the same for every mail.
-            (_, "invalid_from_address" | "invalid_access" | "invalid_region") | (401 | 403 | 429, _) => {
-                Some(Verdict::Unavailable { after, reason })
+            (409, "concurrent_idempotent_requests") => Some(Verdict::InDoubt { reason: answer.reason(name) }),
+            // The latter is documented as a refusal, not as a sign that the earlier request was accepted:
+            // somebody has to look.
+            (400 | 401 | 403 | 422 | 429 | 451, _) | (409, "invalid_idempotent_request") => {
+                Some(answer.refused(Step::Resend, name, text, name))
             }
-            // The first is documented as a refusal, not as a sign that the earlier request was accepted: somebody has to look.
-            (409, "invalid_idempotent_request") | (400 | 422 | 451, _) => {
-                Some(Verdict::dead(reason, About::Unplaced))
+            (_, "invalid_from_address" | "invalid_access" | "invalid_region") => {
+                Some(answer.refused(Step::Resend, name, text, name))
             }
             _ => None,
         }

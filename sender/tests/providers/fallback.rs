@@ -35,6 +35,10 @@ impl Mood {
             "ask for an hour" => {
                 Reply::Answer(429, vec![("Retry-After", "3600".to_owned())], "{}".to_owned())
             }
+            "refuse for ever" => {
+                let body = r#"{"name": "invalid_idempotent_request"}"#;
+                Reply::Answer(409, Vec::new(), body.to_owned())
+            }
             status => Reply::status(status.parse().unwrap()),
         }
     }
@@ -164,7 +168,7 @@ fn what_the_first_may_have_accepted_before_it_refused_it_for_good_stays_with_it_
     let configuration = configuration(&first, &second);
     let mut sending = Sending::start(&configuration);
     assert_eq!(sending.verdict(1, "ada@x.test").kind, "retry");
-    mood.set("422");
+    mood.set("refuse for ever");
     insist(&mut sending, 1, "ada@x.test", "dead");
     mood.set("429");
     let verdict = sending.verdict(1, "ada@x.test");

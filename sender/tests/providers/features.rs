@@ -26,7 +26,7 @@ fn packages(feature: &str) -> Vec<String> {
 #[test]
 fn a_build_with_one_provider_has_nothing_of_the_others() {
     for (feature, present, absent) in [
-        ("smtp", ["lettre", "socket2"], &["ureq"][..]),
+        ("smtp", ["lettre", "rustls"], &["socket2", "ureq"][..]),
         ("resend", ["ureq", "rustls"], &["socket2", "hmac", "sha2"]),
         ("postmark", ["ureq", "rustls"], &["socket2", "hmac", "sha2"]),
         ("http", ["ureq", "rustls"], &["socket2", "hmac", "sha2"]),

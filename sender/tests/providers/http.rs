@@ -161,7 +161,7 @@ fn answers_mean_what_the_rules_say_and_otherwise_what_their_status_says() {
         ("status-201", "ok", None),
         ("status-302", "unavailable", None),
         ("status-401", "unavailable", None),
-        ("status-400", "dead", None),
+        ("status-400", "retry", Some(15_000)),
         ("status-500", "retry", None),
         ("noise", "retry", None),
         ("later-429-7", "unavailable", Some(7_000)),

@@ -9,4 +9,5 @@ mod limits;
 mod sending;
 mod ses;
 mod settings;
+mod smtp;
 mod stand_in;

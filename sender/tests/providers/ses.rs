@@ -142,9 +142,9 @@ fn what_the_api_answers_is_a_verdict_on_the_mail_or_on_the_account() {
     let server = start();
     let configuration = configuration(&server, "timeout_seconds = 60");
     for (id, (name, expected)) in (1..).zip([
-        ("error-400-MessageRejected", "dead"),
-        ("error-400-BadRequestException", "dead"),
-        ("status-413", "dead"),
+        ("error-400-MessageRejected", "retry"),
+        ("error-400-BadRequestException", "retry"),
+        ("status-413", "retry"),
         ("unverified", "unavailable"),
         ("error-400-AccountSuspendedException", "unavailable"),
         ("error-400-SendingPausedException", "unavailable"),

@@ -49,7 +49,7 @@ async fn mails_reach_their_recipients_and_every_token_gets_its_verdict() -> Resu
         ("two", "dead", 1),
     ];
     ensure!(found == expected, "{found:?}; the log:\n{log}");
-    ensure!(rows[3].get::<_, &str>(3) == "550 5.7.1 never", "{:?}", rows[3].get::<_, &str>(3));
+    ensure!(rows[3].get::<_, &str>(3) == "550 5.1.1 no such user", "{:?}", rows[3].get::<_, &str>(3));
     let mails = server.mails();
     let code = "SELECT code FROM tokens WHERE action::text = 'password_recovery'";
     let code: String = client.query_one(code, &[]).await?.get(0);
@@ -84,5 +84,31 @@ async fn an_outage_of_the_mail_server_costs_no_token_an_attempt() -> Result<()> 
     let found: (i64, i64) = (row.get(0), row.get(1));
     ensure!(found == (40, 0), "{found:?}; the log:\n{log}");
     ensure!(server.mails().len() == 40);
+    Ok(())
+}
+
+/// The refusal says nothing of whose fault it is, so that it could be ours.
+#[tokio::test]
+async fn a_thousand_bad_addresses_of_a_stranger_hold_up_nobody() -> Result<()> {
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(
+            "INSERT INTO accounts (email, login)
+             SELECT 'rcpt-554@d' || n || '.test', 'p' || n FROM generate_series(1, 1000) AS n;
+             INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada')",
+        )
+        .await?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let collector = Collector::start(&mut command(&database, &configuration)?)?;
+    let start = std::time::Instant::now();
+    wait_until(|| !server.mails().is_empty())?;
+    println!("the mail behind a thousand bad addresses went out after {:?}", start.elapsed());
+    // Now that one was accepted, the refusals are believed.
+    let query = "SELECT count(*) FROM mailroom.deliveries WHERE state::text = 'dead'";
+    wait_for(&client, query, 1000_i64).await?;
+    let log = collector.stop()?;
+    ensure!(server.mails().len() == 1 && log.contains("refused alike"), "{log}");
     Ok(())
 }

@@ -144,7 +144,9 @@ async fn a_mail_that_bounces_after_it_was_accepted_suppresses_its_recipient_alon
     let return_path =
         format!("return_path = \"bounces@bounces.test\"\nreturn_path_secret_file = \"{}\"\n", path("secret"));
     let (port, authority) = (postfix.port, path("ca.pem"));
-    let server = format!("[smtp]\nserver = \"localhost\"\nport = {port}\nca_file = \"{authority}\"\n");
+    let server = format!(
+        "[smtp]\nserver = \"localhost\"\nport = {port}\ntls = \"starttls\"\nca_file = \"{authority}\"\n"
+    );
     let configuration = Configuration::new(&format!("{server}{return_path}"))?;
     fs::write(path("bounces.toml"), format!("[mail]\n{return_path}"))?;
     // Postfix runs the script as nobody, who may not use the socket of other servers.

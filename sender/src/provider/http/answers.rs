@@ -86,7 +86,7 @@ impl Rule {
         Some(match self.means {
             Meaning::Ok => Verdict::Sent(Receipt { message_id: None, answer: reason }),
             Meaning::Retry => Verdict::Retry { after, reason },
-            Meaning::Dead => Verdict::dead(reason, About::Unplaced),
+            Meaning::Dead => Verdict::dead(reason, About::Content),
             Meaning::Unavailable => Verdict::Unavailable { after, reason },
         })
     }

@@ -9,8 +9,9 @@ use base64ct::{Base64, Encoding};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::Verdict;
 use super::api::{self, Answer, Api, Client, JSON, Request, Settings};
-use super::{About, Verdict};
+use super::refusal::Step;
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::message;
@@ -143,31 +144,14 @@ impl Api for Ses {
         let kind = kind.split(':').next().unwrap_or_default().rsplit('#').next().unwrap_or_default();
         let is_name = kind.len() <= 100 && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let kind = if is_name { kind } else { "" };
-        let (after, reason) = (answer.retry_after(), answer.reason(kind));
-        let text = answer.body["message"].as_str().or_else(|| answer.body["Message"].as_str());
-        match (answer.status, kind) {
-            // An account in the sandbox, or a sender without proof: the same for every mail, though SES says it of this one.
-            (400, "MessageRejected") if text.is_some_and(|text| text.contains("not verified")) => {
-                Some(Verdict::Unavailable { after, reason: format!("{reason}: an address is not verified") })
-            }
-            (400, "MessageRejected" | "BadRequestException" | "ValidationException") => {
-                Some(Verdict::dead(reason, About::Unplaced))
-            }
-            // The account, the sender's domain, the clock, the quota and the rate are those of all mails.
-            (
-                400,
-                "AccountSuspendedException"
-                | "LimitExceededException"
-                | "MailFromDomainNotVerifiedException"
-                | "NotAuthorized"
-                | "OptInRequired"
-                | "RequestExpired"
-                | "SendingPausedException"
-                | "ThrottlingException"
-                | "TooManyRequestsException",
-            ) => Some(Verdict::Unavailable { after, reason }),
-            (400, _) => Some(Verdict::Retry { after, reason }),
-            _ => Some(api::by_status(answer, kind)),
+        if answer.status != 400 {
+            return Some(api::by_status(answer, kind));
         }
+        let text = answer.body["message"].as_str().or_else(|| answer.body["Message"].as_str());
+        let text = text.unwrap_or_default();
+        let is_unverified = kind == "MessageRejected" && text.contains("not verified");
+        let words =
+            if is_unverified { format!("{kind}: an address is not verified") } else { kind.to_owned() };
+        Some(answer.refused(Step::Ses, kind, text, &words))
     }
 }

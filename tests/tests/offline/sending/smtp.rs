@@ -193,7 +193,7 @@ fn a_connection_cut_after_the_content_is_a_retry_with_the_same_id() -> Result<()
     let answer = answer_for(&configuration, "silent@x.test");
     // The same id was accepted: it is not sent again, whatever else the line says.
     assert_eq!(answer?["ok"], json!([1]));
-    let configuration = Configuration::smtp(server.port, "timeout_seconds = 1")?;
+    let configuration = Configuration::smtp(server.port, "final_timeout_seconds = 1")?;
     let answer = answer_for(&configuration, "silent@x.test")?;
     assert_eq!(answer["retry"][0]["reason"], "no answer to the content: no answer in time");
     Ok(())
@@ -274,7 +274,7 @@ fn passwords_go_to_servers_that_prove_who_they_are_and_wrong_ones_are_no_fault_o
     // A server that offers no encryption gets no password.
     let Some(server) = MailServer::start(&["--login", "us:hunter2"])? else { return Ok(()) };
     let configuration = Configuration::new(&format!(
-        "[smtp]\nserver = \"localhost\"\nport = {}\nusername = \"us\"\npassword_file = \"{}\"",
+        "[smtp]\nserver = \"localhost\"\nport = {}\ntls = \"starttls\"\nusername = \"us\"\npassword_file = \"{}\"",
         server.port,
         path("password")
     ))?;

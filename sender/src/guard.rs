@@ -1,0 +1,291 @@
+//! Refusals that nobody can place: whether they are the recipients' or our own fault.
+//!
+//! Pure policy: the caller passes the times in. A refusal for ever of which no table knows whom it is about
+//! is not believed at once. If recipients of three domains are refused alike and nobody's mail is accepted
+//! between, it is about us; if a mail is accepted, it was about them.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use crate::provider::refusal::signature;
+use crate::provider::{About, Refusal, Verdict};
+
+/// Refusals alike for so many domains are about us.
+const DOMAINS: usize = 3;
+
+/// How long such refusals are the recipients' own, once a mail was accepted between them.
+const DISARMED: Duration = Duration::from_secs(3_600);
+
+/// How long a mail waits until it is tried again, if its refusal is not placed.
+const PAUSE: Duration = Duration::from_secs(15);
+
+/// How long a refusal may stay without a place, where too few others are refused.
+const UNDECIDED: Duration = Duration::from_secs(3_600);
+
+/// How many other recipients are still tried, once each, when refusals seem to be about us: one whose mail
+/// is accepted proves the contrary, and somebody may have given many bad addresses on purpose.
+const TRIALS: usize = 2_000;
+
+/// How long after an acceptance a server is believed that an address does not exist.
+const BELIEVED: Duration = Duration::from_secs(3_600);
+
+/// The pause of a mail over which a server says of us what it does not hold against others.
+const OWN_PAUSE: Duration = Duration::from_secs(300);
+
+/// The most texts that are remembered.
+const MOST_TEXTS: usize = 256;
+
+/// What a provider refused, since when, and what speaks against it.
+#[derive(Debug, Default)]
+pub(crate) struct Guard {
+    suspects: HashMap<String, Suspect>,
+    /// Texts that are the recipients' own, and until when.
+    disarmed: HashMap<String, Instant>,
+    /// Texts that the table takes for ours; whether a mail was accepted since.
+    ours: HashMap<String, bool>,
+    last_accepted: Option<Instant>,
+    hasher: RandomState,
+}
+
+#[derive(Debug)]
+struct Suspect {
+    since: Instant,
+    domains: Vec<String>,
+    /// Recipients that were tried since the third domain was refused, by a hash; none before.
+    tried: HashSet<u64>,
+}
+
+impl Guard {
+    /// The verdict on a mail to this recipient, in the light of the earlier ones.
+    pub(crate) fn weigh(&mut self, recipient: &str, verdict: Verdict, now: Instant) -> Verdict {
+        match verdict {
+            Verdict::Sent(_) => {
+                self.accept(now);
+                verdict
+            }
+            Verdict::Dead(Refusal { reason, about: About::Unplaced }) => {
+                self.weigh_unplaced(recipient, reason, now)
+            }
+            Verdict::Dead(Refusal { reason, about: About::Recipient { is_unknown: true } }) => {
+                let is_recent = |at: Instant| now.saturating_duration_since(at) < BELIEVED;
+                let is_unknown = self.last_accepted.is_some_and(is_recent) && self.suspects.is_empty();
+                Verdict::dead(reason, About::Recipient { is_unknown })
+            }
+            Verdict::Unavailable { after, reason } if is_refusal_for_ever(&reason) => {
+                self.weigh_ours(recipient, after, reason)
+            }
+            other => other,
+        }
+    }
+
+    /// A mail was accepted: what was refused before it was not our fault.
+    fn accept(&mut self, now: Instant) {
+        self.last_accepted = Some(now);
+        self.disarmed.retain(|_, until| *until > now);
+        for (text, _) in self.suspects.drain() {
+            if self.disarmed.len() < MOST_TEXTS {
+                self.disarmed.insert(text, now + DISARMED);
+            }
+        }
+        for is_disproved in self.ours.values_mut() {
+            *is_disproved = true;
+        }
+    }
+
+    fn weigh_unplaced(&mut self, recipient: &str, reason: String, now: Instant) -> Verdict {
+        let text = signature(&reason, recipient);
+        if self.disarmed.get(&text).is_some_and(|until| *until > now) {
+            return Verdict::dead(reason, About::Unplaced);
+        }
+        self.suspects.retain(|_, suspect| now.saturating_duration_since(suspect.since) < 24 * UNDECIDED);
+        if self.suspects.len() >= MOST_TEXTS && !self.suspects.contains_key(&text) {
+            // Texts that all differ are no sign of one fault.
+            return Verdict::Retry { after: Some(PAUSE), reason };
+        }
+        let new = || Suspect { since: now, domains: Vec::new(), tried: HashSet::new() };
+        let suspect = self.suspects.entry(text).or_insert_with(new);
+        let domain = recipient.rsplit_once('@').map_or(recipient, |(_, domain)| domain).to_ascii_lowercase();
+        if suspect.domains.len() < DOMAINS && !suspect.domains.contains(&domain) {
+            suspect.domains.push(domain);
+        }
+        if suspect.domains.len() < DOMAINS {
+            return if now.saturating_duration_since(suspect.since) < UNDECIDED {
+                Verdict::Retry { after: Some(PAUSE), reason }
+            } else {
+                Verdict::dead(reason, About::Unplaced)
+            };
+        }
+        // The third one itself opens the circuit.
+        let is_open = !suspect.tried.is_empty();
+        let is_new = suspect.tried.len() <= TRIALS && suspect.tried.insert(self.hasher.hash_one(recipient));
+        if is_open && is_new {
+            return Verdict::Retry { after: Some(PAUSE), reason };
+        }
+        Verdict::Unavailable {
+            after: None,
+            reason: format!(
+                "recipients of {DOMAINS} domains are refused alike, as if it were our fault: {reason}"
+            ),
+        }
+    }
+
+    /// If a server says the same again of one recipient, while it takes mails to others, it is not about us.
+    fn weigh_ours(&mut self, recipient: &str, after: Option<Duration>, reason: String) -> Verdict {
+        let text = signature(&reason, recipient);
+        if self.ours.len() >= MOST_TEXTS && !self.ours.contains_key(&text) {
+            self.ours.clear();
+        }
+        if self.ours.insert(text, false) == Some(true) {
+            return Verdict::Retry { after: Some(after.unwrap_or(OWN_PAUSE)), reason };
+        }
+        Verdict::Unavailable { after, reason }
+    }
+}
+
+/// Whether this is a server's refusal of a mail, as opposed to no connection, no greeting or no login.
+fn is_refusal_for_ever(reason: &str) -> bool {
+    let bytes = reason.as_bytes();
+    bytes.first() == Some(&b'5') && bytes.iter().take(3).filter(|byte| byte.is_ascii_digit()).count() == 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::Receipt;
+
+    const TEXT: &str = "554 5.7.1 no";
+
+    struct Trial {
+        guard: Guard,
+        start: Instant,
+    }
+
+    impl Trial {
+        fn new() -> Self {
+            Self { guard: Guard::default(), start: Instant::now() }
+        }
+
+        fn at(&mut self, seconds: u64, recipient: &str, verdict: Verdict) -> Verdict {
+            self.guard.weigh(recipient, verdict, self.start + Duration::from_secs(seconds))
+        }
+
+        /// The kind of the verdict on an unplaced refusal.
+        fn refused(&mut self, seconds: u64, recipient: &str, text: &str) -> &'static str {
+            kind(&self.at(seconds, recipient, Verdict::dead(text, About::Unplaced)))
+        }
+
+        fn accepted(&mut self, seconds: u64) {
+            self.at(seconds, "good@good.test", Verdict::Sent(Receipt::default()));
+        }
+    }
+
+    fn kind(verdict: &Verdict) -> &'static str {
+        match verdict {
+            Verdict::Sent(_) => "sent",
+            Verdict::Retry { .. } => "retry",
+            Verdict::Dead(_) => "dead",
+            Verdict::Unavailable { .. } => "unavailable",
+            _ => "in doubt",
+        }
+    }
+
+    #[test]
+    fn refusals_alike_of_three_domains_without_an_acceptance_are_our_fault() {
+        let mut trial = Trial::new();
+        assert_eq!(trial.refused(0, "a@a.test", "554 5.7.1 <a@a.test>: no, id 1"), "retry");
+        assert_eq!(trial.refused(0, "b@a.test", "554 5.7.1 <b@a.test>: no, id 2"), "retry");
+        assert_eq!(trial.refused(1, "a@b.test", "554 5.7.1 <a@b.test>: no, id 3"), "retry");
+        // Another text is another reason.
+        assert_eq!(trial.refused(1, "a@z.test", "554 5.7.1 <a@z.test>: never"), "retry");
+        assert_eq!(trial.refused(2, "a@C.test", "554 5.7.1 <a@C.test>: no, id 4"), "unavailable");
+        // Others are tried, each once.
+        assert_eq!(trial.refused(3, "a@d.test", "554 5.7.1 <a@d.test>: no, id 5"), "retry");
+        assert_eq!(trial.refused(18, "a@d.test", "554 5.7.1 <a@d.test>: no, id 5"), "unavailable");
+        trial.refused(19, "a@a.test", "554 5.7.1 <a@a.test>: no, id 6");
+        for seconds in [20, 600, 7_200, 80_000] {
+            assert_eq!(trial.refused(seconds, "a@a.test", "554 5.7.1 <a@a.test>: no, id 6"), "unavailable");
+        }
+    }
+
+    #[test]
+    fn an_acceptance_gives_the_refused_their_verdicts_for_an_hour() {
+        let mut trial = Trial::new();
+        for domain in ["a", "b", "c", "d"] {
+            trial.refused(0, &format!("x@{domain}.test"), TEXT);
+        }
+        trial.accepted(5);
+        for seconds in [5, 20, 3_600] {
+            assert_eq!(trial.refused(seconds, "x@a.test", TEXT), "dead");
+            assert_eq!(trial.refused(seconds, "x@new.test", TEXT), "dead");
+        }
+        assert_eq!(trial.refused(3_606, "x@a.test", TEXT), "retry");
+    }
+
+    #[test]
+    fn many_bad_addresses_of_a_stranger_are_all_tried_before_the_others_wait() {
+        let mut trial = Trial::new();
+        let kinds: Vec<_> = (0..1_000).map(|n| trial.refused(n / 20, &format!("x@{n}.test"), TEXT)).collect();
+        assert_eq!(kinds.iter().filter(|kind| **kind == "unavailable").count(), 1);
+        trial.accepted(60);
+        for n in 0..1_000 {
+            assert_eq!(trial.refused(75, &format!("x@{n}.test"), TEXT), "dead");
+        }
+        // Really our fault: the trials end.
+        let mut trial = Trial::new();
+        let kinds: Vec<_> = (0..10_000).map(|n| trial.refused(0, &format!("x@{n}.test"), TEXT)).collect();
+        assert!(kinds[3_000..].iter().all(|kind| *kind == "unavailable"));
+    }
+
+    #[test]
+    fn one_address_that_is_refused_for_an_hour_is_dead() {
+        let mut trial = Trial::new();
+        for seconds in [0, 15, 3_000] {
+            assert_eq!(trial.refused(seconds, "x@a.test", TEXT), "retry");
+        }
+        assert_eq!(trial.refused(3_601, "x@a.test", TEXT), "dead");
+    }
+
+    #[test]
+    fn a_placed_refusal_is_believed_and_an_unknown_address_where_mails_are_accepted() {
+        let unknown = || Verdict::dead("550 5.1.1 no", About::Recipient { is_unknown: true });
+        let is_believed = |verdict: Verdict| verdict == unknown();
+        let mut trial = Trial::new();
+        assert!(!is_believed(trial.at(0, "a@a.test", unknown())));
+        trial.accepted(1);
+        assert!(is_believed(trial.at(3_600, "a@a.test", unknown())));
+        assert!(!is_believed(trial.at(3_602, "a@a.test", unknown())));
+        trial.accepted(4_000);
+        trial.refused(4_001, "a@b.test", TEXT);
+        assert!(!is_believed(trial.at(4_002, "a@a.test", unknown())));
+        trial.accepted(4_003);
+        assert!(is_believed(trial.at(4_004, "a@a.test", unknown())));
+        for about in [About::Content, About::Recipient { is_unknown: false }] {
+            let verdict = Verdict::dead(TEXT, about);
+            assert_eq!(trial.at(4_005, "a@a.test", verdict.clone()), verdict);
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_of_us_over_one_recipient_again_and_again_is_that_ones() {
+        let ours = |reason: &str| Verdict::Unavailable { after: None, reason: reason.to_owned() };
+        let mut trial = Trial::new();
+        for (accepts, expected) in
+            [(false, "unavailable"), (false, "unavailable"), (true, "retry"), (false, "unavailable")]
+        {
+            if accepts {
+                trial.accepted(1);
+            }
+            assert_eq!(
+                kind(&trial.at(2, "a@a.test", ours("554 5.7.1 <a@a.test>: Relay access denied"))),
+                expected
+            );
+        }
+        for reason in ["x.test:25: no connection", "450 4.7.1 rate limit", "MAIL FROM: 550 no"] {
+            for _ in 0..2 {
+                assert_eq!(kind(&trial.at(3, "a@a.test", ours(reason))), "unavailable");
+                trial.accepted(3);
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Whose fault a refusal is: the recipient's, the mail's, or ours.
+//!
+//! One table decides for mail servers and HTTP APIs alike (`table`): the step at which the refusal came,
+//! its code, its enhanced code and, where these are silent, known words. What the table cannot place is
+//! left to the guard, which compares refusals of several recipients.
+
+mod known;
+mod table;
+mod words;
+
+use std::time::Duration;
+
+use super::{About, Refusal, Verdict};
+use table::{Codes, ROWS, Row};
+pub(crate) use words::signature;
+
+/// When a refusal came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Greeting, EHLO, STARTTLS.
+    Hello,
+    /// AUTH.
+    Login,
+    /// MAIL.
+    Sender,
+    /// MAIL with the parameter SMTPUTF8, which few mails have.
+    SenderUtf8,
+    /// RCPT.
+    Recipient,
+    /// DATA.
+    Data,
+    /// The content and its end.
+    Content,
+    /// A request to Postmark.
+    Postmark,
+    /// A request to Resend.
+    Resend,
+    /// A request to Amazon SES.
+    Ses,
+    /// A request to another HTTP API.
+    Http,
+}
+
+/// What a refusal means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// The address does not exist: no mail will ever reach it.
+    Unknown,
+    /// The recipient gets no mail.
+    Recipient,
+    /// This mail is not taken.
+    Mail,
+    /// This mail is not taken for now.
+    Later,
+    /// No mail of ours is taken.
+    Ours,
+    /// Nothing can be said.
+    Unplaced,
+}
+
+/// A refusal as it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said<'a> {
+    pub(crate) step: Step,
+    /// The code of the reply, or the status of the response.
+    pub(crate) code: u16,
+    /// The name or number that an HTTP API has for it.
+    pub(crate) name: &'a str,
+    pub(crate) text: &'a str,
+    /// Whether the text is UTF-8.
+    pub(crate) is_readable: bool,
+    /// Whom the mail is to: a stranger's text, which may be repeated in the refusal.
+    pub(crate) recipient: &'a str,
+}
+
+/// What a refusal means.
+pub(crate) fn judge(said: &Said<'_>) -> Meaning {
+    let text = words::simplify(said.text, said.recipient);
+    let enhanced = words::enhanced_code(said.text);
+    ROWS.iter().find(|row| fits(row, said, enhanced, &text)).map_or(Meaning::Unplaced, |row| row.meaning)
+}
+
+/// The verdict of a refusal, with a reason for people, and the pause that was asked for.
+pub(crate) fn verdict(said: &Said<'_>, after: Option<Duration>, reason: String) -> Verdict {
+    let about = match judge(said) {
+        Meaning::Later => return Verdict::Retry { after, reason },
+        Meaning::Ours => return Verdict::Unavailable { after, reason },
+        Meaning::Unknown => About::Recipient { is_unknown: said.step == Step::Recipient },
+        Meaning::Recipient => About::Recipient { is_unknown: false },
+        Meaning::Mail => About::Content,
+        Meaning::Unplaced => About::Unplaced,
+    };
+    Verdict::Dead(Refusal { reason, about })
+}
+
+fn fits(row: &Row, said: &Said<'_>, enhanced: Option<(u16, u16)>, text: &str) -> bool {
+    let is_code = |codes: &Codes| codes.contains(said.code);
+    let is_enhanced = |pattern: &&str| enhanced.is_some_and(|code| words::is_enhanced(pattern, code));
+    row.steps.contains(&said.step)
+        && row.codes.iter().any(is_code)
+        && (row.names.is_empty() || row.names.contains(&said.name))
+        && (row.enhanced.is_empty()
+            || row.enhanced.iter().any(is_enhanced)
+            || (enhanced.is_none() && row.enhanced.contains(&"none")))
+        && row.words.is_none_or(|words| words.list.iter().any(|pattern| words::has(text, pattern)))
+        && (!row.is_unreadable || !said.is_readable)
+}
+
+#[cfg(test)]
+mod document;
+#[cfg(test)]
+mod tests;

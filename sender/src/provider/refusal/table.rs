@@ -1,0 +1,175 @@
+//! What refusals mean. The first row that fits decides; OPERATIONS.md shows the same rows.
+
+use super::Meaning::{self, Later, Mail, Ours, Recipient, Unknown, Unplaced};
+use super::Step;
+use super::known::{self, Words};
+
+/// A row: all that it says must fit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    pub(super) steps: &'static [Step],
+    pub(super) codes: &'static [Codes],
+    /// What an HTTP API calls it; any name if there is none.
+    pub(super) names: &'static [&'static str],
+    /// Enhanced codes; any, or none at all, if there is none here.
+    pub(super) enhanced: &'static [&'static str],
+    /// Words of the text; any text if there are none.
+    pub(super) words: Option<&'static Words>,
+    /// Whether only a text fits that is no UTF-8.
+    pub(super) is_unreadable: bool,
+    pub(super) meaning: Meaning,
+}
+
+/// Codes from the first to the last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Codes(pub(super) u16, pub(super) u16);
+
+impl Codes {
+    pub(super) const fn contains(&self, code: u16) -> bool {
+        self.0 <= code && code <= self.1
+    }
+}
+
+const fn one(code: u16) -> Codes {
+    Codes(code, code)
+}
+
+const ANY: &[Codes] = &[Codes(400, 599)];
+const FOR_NOW: &[Codes] = &[Codes(400, 499)];
+const FOR_EVER: &[Codes] = &[Codes(500, 599)];
+
+const SESSION: &[Step] = &[Step::Hello, Step::Login];
+const MAIL: &[Step] = &[Step::Sender, Step::SenderUtf8];
+const RCPT: &[Step] = &[Step::Recipient];
+const CONTENT: &[Step] = &[Step::Data, Step::Content];
+const AFTER_MAIL: &[Step] = &[Step::Recipient, Step::Data, Step::Content];
+const DIALOGUE: &[Step] = &[Step::Sender, Step::SenderUtf8, Step::Recipient, Step::Data, Step::Content];
+/// Also the words that an HTTP API passes on.
+const EVERYWHERE: &[Step] = &[
+    Step::Sender,
+    Step::SenderUtf8,
+    Step::Recipient,
+    Step::Data,
+    Step::Content,
+    Step::Postmark,
+    Step::Resend,
+    Step::Ses,
+];
+
+const POSTMARK: &[Step] = &[Step::Postmark];
+const RESEND: &[Step] = &[Step::Resend];
+const SES: &[Step] = &[Step::Ses];
+
+const fn row(steps: &'static [Step], codes: &'static [Codes], meaning: Meaning) -> Row {
+    Row { steps, codes, names: &[], enhanced: &[], words: None, is_unreadable: false, meaning }
+}
+
+impl Row {
+    const fn names(self, names: &'static [&'static str]) -> Self {
+        Self { names, ..self }
+    }
+
+    const fn enhanced(self, enhanced: &'static [&'static str]) -> Self {
+        Self { enhanced, ..self }
+    }
+
+    const fn words(self, words: &'static Words) -> Self {
+        Self { words: Some(words), ..self }
+    }
+
+    const fn unreadable(self) -> Self {
+        Self { is_unreadable: true, ..self }
+    }
+}
+
+const OURS_BY_CODE: &[&str] = &[
+    "x.1.7",
+    "x.1.8",
+    "x.1.90",
+    "x.2.252",
+    "x.4.5",
+    "x.5.1–x.5.3",
+    "x.7.2–x.7.6",
+    "x.7.8–x.7.30",
+    "x.7.57",
+    "x.7.60",
+    "x.7.64",
+    "x.7.100–x.7.132",
+    "x.7.137–x.7.999",
+];
+
+const BAD_ADDRESS: &[&str] = &["x.1.1–x.1.3", "x.1.6", "x.1.10"];
+
+pub(crate) const ROWS: &[Row] = &[
+    // The session: nothing was said of a mail yet.
+    row(SESSION, ANY, Ours),
+    row(DIALOGUE, &[one(421)], Ours),
+    // MAIL: of us, but for what this mail alone has.
+    row(&[Step::SenderUtf8], &[one(501), one(504), Codes(550, 555)], Mail)
+        .enhanced(&["x.1.3", "x.5.4", "x.6.*", "none"]),
+    row(MAIL, &[one(552)], Mail).enhanced(&["x.3.4", "x.2.3", "none"]),
+    row(MAIL, ANY, Mail).enhanced(&["x.3.4"]),
+    row(MAIL, &[one(555)], Unplaced),
+    row(MAIL, ANY, Ours),
+    // Who refuses for now is asked again, whatever it says of us.
+    row(AFTER_MAIL, ANY, Later).words(known::GREYLISTED),
+    row(AFTER_MAIL, ANY, Later).words(known::FULL),
+    row(AFTER_MAIL, ANY, Later).enhanced(&["x.2.2"]),
+    // That an address does not exist is said of nobody else.
+    row(RCPT, FOR_EVER, Unknown).enhanced(BAD_ADDRESS).words(known::NO_SUCH_ADDRESS),
+    row(AFTER_MAIL, FOR_EVER, Recipient).words(known::PERSONAL),
+    // About us, by words.
+    row(EVERYWHERE, ANY, Ours).words(known::RELAYING),
+    row(EVERYWHERE, ANY, Ours).words(known::LOGIN),
+    row(EVERYWHERE, ANY, Ours).words(known::SENDER),
+    row(EVERYWHERE, ANY, Ours).words(known::HELO),
+    row(EVERYWHERE, ANY, Ours).words(known::LIMITS),
+    row(EVERYWHERE, ANY, Ours).words(known::BLOCKED),
+    // About us, by codes.
+    row(AFTER_MAIL, ANY, Ours).enhanced(OURS_BY_CODE),
+    row(AFTER_MAIL, &[one(432), one(454), Codes(502, 503), Codes(530, 539)], Ours),
+    row(AFTER_MAIL, ANY, Ours).enhanced(&["x.3.1–x.3.2"]),
+    // RCPT: of the recipient.
+    row(RCPT, FOR_NOW, Later),
+    row(RCPT, &[one(552)], Later).enhanced(&["none"]),
+    row(RCPT, FOR_EVER, Mail).enhanced(&["x.2.3", "x.3.4", "x.6.*"]),
+    row(RCPT, FOR_EVER, Unknown).enhanced(BAD_ADDRESS),
+    row(RCPT, FOR_EVER, Recipient).enhanced(&["x.1.*", "x.2.*", "x.4.*"]),
+    row(RCPT, FOR_EVER, Recipient).words(known::NO_SUCH_ADDRESS),
+    row(RCPT, FOR_EVER, Recipient).words(known::NO_DELIVERY),
+    row(RCPT, &[one(501), one(553), one(556)], Recipient),
+    row(RCPT, FOR_EVER, Recipient).unreadable(),
+    row(RCPT, &[one(550), one(551)], Recipient).enhanced(&["none"]),
+    row(RCPT, &[Codes(505, 520), Codes(522, 529), Codes(540, 549), Codes(557, 599)], Recipient),
+    row(RCPT, FOR_EVER, Unplaced),
+    // DATA and the content: of the mail or the recipient.
+    row(CONTENT, FOR_NOW, Later),
+    row(CONTENT, FOR_EVER, Mail).enhanced(&["x.2.3", "x.3.4", "x.6.*"]),
+    row(CONTENT, &[one(552)], Mail),
+    row(CONTENT, FOR_EVER, Recipient).enhanced(&["x.1.*", "x.2.*", "x.4.*"]),
+    row(CONTENT, FOR_EVER, Recipient).words(known::NO_SUCH_ADDRESS),
+    row(CONTENT, FOR_EVER, Recipient).words(known::NO_DELIVERY),
+    row(CONTENT, FOR_EVER, Unplaced),
+    // HTTP APIs, by the names that they have.
+    row(POSTMARK, &[one(422)], Ours).names(&["400", "401", "405", "412", "413"]),
+    row(POSTMARK, &[one(422)], Recipient).names(&["300", "406"]),
+    row(POSTMARK, &[one(422)], Later),
+    row(RESEND, ANY, Ours).names(&["invalid_from_address", "invalid_access", "invalid_region"]),
+    row(RESEND, &[one(401), one(403), one(429)], Ours),
+    row(RESEND, &[one(409)], Mail).names(&["invalid_idempotent_request"]),
+    row(RESEND, &[one(400), one(422), one(451)], Unplaced),
+    row(SES, &[one(400)], Unplaced).names(&["BadRequestException", "MessageRejected", "ValidationException"]),
+    row(SES, &[one(400)], Ours).names(&[
+        "AccountSuspendedException",
+        "LimitExceededException",
+        "MailFromDomainNotVerifiedException",
+        "NotAuthorized",
+        "OptInRequired",
+        "RequestExpired",
+        "SendingPausedException",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    ]),
+    row(SES, &[one(400)], Later),
+    row(&[Step::Http], &[one(400), one(413), one(422)], Unplaced),
+];

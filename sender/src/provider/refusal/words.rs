@@ -1,0 +1,170 @@
+//! What is read in the text of a refusal.
+
+use std::fmt::Write as _;
+
+/// The longest signature, in bytes.
+const LONGEST_SIGNATURE: usize = 200;
+
+/// The text in lower case, with single spaces and without addresses: what a stranger chose as his address
+/// must not decide whose fault a refusal is.
+pub(super) fn simplify(text: &str, recipient: &str) -> String {
+    let mut text = without_brackets(&text.to_lowercase());
+    let recipient = recipient.to_lowercase();
+    if let Some((user, domain)) = recipient.rsplit_once('@') {
+        let user = user.trim_matches('"');
+        text = text.replace(&recipient, "<>");
+        // A name of several words could be any sentence.
+        if user.contains(|character: char| !character.is_alphanumeric()) || user.len() > 12 {
+            text = text.replace(user, "<>");
+        }
+        text = text.replace(domain, "<>");
+    }
+    let mut simple = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        let word = if word.contains('@') || word.contains("://") { "<>" } else { word };
+        if !simple.is_empty() {
+            simple.push(' ');
+        }
+        simple.push_str(word);
+    }
+    simple
+}
+
+/// The text with `<>` for all that is in angle brackets.
+fn without_brackets(text: &str) -> String {
+    let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, (_, after))) =
+        rest.split_once('<').and_then(|(before, rest)| Some((before, rest.split_once('>')?)))
+    {
+        kept.push_str(before);
+        kept.push_str("<>");
+        rest = after;
+    }
+    kept + rest
+}
+
+/// Whether the text has a pattern: parts in this order, with anything where a `*` is.
+pub(super) fn has(text: &str, pattern: &str) -> bool {
+    let mut rest = text;
+    pattern.split('*').all(|part| {
+        rest.split_once(part).is_some_and(|(_, after)| {
+            rest = after;
+            true
+        })
+    })
+}
+
+/// Subject and detail of the enhanced code (RFC 3463) in a text: at its beginning or after `#` or `(`, as
+/// qmail and others write it. Its class is not read: the basic code counts.
+pub(super) fn enhanced_code(text: &str) -> Option<(u16, u16)> {
+    let mut words = text.split_whitespace();
+    let first = words.next().and_then(parse);
+    first.or_else(|| {
+        words.take(40).find_map(|word| parse(word.strip_prefix('(').unwrap_or(word).strip_prefix('#')?))
+    })
+}
+
+fn parse(word: &str) -> Option<(u16, u16)> {
+    let word = word.trim_start_matches(['#', '(', '[', '<']);
+    let end = word.find(|character: char| !character.is_ascii_digit() && character != '.');
+    let mut numbers = word[..end.unwrap_or(word.len())].trim_end_matches('.').split('.');
+    let class = numbers.next().filter(|class| matches!(*class, "2" | "4" | "5"));
+    let number = |part: Option<&str>| part.filter(|part| part.len() <= 3)?.parse().ok();
+    let (subject, detail) = (class.and_then(|_| number(numbers.next()))?, number(numbers.next())?);
+    numbers.next().is_none().then_some((subject, detail))
+}
+
+/// Whether an enhanced code is one of a pattern: `x.1.1`, `x.7.500–x.7.599`, `x.2.*`.
+pub(super) fn is_enhanced(pattern: &str, (subject, detail): (u16, u16)) -> bool {
+    let read = |text: &str| -> Option<(u16, Option<u16>)> {
+        let (first, last) = text.strip_prefix("x.")?.split_once('.')?;
+        Some((first.parse().ok()?, last.parse().ok()))
+    };
+    let (from, to) = pattern.split_once('–').unwrap_or((pattern, pattern));
+    let (Some((first, low)), Some((_, high))) = (read(from), read(to)) else { return false };
+    let range = low.unwrap_or(0)..=high.unwrap_or(u16::MAX);
+    subject == first && range.contains(&detail)
+}
+
+/// What makes refusals alike: code and text, without addresses, numbers, ids and links.
+pub(crate) fn signature(reason: &str, recipient: &str) -> String {
+    let mut signature = String::new();
+    for (index, word) in simplify(reason, recipient).split(' ').enumerate() {
+        let is_code = index == 0 || parse(word).is_some();
+        let is_id = word.contains("<>")
+            || word.chars().any(|character| character.is_ascii_digit())
+            || word.len() > 24;
+        let word = if is_id && !is_code { "#" } else { word };
+        if signature.len() + word.len() > LONGEST_SIGNATURE {
+            break;
+        }
+        write!(signature, "{word} ").expect("a string takes all that is written");
+    }
+    signature
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_says_nothing() {
+        for (text, recipient, expected) in [
+            ("550 <Ada@X.test>: No  such user", "ada@x.test", "550 <>: no such user"),
+            ("Ada@X.test... User unknown", "bob@y.test", "<> user unknown"),
+            ("550 no relay-access-denied here", "relay-access-denied@x.test", "550 no <> here"),
+            ("550 \"relay access denied\"@x.test", "\"relay access denied\"@x.test", "550 <>"),
+            ("550 relay access denied at x.test", "\"relay access denied\"@x.test", "550 <> at <>"),
+            ("see https://x.test/relay", "ada@y.test", "see <>"),
+        ] {
+            assert_eq!(simplify(text, recipient), expected);
+        }
+    }
+
+    #[test]
+    fn an_enhanced_code_is_found_where_servers_write_it() {
+        for (text, expected) in [
+            ("5.1.1 no such user", Some((1, 1))),
+            ("5.7.509: Access denied", Some((7, 509))),
+            ("#5.1.0 Address rejected.", Some((1, 0))),
+            ("sorry, no mailbox here by that name. (#5.1.1)", Some((1, 1))),
+            ("4.2.1 busy", Some((2, 1))),
+            ("no such user", None),
+            ("client 5.1.1.7 is blocked", None),
+            ("5.1.1.7 is blocked", None),
+            ("version 5.1.1", None),
+            ("5.1", None),
+            ("", None),
+        ] {
+            assert_eq!(enhanced_code(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn patterns_of_codes_and_texts() {
+        for (pattern, code, fits) in [
+            ("x.1.1", (1, 1), true),
+            ("x.1.1", (1, 10), false),
+            ("x.2.*", (2, 252), true),
+            ("x.7.500–x.7.599", (7, 511), true),
+            ("x.7.500–x.7.599", (7, 600), false),
+            ("none", (1, 1), false),
+        ] {
+            assert_eq!(is_enhanced(pattern, code), fits, "{pattern}");
+        }
+        assert!(has("client host 1.2.3.4 blocked using x", "client host*blocked"));
+        assert!(!has("blocked client host", "client host*blocked") && has("a", "a") && !has("", "a"));
+    }
+
+    #[test]
+    fn refusals_are_alike_but_for_addresses_numbers_and_ids() {
+        let of = |text: &str, recipient: &str| signature(text, recipient);
+        assert_eq!(
+            of("554 5.7.1 <ada@x.test>: no, 123 at 10.0.0.1 (AB12CD)", "ada@x.test"),
+            of("554 5.7.1 <bob@y.test>: no, 99 at 10.0.0.2 (XY34Z9)", "bob@y.test"),
+        );
+        assert_ne!(of("554 5.7.1 no", "a@x.test"), of("554 5.7.0 no", "a@x.test"));
+        assert_ne!(of("554 no", "a@x.test"), of("550 no", "a@x.test"));
+        assert!(of(&"word ".repeat(1_000), "a@x.test").len() <= LONGEST_SIGNATURE + 1);
+    }
+}

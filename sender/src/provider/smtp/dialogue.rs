@@ -1,0 +1,239 @@
+//! What is said to a mail server about a mail, command by command: what a reply means depends on the
+//! command.
+
+use std::time::{Duration, Instant};
+
+use super::envelope::{Letter, Misfit, stuffed};
+use super::extensions::Extensions;
+use super::reply::Reply;
+use super::stream::{Lost, Stream};
+use crate::provider::Progress;
+use crate::provider::refusal::Step;
+
+/// How long the content may take at least, once the server has asked for it.
+const CONTENT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a farewell may take: nothing depends on it.
+const QUIT_PATIENCE: Duration = Duration::from_millis(250);
+
+/// A connection to a server that was greeted.
+pub(super) struct Dialogue {
+    stream: Stream,
+    pub(super) offers: Extensions,
+    /// The name that the server was greeted with.
+    pub(super) name: String,
+    /// Whether the server still has the beginning of a mail.
+    needs_reset: bool,
+    /// Whether another command would get a reply of its own.
+    is_usable: bool,
+}
+
+/// What became of a mail.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// The server has it.
+    Accepted(Reply),
+    /// The server refused it at a step.
+    Refused(Step, Reply),
+    /// The server was not asked.
+    Misfit(Misfit),
+    /// There was no reply at a step before the end of the content: the mail certainly was not accepted.
+    Lost(Step, Lost),
+    /// It cannot be recorded that the mail may be accepted, so it was not ended.
+    Unrecorded(String),
+    /// Nobody knows.
+    InDoubt(String),
+}
+
+impl Dialogue {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            offers: Extensions::default(),
+            name: String::new(),
+            needs_reset: false,
+            is_usable: true,
+        }
+    }
+
+    pub(super) fn into_stream(self) -> Stream {
+        self.stream
+    }
+
+    pub(super) fn is_usable(&self) -> bool {
+        self.is_usable
+    }
+
+    pub(super) fn ends(&self) -> std::io::Result<(std::net::SocketAddr, std::net::SocketAddr)> {
+        self.stream.ends()
+    }
+
+    /// Waits to be greeted.
+    ///
+    /// # Errors
+    /// Why the server takes no mails.
+    pub(super) fn greeting(&mut self, deadline: Instant) -> Result<(), String> {
+        let reply = self.reply(deadline).map_err(|lost| format!("no greeting: {lost}"))?;
+        if reply.is_positive() { Ok(()) } else { Err(format!("the greeting is {reply}")) }
+    }
+
+    /// Greets the server, and hears what it offers.
+    ///
+    /// # Errors
+    /// Why it takes no mails.
+    pub(super) fn hello(&mut self, name: &str, deadline: Instant) -> Result<(), String> {
+        name.clone_into(&mut self.name);
+        let failed = |lost: &Lost| format!("no answer to EHLO: {lost}");
+        let reply = self.command(&format!("EHLO {name}"), deadline).map_err(|lost| failed(&lost))?;
+        if reply.is_positive() {
+            self.offers = Extensions::of(&reply);
+            return Ok(());
+        }
+        // A server from before 1993 knows only HELO (RFC 5321, 3.2), and offers nothing.
+        self.offers = Extensions::default();
+        if matches!(reply.code, 500..=502 | 504) {
+            let again = self.command(&format!("HELO {name}"), deadline);
+            if again.is_ok_and(|again| again.is_positive()) {
+                return Ok(());
+            }
+        }
+        Err(format!("EHLO {name} is refused: {reply}"))
+    }
+
+    /// Writes a line and reads the reply to it.
+    pub(super) fn command(&mut self, line: &str, deadline: Instant) -> Result<Reply, Lost> {
+        let written = self.stream.write(format!("{line}\r\n").as_bytes(), deadline);
+        self.is_usable &= written.is_ok();
+        // What a server that left has said before, such as 421, tells more.
+        match (self.reply(deadline), written) {
+            (Ok(reply), _) => Ok(reply),
+            (Err(_), Err(lost)) | (Err(lost), Ok(())) => Err(lost),
+        }
+    }
+
+    /// Reads a reply. Nothing may follow it: that would be taken for the reply to the next command.
+    fn reply(&mut self, deadline: Instant) -> Result<Reply, Lost> {
+        let reply = self.stream.read(deadline);
+        self.is_usable &= reply.as_ref().is_ok_and(|reply| reply.is_whole && reply.code != 421);
+        let reply = reply?;
+        if self.stream.has_unread() {
+            self.is_usable = false;
+            if !reply.is_refusal() {
+                return Err(Lost::OutOfStep);
+            }
+        }
+        Ok(reply)
+    }
+
+    /// Sends a mail; until the server asks for its content before `deadline`.
+    pub(super) fn send(
+        &mut self,
+        letter: &Letter<'_>,
+        progress: &dyn Progress,
+        deadline: Instant,
+        final_patience: Duration,
+    ) -> Outcome {
+        if let Some(misfit) = letter.misfit(&self.offers) {
+            return Outcome::Misfit(misfit);
+        }
+        if let Err(outcome) = self.envelope(letter, deadline) {
+            return outcome;
+        }
+        let deadline = deadline.max(Instant::now() + CONTENT_PATIENCE);
+        if let Err(outcome) = self.content(letter, deadline) {
+            return outcome;
+        }
+        if let Err(reason) = progress.enter_doubt() {
+            self.is_usable = false;
+            return Outcome::Unrecorded(reason);
+        }
+        let written = self.stream.write(b".\r\n", deadline);
+        let reply = match written {
+            Ok(()) => self.stream.read(Instant::now() + final_patience),
+            Err(lost) => Err(lost),
+        };
+        self.of_end(reply)
+    }
+
+    /// What the reply to the final dot means.
+    fn of_end(&mut self, reply: Result<Reply, Lost>) -> Outcome {
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(lost) => {
+                self.is_usable = false;
+                return Outcome::InDoubt(format!("no answer to the content: {lost}"));
+            }
+        };
+        self.is_usable &= reply.is_whole && reply.code != 421 && !self.stream.has_unread();
+        if reply.is_contradictory || !(reply.is_positive() || reply.is_refusal()) {
+            self.is_usable = false;
+            return Outcome::InDoubt(format!("the answer to the content is none of that command: {reply}"));
+        }
+        if reply.is_positive() {
+            return Outcome::Accepted(reply);
+        }
+        self.needs_reset = true;
+        Outcome::Refused(Step::Content, reply)
+    }
+
+    /// Gives sender and recipient.
+    fn envelope(&mut self, letter: &Letter<'_>, deadline: Instant) -> Result<(), Outcome> {
+        if std::mem::take(&mut self.needs_reset) {
+            let reply = self.command("RSET", deadline).map_err(|lost| Outcome::Lost(Step::Hello, lost))?;
+            if !reply.is_positive() {
+                self.is_usable = false;
+                return Err(Outcome::Lost(Step::Hello, Lost::OutOfStep));
+            }
+        }
+        let sender = if letter.needs_utf8() { Step::SenderUtf8 } else { Step::Sender };
+        for (step, command) in [
+            (sender, letter.mail(&self.offers)),
+            (Step::Recipient, letter.rcpt(&self.offers)),
+            (Step::Data, "DATA".to_owned()),
+        ] {
+            let reply = self.command(&command, deadline).map_err(|lost| Outcome::Lost(step, lost))?;
+            let is_good = if step == Step::Data { reply.is_intermediate() } else { reply.is_positive() };
+            if is_good {
+                continue;
+            }
+            self.needs_reset = true;
+            if !reply.is_refusal() {
+                self.is_usable = false;
+                return Err(Outcome::Lost(step, Lost::OutOfStep));
+            }
+            // Some servers offer DSN and do not know its parameters.
+            let is_of_parameters = matches!(reply.code, 501 | 504 | 555) && step != Step::Data;
+            if is_of_parameters && self.is_usable && std::mem::take(&mut self.offers.dsn) {
+                return self.envelope(letter, deadline);
+            }
+            return Err(Outcome::Refused(step, reply));
+        }
+        Ok(())
+    }
+
+    /// Writes the content without its end. A reply that is there already is none to the end.
+    fn content(&mut self, letter: &Letter<'_>, deadline: Instant) -> Result<(), Outcome> {
+        let text = stuffed(letter.content);
+        let written = self.stream.write(text.as_bytes(), deadline);
+        let lost = match written.and_then(|()| self.stream.is_quiet()) {
+            Ok(true) => return Ok(()),
+            Ok(false) => None,
+            Err(lost) => Some(lost),
+        };
+        self.is_usable = false;
+        // It may have said why it does not want the rest.
+        match self.stream.read(Instant::now() + QUIT_PATIENCE) {
+            Ok(reply) if reply.is_refusal() => Err(Outcome::Refused(Step::Content, reply)),
+            _ => Err(Outcome::Lost(Step::Content, lost.unwrap_or(Lost::OutOfStep))),
+        }
+    }
+
+    /// Says goodbye, where that can be heard, and closes the connection.
+    pub(super) fn quit(mut self) {
+        let deadline = Instant::now() + QUIT_PATIENCE;
+        if self.is_usable && self.stream.write(b"QUIT\r\n", deadline).is_ok() {
+            self.stream.read(deadline).ok();
+            self.stream.close(deadline);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Mail servers, by SMTP (RFC 5321).
+//!
+//! The client is our own, because mails are lost or doubled at its edges: what a server says is bounded in
+//! size and time, three digits decide whatever follows them, and nothing that was said in clear is
+//! believed once the connection is encrypted.
+//!
+//! `connect` opens a connection (`hello`, `tls`, `auth`), `dialogue` gives a mail to the server
+//! (`envelope`, `extensions`), `stream` writes and reads (`reply`), and `receipt` is what remains.
+
+mod auth;
+mod config;
+mod connect;
+mod dialogue;
+mod envelope;
+mod extensions;
+mod hello;
+mod receipt;
+mod reply;
+mod silence;
+mod stream;
+mod tls;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::refusal::{self, Said, Step};
+use super::{About, Connection, Progress, Provider, Sealed, Verdict};
+use crate::error::Error;
+use crate::mail::Mail;
+use crate::message;
+use crate::rate::Rate;
+use crate::return_path::ReturnPath;
+use auth::Credentials;
+pub(crate) use config::SmtpConfig;
+use config::TlsMode;
+use dialogue::{Dialogue, Outcome};
+use envelope::{Letter, Misfit};
+use reply::Reply;
+use silence::Silence;
+use stream::Lost;
+use tls::Tls;
+
+/// How long a connection may be unused. Common servers wait for five minutes; some proxies wait for one.
+const LONGEST_IDLE: Duration = Duration::from_secs(30);
+
+/// The pause of a mail over which the server fell silent: each attempt takes a connection for the whole
+/// timeout.
+const SILENCE_PAUSE: Duration = Duration::from_secs(120);
+
+/// A mail server.
+pub(crate) struct Smtp {
+    server: String,
+    port: u16,
+    mode: TlsMode,
+    tls: Option<Tls>,
+    credentials: Option<Credentials>,
+    return_path: Option<ReturnPath>,
+    hello: Option<String>,
+    connections: usize,
+    mails_per_connection: u32,
+    timeout: Duration,
+    final_timeout: Duration,
+    rate: Option<Rate>,
+    silence: Mutex<Silence>,
+}
+
+impl Smtp {
+    pub(crate) fn new(config: &SmtpConfig) -> Result<Self, Error> {
+        config.check()?;
+        Ok(Self {
+            server: config.server.clone(),
+            port: config.port(),
+            mode: config.tls,
+            tls: config.encryption()?,
+            credentials: config.credentials()?,
+            return_path: config.return_path()?,
+            hello: config.hello.clone(),
+            connections: config.connections,
+            mails_per_connection: config.mails_per_connection,
+            timeout: config.timeout(),
+            final_timeout: config.final_timeout(),
+            rate: config.rate,
+            silence: Mutex::default(),
+        })
+    }
+
+    /// The verdict of what became of a mail.
+    fn verdict(&self, outcome: Outcome, recipient: &str) -> Verdict {
+        if matches!(outcome, Outcome::Accepted(_) | Outcome::Refused(..)) {
+            self.silence.lock().unwrap_or_else(PoisonError::into_inner).end();
+        }
+        match outcome {
+            Outcome::Accepted(reply) => Verdict::Sent(receipt::of(&reply)),
+            Outcome::Refused(step, reply) => of_refusal(step, &reply, recipient),
+            Outcome::Misfit(Misfit::Address(reason)) => {
+                Verdict::dead(reason, About::Recipient { is_unknown: false })
+            }
+            Outcome::Misfit(Misfit::Size { size, most }) => {
+                let reason = format!("the mail has {size} bytes, and the server takes {most}");
+                Verdict::dead(reason, About::Content)
+            }
+            Outcome::Lost(step, lost) => self.of_loss(step, &lost, recipient),
+            Outcome::Unrecorded(reason) => Verdict::Unavailable { after: None, reason },
+            Outcome::InDoubt(reason) => Verdict::InDoubt { reason },
+        }
+    }
+
+    /// A loss before the recipient is named is the server's; afterwards it may be the mail's.
+    fn of_loss(&self, step: Step, lost: &Lost, recipient: &str) -> Verdict {
+        let reason = format!("{}: {lost}", name_of(step));
+        let is_general = matches!(step, Step::Hello | Step::Sender)
+            || self.silence.lock().unwrap_or_else(PoisonError::into_inner).add(recipient);
+        if is_general {
+            Verdict::Unavailable { after: None, reason }
+        } else {
+            Verdict::Retry { after: Some(SILENCE_PAUSE), reason }
+        }
+    }
+}
+
+fn of_refusal(step: Step, reply: &Reply, recipient: &str) -> Verdict {
+    let (text, is_readable) = (reply.text(), reply.is_readable());
+    let said = Said { step, code: reply.code, name: "", text: &text, is_readable, recipient };
+    let reason = match step {
+        Step::Sender | Step::SenderUtf8 => format!("{}: {reply}", name_of(step)),
+        _ => reply.to_string(),
+    };
+    refusal::verdict(&said, None, reason)
+}
+
+fn name_of(step: Step) -> &'static str {
+    match step {
+        Step::Sender | Step::SenderUtf8 => "MAIL FROM",
+        Step::Recipient => "RCPT TO",
+        Step::Data => "DATA",
+        Step::Content => "the content",
+        _ => "the connection",
+    }
+}
+
+impl Provider for Smtp {
+    fn name(&self) -> &'static str {
+        "smtp"
+    }
+
+    fn payload(&self, mail: &Mail) -> Result<String, String> {
+        Ok(message::encode(mail))
+    }
+
+    fn envelope_sender(&self, mail: &Mail) -> Option<String> {
+        self.return_path.as_ref().map(|path| path.of(mail.to.address().as_ref()))
+    }
+
+    fn connections(&self) -> usize {
+        self.connections
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        self.rate
+    }
+
+    fn connection(&self) -> Box<dyn Connection + '_> {
+        Box::new(Session { smtp: self, open: None })
+    }
+
+    fn check(&self) -> Result<Option<String>, String> {
+        let dialogue = self.open(Instant::now() + self.timeout)?;
+        let is_elsewhere = dialogue.ends().is_ok_and(|(_, peer)| !peer.ip().to_canonical().is_loopback());
+        let warning = (is_elsewhere && hello::is_loopback(&dialogue.name)).then(|| {
+            format!(
+                "the server is greeted as {}, which only this machine is; many servers refuse that: set hello in \
+                 [smtp] to this machine's name",
+                dialogue.name
+            )
+        });
+        dialogue.quit();
+        Ok(warning)
+    }
+}
+
+/// One connection, which outlives mails.
+struct Session<'a> {
+    smtp: &'a Smtp,
+    open: Option<Open>,
+}
+
+struct Open {
+    dialogue: Dialogue,
+    mails: u32,
+    last_used: Instant,
+}
+
+impl Connection for Session<'_> {
+    fn deliver(&mut self, sealed: &Sealed, payload: &str, progress: &dyn Progress) -> Verdict {
+        let deadline = Instant::now() + self.smtp.timeout;
+        let letter = Letter { from: &sealed.envelope_sender, to: &sealed.to, content: payload };
+        loop {
+            self.idle();
+            let mut open = match self.open.take() {
+                Some(open) => open,
+                None => match self.smtp.open(deadline) {
+                    Ok(dialogue) => Open { dialogue, mails: 0, last_used: Instant::now() },
+                    Err(reason) => return Verdict::Unavailable { after: None, reason },
+                },
+            };
+            let patience = self.smtp.final_timeout;
+            let outcome = open.dialogue.send(&letter, progress, deadline, patience);
+            if open.mails > 0 && is_stale(&outcome) {
+                continue;
+            }
+            open.mails += 1;
+            open.last_used = Instant::now();
+            let verdict = self.smtp.verdict(outcome, &sealed.to);
+            if open.mails < self.smtp.mails_per_connection {
+                self.open = Some(open);
+            } else {
+                open.dialogue.quit();
+            }
+            return verdict;
+        }
+    }
+
+    fn idle(&mut self) {
+        if let Some(open) = self.open.take_if(|open| !open.is_fresh()) {
+            open.dialogue.quit();
+        }
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.dialogue.quit();
+        }
+    }
+}
+
+impl Open {
+    fn is_fresh(&self) -> bool {
+        self.last_used.elapsed() < LONGEST_IDLE && self.dialogue.is_usable()
+    }
+}
+
+/// Whether the connection had ended before this mail, which no server has seen: another one may be tried
+/// at once.
+fn is_stale(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Lost(Step::Hello | Step::Sender | Step::SenderUtf8, lost) => !matches!(lost, Lost::Late),
+        Outcome::Refused(Step::Sender | Step::SenderUtf8, reply) => reply.code == 421,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

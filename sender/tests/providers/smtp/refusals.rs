@@ -1,0 +1,150 @@
+//! Whose fault a refusal is, told by a server.
+
+use std::time::{Duration, Instant};
+
+use super::server::{Act, Script, Server};
+use super::{start, verdict, verdict_with};
+
+#[test]
+fn what_a_server_says_of_us_at_any_step_is_nobody_elses_fault() {
+    for (verb, line) in [
+        ("RCPT", "504 5.5.2 <[127.0.0.1]>: Helo command rejected: need fully-qualified hostname"),
+        ("RCPT", "554 5.7.1 <ada@example.org>: Relay access denied"),
+        ("RCPT", "553 5.7.1 <us@x.test>: Sender address rejected: not logged in"),
+        ("RCPT", "530 5.7.0 Authentication required"),
+        ("RCPT", "550 5.4.5 Daily user sending limit exceeded. - gsmtp"),
+        ("RCPT", "554 Message limit exceeded, try again later"),
+        ("RCPT", "554 5.7.1 Service unavailable; Client host [192.0.2.1] blocked using x"),
+        ("RCPT", "450 4.7.1 <us@x.test>: Sender address rejected: rate limit exceeded"),
+        ("DATA", "550 5.4.5 Daily user sending limit exceeded. - gsmtp"),
+        ("end", "550 5.4.5 Daily user sending limit exceeded. - gsmtp"),
+        ("end", "554 5.2.252 SendAsDenied; app@x.test not allowed to send as us@x.test"),
+        ("end", "550 5.7.60 SMTP; Client does not have permissions to send as this sender"),
+        ("end", "554 Message rejected: Email address is not verified."),
+        ("MAIL", "550 5.4.5 Daily user sending limit exceeded. - gsmtp"),
+        ("MAIL", "530 5.7.57 Client not authenticated to send mail"),
+        ("RCPT", "421 4.7.0 shutting down"),
+    ] {
+        let server = Server::start(Script::new().at(verb, Act::line(line)));
+        let verdict = verdict(&server);
+        assert_eq!(verdict.kind, "unavailable", "{line}: {verdict:?}");
+        assert!(verdict.reason.contains(line), "{verdict:?}");
+    }
+}
+
+#[test]
+fn what_is_about_one_recipient_is_that_ones_alone() {
+    let gbk = [&b"550 5.1.1 "[..], b"\xc3\xbb\xd3\xd0", b"\r\n"].concat();
+    for (act, expected) in [
+        (Act::line("550 5.1.1 <bad@x.test>: no such user"), "dead"),
+        (Act::Say(gbk), "dead"),
+        (Act::line("571 5.7.1 blocked"), "dead"),
+        (Act::line("550"), "dead"),
+        (Act::say("550 no\n"), "dead"),
+        (Act::line("550 4.2.1 mailbox busy, try later"), "dead"),
+        (Act::line("450 5.1.1 no such user"), "retry"),
+        (Act::line("552 5.2.2 mailbox full"), "retry"),
+        (Act::line("554 5.7.1 never"), "retry"),
+        (Act::close(""), "retry"),
+        (Act::close("25"), "retry"),
+        (Act::Reset, "retry"),
+        (Act::Silence, "retry"),
+        (Act::line("what?"), "retry"),
+        (Act::line("354 go on"), "retry"),
+        (Act::line("250 ok\r\n250 ok"), "retry"),
+    ] {
+        let server = Server::start(Script::new().where_line_has("TO:<bad", act));
+        let (_folder, mut sending) = start(&server, "timeout_seconds = 2");
+        let verdicts = sending.verdicts("b", &[(1, "bad@x.test"), (2, "ada@x.test"), (3, "bob@x.test")]);
+        let kinds: Vec<_> = verdicts.iter().map(|verdict| verdict.kind.as_str()).collect();
+        assert_eq!(kinds, [expected, "ok", "ok"], "{verdicts:?}");
+        sending.finish();
+    }
+}
+
+#[test]
+fn a_server_that_is_silent_over_everybody_is_away() {
+    for act in [Act::Silence, Act::close("")] {
+        let server = Server::start(Script::new().at("RCPT", act));
+        let (_folder, mut sending) = start(&server, "timeout_seconds = 1");
+        let kinds = [(1, "a@x.test"), (2, "a@x.test"), (3, "b@x.test"), (4, "a@x.test")]
+            .map(|(id, email)| sending.verdict(id, email).kind);
+        assert_eq!(kinds, ["retry", "retry", "unavailable", "unavailable"]);
+        sending.finish();
+    }
+}
+
+#[test]
+fn a_mail_that_a_server_cannot_take_harms_no_other() {
+    let no_utf8 = || Script::new().at("EHLO", Act::line("250-mx\r\n250 8BITMIME"));
+    for (script, email, expected) in [
+        (no_utf8(), "j\u{f6}s@example.org", "dead"),
+        (no_utf8(), "ada@b\u{fc}cher.example", "ok"),
+        (Script::new(), "j\u{f6}s@example.org", "ok"),
+        (
+            Script::new().where_line_has("SMTPUTF8", Act::line("555 5.5.4 unsupported")),
+            "j\u{f6}s@x.test",
+            "dead",
+        ),
+        (Script::new().where_line_has("SMTPUTF8", Act::line("555 5.5.4 unsupported")), "ada@x.test", "ok"),
+        (
+            Script::new().at("MAIL", Act::line("555 5.5.4 unsupported parameter SMTPUTF8")),
+            "ada@x.test",
+            "retry",
+        ),
+        (Script::new().at("MAIL", Act::line("552 5.3.4 too big")), "ada@x.test", "dead"),
+        (Script::new().at("EHLO", Act::line("250-mx\r\n250 SIZE 100")), "ada@x.test", "dead"),
+        (Script::new().at("end", Act::line("552 5.3.4 too big")), "ada@x.test", "dead"),
+    ] {
+        let server = Server::start(script);
+        let verdict = verdict_with(&server, "", email);
+        assert_eq!(verdict.kind, expected, "{email}: {verdict:?}");
+    }
+}
+
+#[test]
+fn refusals_alike_for_three_domains_are_given_back_until_a_mail_is_accepted() {
+    let script = Script::new().at("RCPT", Act::line("554 5.7.1 no thanks"));
+    let server = Server::start(script.where_line_has("TO:<good", Act::line("250 ok")));
+    let (_folder, mut sending) = start(&server, "");
+    for (id, email, expected) in [
+        (1, "a@a.test", "retry"),
+        (2, "a@b.test", "retry"),
+        (3, "b@b.test", "retry"),
+        (4, "a@c.test", "unavailable"),
+        (5, "good@d.test", "ok"),
+        (6, "a@a.test", "dead"),
+        (7, "a@e.test", "dead"),
+    ] {
+        let verdict = sending.verdict(id, email);
+        assert_eq!(verdict.kind, expected, "{email}: {verdict:?}");
+        assert!(expected != "retry" || verdict.after.is_some_and(|after| after <= 15_000), "{verdict:?}");
+    }
+    sending.finish();
+}
+
+/// The mails of others behind those that a stranger had made.
+#[test]
+fn a_thousand_bad_addresses_delay_others_by_less_than_ten_seconds() {
+    let script = Script::new().where_line_has("TO:<bad", Act::line("554 5.7.1 no"));
+    let server = Server::start(script);
+    let (_folder, mut sending) = start(&server, "");
+    let emails: Vec<_> = (0..1_000).map(|n| format!("bad@{n}.test")).collect();
+    let start = Instant::now();
+    // As the collector does after a circuit that opened: what was given back comes first.
+    let mut waiting: Vec<_> = (0..).zip(emails.iter().map(String::as_str)).collect();
+    waiting.push((1_000, "good@x.test"));
+    for batch in 0.. {
+        let (now, later) = waiting.split_at(waiting.len().min(100));
+        let verdicts = sending.verdicts(&batch.to_string(), now);
+        if verdicts.last().is_some_and(|verdict| verdict.kind == "ok") {
+            break;
+        }
+        let given_back = now.iter().zip(&verdicts).filter(|(_, verdict)| verdict.kind == "unavailable");
+        waiting = given_back.map(|(item, _)| *item).chain(later.iter().copied()).collect();
+        assert!(start.elapsed() < Duration::from_secs(120), "others wait too long");
+    }
+    let verdict = sending.verdict(2_000, "bad@1.test");
+    assert_eq!(verdict.kind, "dead", "{verdict:?}");
+    sending.finish();
+}

@@ -96,7 +96,8 @@ export function readGuardOptions(given: unknown): ReadOptions {
   };
 }
 
-function readVerifier(verifier: unknown): GuardedVerifier<string> {
+/** @internal The option `verifier`. */
+export function readVerifier(verifier: unknown): GuardedVerifier<string> {
   try {
     const { tryVerify, tryVerifyLink, clockTolerance } = verifier as GuardedVerifier<string>;
     if (

@@ -26,11 +26,24 @@ export function readKeys(engine: Engine, keys: unknown, kind: KeyKind): () => Ke
     try {
       given = Reflect.apply(keys, undefined, []);
     } catch (cause) {
-      throw new KeyInvalidError("the function keys threw", { cause });
+      throw new KeyInvalidError(`the function keys threw ${nameOf(cause)}`, { cause });
     }
     ring = new KeyRing(prepareRing(engine, given, kind));
     return ring;
   };
+}
+
+/** The name of what was thrown, and of a variable that is missing what the runtime says. */
+function nameOf(thrown: unknown): string {
+  try {
+    if (!(thrown instanceof Error) || !/^\w{1,64}$/.test(thrown.name))
+      return `something of the type ${typeof thrown}`;
+    // A name and no value, such as "process is not defined".
+    const [missing] = /^[\w.$]{1,64} is not defined$/.exec(thrown.message) ?? [];
+    return missing === undefined ? thrown.name : `${thrown.name}: ${missing}`;
+  } catch {
+    return "what cannot be read";
+  }
 }
 
 /** Prepares one key, or a list of them, of which each element is read once. */

@@ -24,6 +24,11 @@ export class KeyRing {
     if (this.#keys.length === 1 || versionOf(token) === 1) return this.#keys;
     return this.#named.get(token.slice(4, 8)) ?? this.#keys.slice(0, 1);
   }
+
+  /** Whether a token of v2 or v3 names a key of this ring, as far as its name tells. */
+  knows(token: string): boolean {
+    return this.#named.has(token.slice(4, 8));
+  }
 }
 
 /**

@@ -14,6 +14,7 @@ import {
   type VerificationReason,
   WasmUnavailableError,
 } from "./errors.js";
+import { FOR_PUBLIC_KEY, FOR_SHARED_KEY, KEY_UNKNOWN } from "./key_refusals.js";
 import type { Refused } from "./types.js";
 
 /** The call succeeded. */
@@ -38,12 +39,17 @@ export const OTHER_BROWSER = 14;
 /** The module has left the signature to the platform. */
 export const PENDING_SIGNATURE = 254;
 
-/** A token of v3 for a verifier of shared keys. The modules do not return this number. */
-const FOR_PUBLIC_KEY = 15;
+/** A token of v3 for a verifier of shared keys, and others for one of public keys. The modules do not return these numbers. */
+const OF_PUBLIC_KEY = 15;
+const OF_SHARED_KEY = 16;
 
-/** The status of a version that is not accepted. A verifier of public keys accepts v3. */
-export function unaccepted(version: number): number {
-  return version === 3 ? FOR_PUBLIC_KEY : SIGNATURE;
+/** The token names a key that the ring does not have. The modules do not return this number either. */
+export const UNKNOWN_KEY = 17;
+
+/** The status of a version that is not among those that are accepted. */
+export function unaccepted(version: number, accepted: readonly number[]): number {
+  if (version === 3) return OF_PUBLIC_KEY;
+  return accepted.includes(3) ? OF_SHARED_KEY : SIGNATURE;
 }
 
 /** Whether a token is malformed, which is found before a key is tried. */
@@ -74,7 +80,9 @@ const refusals: readonly (readonly [Class, string])[] = [
   [CodeMismatchError, "the code is not this link's"],
   [LinkUncheckableError, "a v1 token is judged only together with its code"],
   [TokenOtherBrowserError, "the link is for another browser"],
-  [TokenSignatureError, "a v3 token is for mailroom-verifier/public"],
+  [TokenSignatureError, FOR_PUBLIC_KEY],
+  [TokenSignatureError, FOR_SHARED_KEY],
+  [TokenSignatureError, KEY_UNKNOWN],
 ];
 
 function meaning(status: number): readonly [Class, string] {

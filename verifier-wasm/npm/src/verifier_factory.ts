@@ -18,6 +18,8 @@ import {
   OTHER_BROWSER,
   orThrow,
   refused,
+  SIGNATURE,
+  UNKNOWN_KEY,
   unaccepted,
 } from "./status.js";
 import { VerifiedToken } from "./token.js";
@@ -88,6 +90,10 @@ function makeJudge<Further extends string>(
 
   const read = () => Math.floor(clock());
 
+  /** The same status, or that the key is missing which the token names. */
+  const explained = (status: number, token: string, version: Version) =>
+    status === SIGNATURE && version !== 1 && !ring().knows(token) ? UNKNOWN_KEY : status;
+
   function judge(sent: unknown, expected: unknown, known: typeof OF_TOKEN): Token | number {
     const { action: name, code, nonce } = readExpectation(expected, known);
     const action = actions.demand(name);
@@ -97,9 +103,12 @@ function makeJudge<Further extends string>(
     const status = judging.verify(token, action, codeOf(code), textOf(nonce), keys, now, clockTolerance);
     const version = versionOf(token);
     if (!accepts[version - 1]) {
-      return isMalformed(status) || (version === 1 && isAboutCode(status)) ? status : unaccepted(version);
+      return isMalformed(status) || (version === 1 && isAboutCode(status))
+        ? status
+        : unaccepted(version, accepted);
     }
-    return status === OK ? new VerifiedToken(engine, token, action, engine.expiresAt, now, false) : status;
+    if (status === OK) return new VerifiedToken(engine, token, action, engine.expiresAt, now, false);
+    return explained(status, token, version);
   }
 
   function judgeLink(sent: unknown, expected: unknown): VerifiedLink<Action | Further> | number {
@@ -110,9 +119,9 @@ function makeJudge<Further extends string>(
     const keys = ring().candidates(token);
     const status = judging.verifyLink(token, action, textOf(nonce), keys, now, clockTolerance);
     const version = versionOf(token);
-    if (!accepts[version - 1]) return isMalformed(status) ? status : unaccepted(version);
+    if (!accepts[version - 1]) return isMalformed(status) ? status : unaccepted(version, accepted);
     const elsewhere = status === OTHER_BROWSER;
-    if (status !== OK && !elsewhere) return status;
+    if (status !== OK && !elsewhere) return explained(status, token, version);
     const { expiresAt } = engine;
     const at = (verifiedAt: number): Token =>
       new VerifiedToken(engine, token, action, expiresAt, verifiedAt, elsewhere);

@@ -25,8 +25,9 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
   }
   if (allowed !== true && inBrowser()) {
     throw new SecretInBrowserError(
-      "whoever opens a page could forge links with its shared key: use mailroom-verifier/public there, or in tests " +
-        "that imitate a browser the option dangerouslyAllowSecretInBrowser",
+      "whoever opens a page could forge links with its shared key: use mailroom-verifier/public there. On a server, " +
+        "where jsdom or happy-dom makes a window, run this code without them (in Vitest and Jest by the comment " +
+        "@vitest-environment node, @jest-environment node), or give the option dangerouslyAllowSecretInBrowser",
     );
   }
   return readParts(engine, [1, 2], SHARED, keys, actions, accept, clock, clockTolerance);

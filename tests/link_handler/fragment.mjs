@@ -13,7 +13,7 @@ const RAW = Buffer.from(publicKey.export({ format: "jwk" }).x, "base64url");
 const KEY = `mrpk_${RAW.toString("base64url")}`;
 
 /** A fresh link of v3 (docs/FORMAT.md). */
-function newLink(binding = Buffer.alloc(0)) {
+export function newLink(binding = Buffer.alloc(0)) {
   const header = Buffer.alloc(14);
   const keyId = createHash("sha256").update("mailroom/v3 key id\0").update(RAW).digest().subarray(0, 4);
   header.set([3, binding.length > 0 ? 0x81 : 1, ...keyId]);
@@ -35,7 +35,7 @@ fetch(new URL("/collect", document.currentScript.src), { method: "POST", mode: "
 `;
 
 /** Runs `use` with a site whose pages load a script of another site, and everything that either server has got. */
-async function onSite(context, site, use) {
+export async function fragmentSite(context, site, use) {
   const checks = new Checks();
   const database = new Database();
   const { createLinkHandler, toNodeListener } = site.handlerEntry;
@@ -82,7 +82,7 @@ const having = (texts, token) =>
   texts.filter((text) => text.includes(token.slice(20, 60)) || text.includes(token.slice(-40)));
 
 export function fragments(context, site) {
-  return onSite(
+  return fragmentSite(
     context,
     site,
     async ({ checks, database, page, address, asked, collected, kept, open, press, heading }) => {
@@ -127,8 +127,8 @@ export function fragments(context, site) {
       );
 
       const bound = newLink(randomBytes(16));
-      await open(`#${bound.token}`, "#code");
-      checks.same("a link of another browser asks for the code", await page.locator("#code").count(), 1);
+      await open(`#${bound.token}`, "#browser_code");
+      checks.same("a link of another browser asks for its digits", await page.locator("#browser_code").count(), 1);
       checks.none("it is kept nowhere either", having(kept(), bound.token));
     },
   );
@@ -136,7 +136,7 @@ export function fragments(context, site) {
 
 /** A browser that cannot check leaves it to the server. */
 export function withoutEd25519(context, site) {
-  return onSite(context, site, async ({ checks, page, open, press, heading }) => {
+  return fragmentSite(context, site, async ({ checks, page, open, press, heading }) => {
     await page.addInitScript(() => {
       Object.defineProperty(SubtleCrypto.prototype, "importKey", { value: () => Promise.reject(new Error("unknown")) });
     });
@@ -149,7 +149,7 @@ export function withoutEd25519(context, site) {
 }
 
 export function fragmentsWithoutScript(context, site) {
-  return onSite(context, site, async ({ checks, page, asked, kept, open, heading }) => {
+  return fragmentSite(context, site, async ({ checks, page, asked, kept, open, heading }) => {
     const { token } = newLink();
     for (const [width, colorScheme] of [
       [360, "dark"],
@@ -167,7 +167,7 @@ export function fragmentsWithoutScript(context, site) {
 
 /** The pages that the script decides on, for everybody. */
 export function fragmentsForEverybody(context, site) {
-  return onSite(context, site, async ({ checks, page, open }) => {
+  return fragmentSite(context, site, async ({ checks, page, open }) => {
     for (const [name, link] of [
       ["forged", `#${forged(newLink().token)}`],
       ["empty", ""],

@@ -95,7 +95,7 @@ async function onSite({ where, links, folder, context, ...site }) {
     const given = {
       ...site.files,
       "package.json": JSON.stringify({ name: "site", private: true, type: "module" }),
-      [join(sources, "links.js")]: links,
+      [join(sources, "links.js")]: site.links?.(links) ?? links,
       [join(sources, "database.js")]: site.worker ? DATABASE_OF_WORKER : DATABASE,
     };
     for (const [name, text] of Object.entries(given)) {
@@ -103,7 +103,7 @@ async function onSite({ where, links, folder, context, ...site }) {
       write(place, name, text);
     }
     const drive = (address) => driven(checks, context, address, used);
-    if (site.worker) return onWorkerd(place, site.worker, database, drive);
+    if (site.worker) return onWorkerd(place, site, database, drive);
     const node = programs.NODES.at(-1).path();
     if (site.build) built(place, site.build[0], site.build.slice(1), node);
     const program = site.program?.() ?? node;
@@ -118,13 +118,13 @@ async function onSite({ where, links, folder, context, ...site }) {
   return checks.results;
 }
 
-async function onWorkerd(folder, entry, database, drive) {
+async function onWorkerd(folder, { worker: entry, flags = ["nodejs_compat"] }, database, drive) {
   const output = join(folder, "dist");
   mkdirSync(output, { recursive: true });
   await esbuild.bundleWorker({ source: folder, entry, output });
   const bindings = { texts: { MAILROOM_SECRET_KEY: key }, servers: { DATABASE: database } };
   const worker = { program: programs.workerd(), folder: output, main: "main.mjs", bindings };
-  return withWorker({ ...worker, date: "2025-09-01", flags: ["nodejs_compat"] }, drive);
+  return withWorker({ ...worker, date: "2025-09-01", flags }, drive);
 }
 
 /** From a scanner to the person, and what others send. */

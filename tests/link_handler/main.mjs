@@ -15,6 +15,7 @@ import { Report } from "../runtimes/report.mjs";
 import { byKeyboard, forEverybody, wholeFlow, withoutCookies, withScript } from "./browser.mjs";
 import { fragments, fragmentsForEverybody, fragmentsWithoutScript, withoutEd25519 } from "./fragment.mjs";
 import { lines, sites } from "./frameworks.mjs";
+import { keptBehindHash, keptByPages } from "./keeping.mjs";
 import { nodeRequests } from "./node.mjs";
 import { scanners } from "./scanner.mjs";
 import { key } from "./server.mjs";
@@ -55,6 +56,8 @@ if (browser === undefined) {
     const run = runIn(context);
     await run("with script", () => wholeFlow(context, site, true));
     await run("what script adds", () => withScript(context, site));
+    await run("what pages keep", () => keptByPages(context, site));
+    await run("what pages keep behind #", () => keptBehindHash(context, site));
     await run("tokens behind #", () => fragments(context, site));
     await run("tokens behind #, without Ed25519", () => withoutEd25519(context, site));
     await run("tokens behind #, for everybody", () => fragmentsForEverybody(context, site));

@@ -34,11 +34,11 @@ class Rows {
     return row;
   }
 
-  redeem = async ({ secret, code, bindingIsProven }) => {
+  redeem = async ({ secret, browserCode, bindingIsProven }) => {
     const row = this.#rows.get(Buffer.from(secret).toString("hex"));
     row.asked += 1;
     if (row.isUsed) return "used";
-    if (!bindingIsProven && code !== row.code) return "wrong_code";
+    if (!bindingIsProven && browserCode !== row.code) return "wrong_code";
     row.isUsed = true;
     return "ok";
   };
@@ -63,7 +63,7 @@ async function onSite({ entry, handlerEntry, verifier, document, folder }, use) 
   const rows = new Rows();
   globalThis.rows = rows;
   const { createLinkHandler, toNodeListener } = handlerEntry;
-  const store = entry.createMemoryStore({ capacity: 10 * LINKS });
+  const store = entry.createMemoryStore({ capacity: 100 * LINKS });
   const links = toNodeListener(createLinkHandler({ verifier, store, redeem: rows.redeem }));
   const asking = toNodeListener(async (request) => {
     if (request.method === "POST") return ask(request);
@@ -111,7 +111,7 @@ const press = (page, code) =>
   Promise.all([
     page.waitForEvent("load"),
     page.evaluate((code) => {
-      if (code !== undefined) document.querySelector("#code").value = code;
+      if (code !== undefined) document.querySelector("#browser_code").value = code;
       document.querySelector("button").click();
     }, code),
   ]);
@@ -126,7 +126,7 @@ async function scan(page, url) {
   };
   await Promise.all([page.waitForEvent("load"), page.evaluate(submitting)]);
   for (const guess of GUESSES) {
-    if ((await page.$("#code")) === null) await page.goto(url);
+    if ((await page.$("#browser_code")) === null) await page.goto(url);
     await press(page, guess);
   }
 }
@@ -158,10 +158,10 @@ export async function scanners(browser, site) {
         const page = await open(isElsewhere ? [] : cookies);
         await page.goto(urlOf(row));
         await page.waitForURL((url) => !url.href.includes(row.token));
-        const fields = await page.locator("#code").count();
+        const fields = await page.locator("#browser_code").count();
         if (scripts) await press(page, isElsewhere ? row.code : undefined);
         else {
-          if (isElsewhere) await page.fill("#code", row.code);
+          if (isElsewhere) await page.fill("#browser_code", row.code);
           await Promise.all([page.waitForEvent("load"), page.click("button")]);
         }
         const how = `${isElsewhere ? "elsewhere" : "same"} ${fields} ${await page.textContent("h1")}`;

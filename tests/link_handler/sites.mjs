@@ -30,6 +30,9 @@ import { toNodeListener } from "mailroom-verifier/handler";
 import { links } from "./links.js";
 
 const app = fastify();
+// The application has forms of its own, which it parses.
+const form = "application/x-www-form-urlencoded";
+app.addContentTypeParser(form, { parseAs: "string" }, (_, body, done) => done(null, new URLSearchParams(body)));
 ${code}
 console.log("Listening on", await app.listen({ host: "127.0.0.1", port: 0 }));
 `),
@@ -45,9 +48,12 @@ export default app;
     },
     worker: "main.js",
   }),
+  // As the row says of the key: without the modules of Node there is no `process`.
   "Cloudflare Workers": (code) => ({
     files: { "main.js": `import { links } from "./links.js";\n\n${code}\n` },
     worker: "main.js",
+    flags: [],
+    links: (text) => `import { env } from "cloudflare:workers";\n${text.replace("process.env", "env")}`,
   }),
   Deno: (code) => ({
     files: {

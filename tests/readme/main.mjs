@@ -14,6 +14,7 @@ import * as programs from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
 import { commands, errorSections, files } from "./document.mjs";
 import { fromBetterAuth, fromJose, prepare } from "./migrating.mjs";
+import { newPassword, shippedActions } from "./password.mjs";
 import { onPage } from "./page.mjs";
 import { onWorker } from "./worker.mjs";
 
@@ -42,6 +43,8 @@ const report = new Report();
 await report.run("README, what it shows", shownFiles);
 await report.run("README, its commands", () => printed());
 await report.run("README, its handler with the links that it shows", tried);
+await report.run("REFERENCE, a form with a new password", () => newPassword(join(folder, "reset"), shown, document));
+await report.run("REFERENCE, its actions", () => shippedActions(shown["invite.ts"]));
 await report.run("ERRORS, its sections", () => errors());
 prepare(folder);
 await report.run("MIGRATING, from jose", () => fromJose(folder));
@@ -69,7 +72,7 @@ report.end();
 function shownFiles() {
   const names = Object.keys(shown).toSorted().join(" ");
   const expected =
-    "ask.js better_auth_after.mjs better_auth_before.mjs browser.mjs conformance.mjs hmac_after.mjs hmac_before.mjs index.html invite.ts jose_after.mjs jose_before.mjs links.js main.js public.mjs recover.cjs redeem.mjs slim.mjs verify.mjs worker.js";
+    "ask.js better_auth_after.mjs better_auth_before.mjs browser.mjs conformance.mjs database.js hmac_after.mjs hmac_before.mjs index.html invite.ts jose_after.mjs jose_before.mjs links.js main.js public.mjs recover.cjs redeem.mjs reset.js slim.mjs verify.mjs worker.js";
   // A block whose fence is spelt otherwise would be left out in silence.
   const lines = readFileSync(join(installed, "README.md"), "utf8").split("\n").length - 1;
   return [

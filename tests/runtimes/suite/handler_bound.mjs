@@ -15,11 +15,12 @@ function sceneOfBound(subject, action = "activate", version = 2, more = {}) {
   const { make, press, open, asked, answers, errors } = scene(subject);
   const handle = make({ verifier: link.verifier, store: recordingStore(), action, ...more });
   // What `mailroom.redeem` does with a bound row.
-  const judged = (rightCode = CODE) => {
+  const judged = (rightCode) => {
     let used = false;
-    answers.judge = ({ bindingIsProven, code }) => {
+    answers.judge = ({ bindingIsProven, browserCode, code }) => {
       if (used) return "used";
-      if (!bindingIsProven && code !== rightCode) return "wrong_code";
+      if (!bindingIsProven && browserCode !== CODE) return "wrong_code";
+      if (rightCode !== undefined && code !== rightCode) return "wrong_code";
       used = true;
       return "ok";
     };
@@ -27,8 +28,17 @@ function sceneOfBound(subject, action = "activate", version = 2, more = {}) {
   const cookies = { same: `${BROWSER}=${link.nonce}`, other: `a=b; ${BROWSER}=${link.other}`, none: "a=b" };
   const visitor = (number) => `mailroom-visitor=${String(number).padStart(32, "0")}`;
   const openAs = (cookie) => handle(open(link.token, { headers: { Cookie: cookie } }));
-  const pressAs = (cookie, code) =>
-    handle(press({ token: link.token, ...(code !== undefined && { code }) }, { headers: { Cookie: cookie } }));
+  const pressAs = (cookie, browserCode, code) =>
+    handle(
+      press(
+        {
+          token: link.token,
+          ...(browserCode !== undefined && { browser_code: browserCode }),
+          ...(code !== undefined && { code }),
+        },
+        { headers: { Cookie: cookie } },
+      ),
+    );
   return { ...link, handle, openAs, pressAs, cookies, visitor, asked, answers, errors, judged };
 }
 
@@ -57,7 +67,7 @@ function* theSameBrowser(subject) {
       const { openAs, pressAs, cookies, code, asked } = sceneOfBound(subject, "recover");
       holds((await read(await openAs(cookies.same))).text.includes('name="code"'), "the field");
       same((await pressAs(cookies.same)).status, 422, "without the code");
-      same((await pressAs(cookies.same, code)).status, 200, "with it");
+      same((await pressAs(cookies.same, undefined, code)).status, 200, "with it");
       same(`${asked[0].bindingIsProven} ${asked[0].codeIsProven}`, "true true", "what is passed on");
     },
   ];
@@ -100,7 +110,12 @@ function* otherBrowsers(subject) {
         const { openAs, pressAs, asked } = sceneOfBound(subject);
         const page = await read(await openAs(header));
         same(page.status, 200, header);
-        holds(page.text.includes('pattern="[0-9]{5}"') && page.text.includes("in another browser"), page.text);
+        holds(
+          page.text.includes('name="browser_code"') &&
+            !page.text.includes('name="code"') &&
+            page.text.includes("in another browser"),
+          page.text,
+        );
         same((await pressAs(header)).status, 422, header);
         same(asked.length, 0, "calls of redeem");
       }
@@ -111,43 +126,105 @@ function* otherBrowsers(subject) {
     async () => {
       const { pressAs, cookies, asked, judged, errors } = sceneOfBound(subject);
       judged();
-      for (const code of ["", "1234", "123456", "12 34", "１２３４５", undefined]) {
+      for (const code of ["", "1234", "123456", "12 34", "1234x", undefined]) {
         same((await pressAs(cookies.other, code)).status, 422, `the code ${code}`);
       }
       same(asked.length, 0, "calls of redeem for what is no code");
       const wrong = await read(await pressAs(cookies.other, "00000"));
       same(wrong.status, 422, "a wrong code");
-      holds(wrong.text.includes("That is not the code") && wrong.text.includes('name="code"'), wrong.text);
+      holds(wrong.text.includes("That is not the code") && wrong.text.includes('name="browser_code"'), wrong.text);
       same((await pressAs(cookies.none, CODE)).status, 200, "the right one");
-      const [, { code, bindingIsProven, codeIsProven }] = asked;
-      same(`${code} ${bindingIsProven} ${codeIsProven}`, `${CODE} false false`, "what is passed on");
+      const [, { code, browserCode, bindingIsProven, codeIsProven }] = asked;
+      same(`${code} ${browserCode} ${bindingIsProven} ${codeIsProven}`, `undefined ${CODE} false false`, "passed on");
       same((await pressAs(cookies.same)).status, 409, "in the right browser after that");
       same((await pressAs(cookies.other, CODE)).status, 409, "elsewhere after that");
-      same(asked.length, 3, "calls of redeem");
+      same(asked.length, 2, "calls of redeem");
       same(errors.length, 0, "reports");
+    },
+  ];
+  yield [
+    "an action with a code needs that and the digits of the other browser: one verdict, and one attempt",
+    async () => {
+      for (const version of publicEntry === undefined ? [2] : [2, 3]) {
+        const {
+          openAs,
+          pressAs,
+          cookies,
+          visitor,
+          code: covered,
+          asked,
+          judged,
+        } = sceneOfBound(subject, "recover", version);
+        const code = covered ?? "04711";
+        const wrong = code === "00000" ? "11111" : "00000";
+        judged(code);
+        const page = await read(await openAs(cookies.other));
+        holds(page.text.includes('name="code"') && page.text.includes('name="browser_code"'), page.text);
+        holds(page.text.includes("Type the code, and the 5 digits that you see there"), page.text);
+        for (const given of [
+          [undefined, code],
+          [CODE, undefined],
+          [CODE, "1"],
+          ["1", code],
+        ]) {
+          const missing = await read(await pressAs(visitor(1), ...given));
+          same(missing.status, 422, "one of them is missing");
+        }
+        same(asked.length, 0, "calls of redeem");
+        const texts = [];
+        for (const given of [
+          [CODE, wrong],
+          ["00000", code],
+        ]) {
+          const answer = await read(await pressAs(visitor(1), ...given));
+          same(answer.status, 422, "one of them is wrong");
+          holds(answer.text.includes("Compare the code and the digits of the other browser"), answer.text);
+          texts.push(answer.text.replace(/nonce="[^"]+"|mailroom-visitor=\w+/g, ""));
+        }
+        same(texts[0], texts[1], "which of them is not said");
+        same((await pressAs(visitor(1), "00000", wrong)).status, 422, "the third try");
+        same((await pressAs(visitor(1), CODE, code)).status, 429, "the fourth");
+        same((await pressAs(visitor(2), CODE, code)).status, 200, "both, of another visitor");
+        const { code: given, browserCode, bindingIsProven, codeIsProven } = asked.at(-1);
+        same(`${given} ${browserCode} ${bindingIsProven}`, `${code} ${CODE} false`, "what is passed on");
+        same(codeIsProven, version === 2, "whether the link covers the code");
+      }
     },
   ];
   yield [
     "a code that the link covers is judged before the database is asked",
     async () => {
       const { pressAs, cookies, code, asked } = sceneOfBound(subject, "recover");
-      const wrong = code === "00000" ? "11111" : "00000";
-      same((await pressAs(cookies.other, wrong)).status, 422, "a wrong code");
+      same((await pressAs(cookies.other, CODE, code === "00000" ? "11111" : "00000")).status, 422, "a wrong code");
       same(asked.length, 0, "calls of redeem");
-      same((await pressAs(cookies.other, code)).status, 200, "the right one");
-      same(`${asked[0].bindingIsProven} ${asked[0].codeIsProven}`, "false true", "what is passed on");
     },
   ];
   yield [
-    "of v3 the database alone judges a code elsewhere",
+    "a used link is used elsewhere as well, and nobody is asked",
     async () => {
-      if (publicEntry === undefined) return;
       for (const action of ["activate", "recover"]) {
-        const { pressAs, cookies, asked, judged } = sceneOfBound(subject, action, 3);
-        judged();
-        same((await pressAs(cookies.other, "00000")).status, 422, "a wrong code");
-        same((await pressAs(cookies.other, CODE)).status, 200, "the right one");
-        same(`${asked[1].bindingIsProven} ${asked[1].codeIsProven}`, "false false", "what is passed on");
+        const { pressAs, cookies, code, asked } = sceneOfBound(subject, action);
+        same((await pressAs(cookies.same, undefined, code)).status, 200, "in the right browser");
+        for (let time = 0; time < 3; time += 1)
+          same((await pressAs(cookies.other, CODE, code)).status, 409, "elsewhere");
+        same(asked.length, 1, "calls of redeem");
+      }
+    },
+  ];
+  yield [
+    "of ten presses at once elsewhere one has an effect, whatever the application says",
+    async () => {
+      for (const as of [() => "a=b", (visitor, press) => visitor(press)]) {
+        const { pressAs, cookies, visitor, asked, answers } = sceneOfBound(subject);
+        answers.judge = async () => {
+          for (let turn = 0; turn < 50; turn += 1) await undefined;
+          return "ok";
+        };
+        const presses = Array.from({ length: 10 }, (_, press) => pressAs(as(visitor, press), CODE));
+        const statuses = (await Promise.all(presses)).map(({ status }) => status);
+        same(asked.length, 1, "calls of redeem");
+        same(statuses.filter((status) => status === 200).length, 1, "winners");
+        same((await pressAs(cookies.same)).status, 409, "in the right browser after that");
       }
     },
   ];
@@ -194,16 +271,33 @@ function* otherBrowsers(subject) {
     },
   ];
   yield [
-    "while the database judges a guess, the browser that asked can use the link",
+    "while the database judges a guess, the browser that asked reads try again, never that the link was used",
     async () => {
-      const { pressAs, cookies, answers } = sceneOfBound(subject);
-      let end;
-      const gate = new Promise((resolve) => (end = resolve));
-      answers.judge = ({ bindingIsProven }) => (bindingIsProven ? "ok" : gate);
-      const guess = pressAs(cookies.other, "00000");
-      same((await pressAs(cookies.same)).status, 200, "the right browser");
-      end("wrong_code");
-      same((await guess).status, 422, "the guess");
+      for (const [verdict, status, after] of [
+        ["wrong_code", 422, 200],
+        ["away", 503, 200],
+        ["ok", 200, 409],
+      ]) {
+        const { pressAs, cookies, answers, asked } = sceneOfBound(subject);
+        let end;
+        const gate = new Promise((resolve) => (end = resolve));
+        answers.judge = ({ bindingIsProven }) => (bindingIsProven ? "ok" : gate);
+        const guess = pressAs(cookies.other, "00000");
+        for (let turn = 0; asked.length === 0 && turn < 1000; turn += 1)
+          await new Promise((turn) => setTimeout(turn, 1));
+        for (let time = 0; time < 3; time += 1) {
+          const meanwhile = await read(await pressAs(cookies.same));
+          same(meanwhile.status, 503, "the right browser");
+          holds(
+            /Try again/.test(meanwhile.text) && !/already used|Nothing was done/.test(meanwhile.text),
+            meanwhile.text,
+          );
+        }
+        same((await pressAs("a=b", CODE)).status, 503, "a third browser");
+        end(verdict);
+        same((await guess).status, status, "the guess");
+        same((await pressAs(cookies.same)).status, after, "the right browser afterwards");
+      }
     },
   ];
   yield [
@@ -218,7 +312,7 @@ function* otherBrowsers(subject) {
         };
         for (let time = 0; time < 7; time += 1) await pressAs(cookies.other, CODE);
       }
-      for (let time = 0; time < 7; time += 1) await handle(press({ token: "x", code: CODE }));
+      for (let time = 0; time < 7; time += 1) await handle(press({ token: "x", browser_code: CODE }));
       judged();
       same((await pressAs(cookies.other, CODE)).status, 200, "afterwards");
     },
@@ -285,15 +379,12 @@ function* otherBrowsers(subject) {
         headers: { Cookie: `${cookie}; ${cookies.other}` },
       });
       const page = await read(await handle(there.clone()));
-      holds(page.text.includes('name="code"') && page.text.includes("in another browser"), page.text);
+      holds(page.text.includes('name="browser_code"') && page.text.includes("in another browser"), page.text);
       const set = page.headers.getSetCookie();
-      same(
-        set.map((text) => text.split("=")[0].replace(/-[0-9a-f]{32}/, "")).join(),
-        "mailroom-link,mailroom-visitor",
-        "cookies",
-      );
+      same(set.map((text) => text.split("=")[0]).join(), "mailroom-visitor", "cookies");
       const judged = await handle.judge(there);
-      same(`${judged.page} ${judged.browser} ${judged.codeDigits}`, "form other 5", "as data");
+      const digits = `${judged.codeDigits} ${judged.browserCodeDigits}`;
+      same(`${judged.page} ${judged.browser} ${digits}`, "form other 0 5", "as data");
     },
   ];
 }
@@ -305,34 +396,74 @@ function* binding(subject) {
   yield [
     "a browser that asks for a link gets a cookie, keeps one that it has, and its binding is that of the verifier",
     async () => {
-      const { bindBrowser } = handlerEntry;
+      const bind = (cookies) => handlerEntry.bindBrowser(asking({ Origin: SITE }, cookies));
       const seen = new Set();
-      for (const cookies of [undefined, null, "", "a=b", `${BROWSER}=x`, ...Array.from({ length: 50 }, () => null)]) {
-        const { binding, setCookie } = await bindBrowser(cookies);
+      for (const cookies of [undefined, "", "a=b", `${BROWSER}=x`, ...Array.from({ length: 50 })]) {
+        const { binding, setCookie } = await bind(cookies);
         const nonce = nonceOf(setCookie);
         holds(nonce !== undefined && !seen.has(nonce), setCookie);
         seen.add(nonce);
         if (bindingOf) same(hex(binding), hex(bindingOf(nonce)), "binding");
-        const kept = await bindBrowser(`a=b; ${BROWSER}=${nonce}; c=d`);
+        const kept = await bind(`a=b; ${BROWSER}=${nonce}; c=d`);
         same(`${nonceOf(kept.setCookie)} ${hex(kept.binding)}`, `${nonce} ${hex(binding)}`, "one that is there");
       }
       const { nonce } = sceneOfBrowsers(subject, "activate");
       for (const [what, text] of noNonces(nonce).filter(([, value]) => typeof value === "string")) {
-        const { setCookie } = await bindBrowser(`${BROWSER}=${text}`);
+        const { setCookie } = await bind(`${BROWSER}=${text}`);
         holds(nonceOf(setCookie) !== undefined && nonceOf(setCookie) !== nonce, what);
       }
-      const twice = await bindBrowser(`${BROWSER}=${nonce}; ${BROWSER}=${nonce}`);
+      const twice = await bind(`${BROWSER}=${nonce}; ${BROWSER}=${nonce}`);
       holds(nonceOf(twice.setCookie) !== nonce, "a cookie that came twice");
     },
   ];
   yield [
-    "what is no text of a header is refused",
+    "a request of another site, or of none that is said, gets no binding and no cookie, by the rule of the handler",
     async () => {
-      for (const wrong of [1, {}, ["a=b"], new Headers(), () => "", Symbol("a")]) {
+      const { bindBrowser } = handlerEntry;
+      for (const [headers, isTaken] of [
+        [{ Origin: SITE }, true],
+        [{ Origin: SITE, "Sec-Fetch-Site": "same-origin" }, true],
+        [{ Origin: "null", "Sec-Fetch-Site": "same-origin" }, true],
+        [{ Origin: "https://listed.example", "Sec-Fetch-Site": "cross-site" }, true],
+        [{}, false],
+        [{ Origin: "null" }, false],
+        [{ Origin: "https://evil.example" }, false],
+        [{ Origin: "https://evil.example", "Sec-Fetch-Site": "cross-site" }, false],
+        [{ Origin: SITE, "Sec-Fetch-Site": "same-site" }, false],
+        [{ "Sec-Fetch-Site": "none" }, false],
+      ]) {
+        for (const request of [asking(headers), nodes(headers)]) {
+          const bound = await bindBrowser(request, { origins: ["https://listed.example"] });
+          same(bound !== undefined, isTaken, JSON.stringify(headers));
+        }
+      }
+    },
+  ];
+  yield [
+    "what is no request is refused",
+    async () => {
+      for (const wrong of [undefined, null, 1, {}, "a=b", ["a=b"], new Headers(), () => "", Symbol("a")]) {
         let reason = "none";
         await handlerEntry.bindBrowser(wrong).catch((error) => (reason = error.reason));
         same(reason, "ERR_INVALID_ARGUMENT", typeof wrong);
       }
+      for (const origins of ["x", [1], ["https://a.example/"]]) {
+        let reason = "none";
+        await handlerEntry.bindBrowser(asking({}), { origins }).catch((error) => (reason = error.reason));
+        same(reason, "ERR_INVALID_ARGUMENT", String(origins));
+      }
     },
   ];
+}
+
+/** A request for a link, as a `Request` has it; in the window of a browser that could not say where it is from. */
+function asking(headers, cookies) {
+  const all = new Map(Object.entries({ ...headers, ...(cookies !== undefined && { Cookie: cookies }) }));
+  return { method: "POST", url: `${SITE}/ask`, headers: { get: (name) => all.get(name) ?? null } };
+}
+
+/** The same as Node has it. */
+function nodes(headers) {
+  const all = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
+  return { url: "/ask", socket: { encrypted: true }, headers: { host: "app.example", ...Object.fromEntries(all) } };
 }

@@ -34,7 +34,7 @@ export function fixtureOfHandler(subject) {
       BrowserBinding: { binding: new Uint8Array(16), setCookie: "" },
       Judgement: {
         ...{ page: "done", status: 200, headers: new Headers(), action: "activate", token: undefined, codeDigits: 0 },
-        browser: undefined,
+        ...{ browserCodeDigits: 0, browserCodeLabel: "", browser: undefined },
         ...{ expiresAt: undefined, problem: undefined, reason: undefined, language: "en", title: "", text: "" },
         ...{ button: "", codeLabel: "", nonce: "", response: undefined },
       },
@@ -46,6 +46,10 @@ export function fixtureOfHandler(subject) {
           places: {
             ...ofGuard(false),
             "options.redeem": functions,
+            "options.check": optional(functions),
+            "options.check()": (value, what) =>
+              value === undefined ? WORKS : what === "a proxy that answers itself" ? EITHER : USELESS,
+            "options.countsAttempts": optional(when((value) => typeof value === "boolean", WORKS)),
             // Of a promise that never comes to anything there is no end.
             "options.redeem()": (value, what) =>
               value === "ok" ? WORKS : what === "a proxy that answers itself" ? EITHER : USELESS,
@@ -74,9 +78,13 @@ export function fixtureOfHandler(subject) {
       ],
       ".bindBrowser": [
         {
-          args: () => ["a=b"],
+          args: () => [press("/ask", {}), {}],
           places: {
-            cookies: when((value) => typeof value === "string" || value === null || value === undefined, EITHER),
+            request: when((value) => typeof value === "object" && value !== null, EITHER),
+            "request.url": anything,
+            "request.headers": when((value) => typeof value === "object" && value !== null, EITHER),
+            options: optional(when((value) => typeof value === "object" && value !== null, EITHER)),
+            "options.origins": optional(when((value) => Array.isArray(value), EITHER)),
           },
         },
       ],

@@ -6,16 +6,23 @@
  */
 
 import { atCaller } from "./caller.js";
-import { type BrowserBinding, bindingFor } from "./handler/browser.js";
+import { type AskingRequest, type BrowserBinding, bindingFor } from "./handler/browser.js";
 import { makeNodeListener, type NodeListener } from "./handler/node_listener.js";
 import type { HandlerOptions } from "./handler/options.js";
 import { type LinkHandler, makeHandler } from "./handler/serving.js";
 
 export type { CodeCheck, GuardedVerifier, GuardOptions } from "./guard_options.js";
-export type { BrowserBinding } from "./handler/browser.js";
+export type { AskingRequest, BrowserBinding } from "./handler/browser.js";
 export type { Judgement, PageName, Problem, Verdict } from "./handler/judgement.js";
 export type { NodeListener, NodeRequest, NodeResponse } from "./handler/node_listener.js";
-export type { Directive, HandlerOptions, Page, RedeemableLink } from "./handler/options.js";
+export type {
+  Again,
+  CheckedForm,
+  Directive,
+  HandlerOptions,
+  Page,
+  RedeemableLink,
+} from "./handler/options.js";
 export type { LinkHandler } from "./handler/serving.js";
 export type { ActionTexts, Message, OwnTexts, Texts } from "./handler/texts.js";
 export type { TokenStore } from "./token_store.js";
@@ -35,7 +42,8 @@ export function createLinkHandler<Further extends string = never>(
 }
 
 /**
- * The same handler for `node:http`, Express and Fastify. Mount it before whatever reads bodies.
+ * The same handler for `node:http`, Express, Nest and Fastify. Mount it before whatever parses bodies; what a parser has left in
+ * `request.body` or `request.rawBody` is used.
  *
  * @throws InvalidArgumentError
  * @example
@@ -46,13 +54,21 @@ export function toNodeListener(handler: (request: Request) => Promise<Response>)
 }
 
 /**
- * The binding of the browser that asks for a link, which works in that one alone; elsewhere the handler asks for the code, so show
- * the code where the link is asked for. Call it there, and never where links are opened.
+ * The binding of the browser that asks for a link, which works in that one alone; elsewhere the handler asks for digits, so show
+ * those of `mailroom.browser_code` where the link is asked for. Call it there, and never where links are opened.
  *
- * @param cookies the header `Cookie` of the request
+ * Nothing for a request that no page of this site has sent, by the rule of the handler: answer it with 403.
+ *
+ * @param request of the Fetch API or of Node
+ * @param options `origins`: as those of the handler
+ * @throws InvalidArgumentError
  * @example
- * const { binding, setCookie } = await bindBrowser(request.headers.get("Cookie"));
+ * const bound = await bindBrowser(request);
+ * if (!bound) return new Response(null, { status: 403 });
  */
-export function bindBrowser(cookies: string | null | undefined): Promise<BrowserBinding> {
-  return bindingFor(cookies);
+export function bindBrowser(
+  request: AskingRequest,
+  options?: { readonly origins?: readonly string[] | undefined },
+): Promise<BrowserBinding | undefined> {
+  return bindingFor(request, options);
 }

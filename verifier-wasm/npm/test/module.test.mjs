@@ -95,9 +95,9 @@ for (const [file, most] of [
 }
 
 for (const [entry, most] of [
-  ["mailroom-verifier", 16_500],
-  ["mailroom-verifier/public", 23_500],
-  ["mailroom-verifier/handler", 20_100],
+  ["mailroom-verifier", 16_900],
+  ["mailroom-verifier/public", 23_800],
+  ["mailroom-verifier/handler", 27_000],
   ["mailroom-verifier/stores/redis", 3_150],
   ["mailroom-verifier/stores/postgres", 3_300],
   ["mailroom-verifier/stores/durable-object", 2_550],

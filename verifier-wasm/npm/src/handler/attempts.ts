@@ -1,5 +1,7 @@
 import type { CheckedStore } from "../checked_store.js";
 import type { TokenStore } from "../token_store.js";
+import { isTakenBack } from "./apart.js";
+import { NOT_WRONG, type Reason } from "./asking.js";
 
 type Attempt = Parameters<Required<TokenStore>["attempt"]>;
 
@@ -11,12 +13,12 @@ type Attempt = Parameters<Required<TokenStore>["attempt"]>;
 export class Attempts {
   /** What the guard is given. */
   readonly store: TokenStore;
-  readonly #withdraw: CheckedStore["withdraw"];
+  readonly #checked: CheckedStore;
   #taken: Attempt | undefined;
 
-  /** @param store with own methods that need no `this` */
-  constructor(store: TokenStore, withdraw: CheckedStore["withdraw"]) {
-    this.#withdraw = withdraw;
+  /** @param store with own methods that need no `this`; @param checked the same, with a timeout */
+  constructor(store: TokenStore, checked: CheckedStore) {
+    this.#checked = checked;
     const { attempt } = store;
     // Of what is inherited from all objects nothing is a method of the store.
     this.store = Object.hasOwn(store, "attempt")
@@ -31,8 +33,11 @@ export class Attempts {
       : store;
   }
 
-  /** One that cannot be withdrawn stays counted. */
-  async withdraw(): Promise<void> {
-    if (this.#taken) await this.#withdraw(...this.#taken);
+  /** Withdraws the attempt if nobody has called its code wrong. One that cannot be withdrawn stays counted. */
+  async settle(reason: Reason | undefined): Promise<void> {
+    if (!this.#taken || reason === undefined) return;
+    const isWrong = !NOT_WRONG.includes(reason);
+    if (isWrong && !(await isTakenBack(this.#checked, ...this.#taken, reason))) return;
+    await this.#checked.withdraw(...this.#taken);
   }
 }

@@ -1,3 +1,5 @@
+import { InvalidArgumentError } from "../store.js";
+
 /** The most bytes that a form with a token, a code and some fields of one's own has. */
 const MOST = 16 * 1024;
 
@@ -9,6 +11,7 @@ export async function readForm(request: Request): Promise<URLSearchParams | numb
   const { headers, body } = request;
   if (!isForm(headers)) return 415;
   if (Number(headers.get("Content-Length") ?? 0) > MOST) return 413;
+  if (request.bodyUsed || body?.locked) throw alreadyRead();
   if (body === null) return new URLSearchParams();
   const bytes = await readBytes(body);
   if (typeof bytes === "number") return bytes;
@@ -17,6 +20,14 @@ export async function readForm(request: Request): Promise<URLSearchParams | numb
   } catch {
     return 400;
   }
+}
+
+/** The cure for what no visitor can mend. */
+function alreadyRead(): InvalidArgumentError {
+  return new InvalidArgumentError(
+    "the body of the form was read before the handler got it, and is in neither request.body nor request.rawBody: " +
+      "mount the handler before whatever parses bodies, or let that leave this address alone",
+  );
 }
 
 /** A form in UTF-8 that is not compressed, which is what browsers send. */

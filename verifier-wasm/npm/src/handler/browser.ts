@@ -1,7 +1,9 @@
 import { described } from "../described.js";
+import { readOptions } from "../options.js";
 import { InvalidArgumentError } from "../store.js";
 import type { Bytes } from "../types.js";
 import { cookie, cookiesOf } from "./cookies.js";
+import { type HeaderReader, isFromSite, readOrigins } from "./origin.js";
 import { newNonce } from "./policy.js";
 
 /** The cookie by which a browser is known again (FORMAT.md, "Bound form"). */
@@ -21,13 +23,19 @@ export interface BrowserBinding {
   readonly setCookie: string;
 }
 
+/** What is read of a request, one of the Fetch API or of Node. */
+export interface AskingRequest {
+  readonly url?: string | undefined;
+  readonly headers: Headers | { readonly [name: string]: string | string[] | undefined };
+}
+
 /** @internal What the entry calls `bindBrowser`. */
-export async function bindingFor(cookies: unknown): Promise<BrowserBinding> {
-  if (typeof cookies !== "string" && cookies !== null && cookies !== undefined) {
-    throw new InvalidArgumentError(
-      `bindBrowser takes the text of the header Cookie, not ${described(cookies)}`,
-    );
-  }
+export async function bindingFor(request: unknown, options: unknown): Promise<BrowserBinding | undefined> {
+  const [origins] = readOptions(options ?? {}, ["origins"]);
+  const { url, headers } = readAsking(request);
+  // Browsers send no cookie with the form of another site, so the nonce of whoever it is for would be replaced.
+  if (!isFromSite(headers, url, readOrigins(origins))) return undefined;
+  const cookies = headers.get("Cookie");
   const sent = nonceOf(cookies);
   // Of the 43rd character two bits stand for nothing: those of 32 bytes end in one of sixteen characters.
   const nonce =
@@ -40,6 +48,24 @@ export async function bindingFor(cookies: unknown): Promise<BrowserBinding> {
     binding: new Uint8Array(digest.slice(0, 16)),
     setCookie: `${BROWSER}=${nonce}; Max-Age=${BROWSER_LIFE}; Path=/; Secure; HttpOnly; SameSite=Lax`,
   });
+}
+
+/** The address and the headers of a request; of Node's own the address is what its headers say. */
+function readAsking(request: unknown): { readonly url: URL; readonly headers: HeaderReader } {
+  try {
+    const { url = "", headers, socket } = request as AskingRequest & { socket?: { encrypted?: boolean } };
+    const read =
+      typeof headers.get === "function"
+        ? (name: string) => (headers as Headers).get(name)
+        : (name: string) => {
+            const value = (headers as { [name: string]: string | string[] | undefined })[name.toLowerCase()];
+            return value === undefined ? null : [value].flat().join(", ");
+          };
+    const site = `${socket?.encrypted ? "https" : "http"}://${read("Host")}`;
+    return { url: new URL(/^https?:/i.test(url) ? url : site), headers: { get: read } };
+  } catch {
+    throw new InvalidArgumentError(`bindBrowser takes the request, not ${described(request)}`);
+  }
 }
 
 /** What the verifier judges. A cookie that came twice is none. */
@@ -56,8 +82,8 @@ export function visitorOf(cookies: string | null): Uint8Array | undefined {
 }
 
 /** The header that makes a browser a visitor. */
-export function newVisitor(url: URL): string {
-  return cookie(url, VISITOR, newNonce());
+export function newVisitor(request: Request): string {
+  return cookie(request, VISITOR, newNonce());
 }
 
 function base64url(bytes: Uint8Array): string {

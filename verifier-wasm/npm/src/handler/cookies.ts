@@ -8,11 +8,26 @@ export function cookiesOf(header: string | null | undefined, name: string): stri
     .map((pair) => pair.slice(start.length));
 }
 
-/** A header `Set-Cookie`. `life`: in seconds; without it until the browser ends. */
-export function cookie(url: URL, name: string, value: string, life?: number): string {
-  // A program behind a proxy that ends TLS sees http, too; browsers take it as secure on their own machine alone.
-  const local = url.protocol === "http:" && /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname);
-  const secure = local ? "" : "; Secure";
+/**
+ * A header `Set-Cookie`. `life`: in seconds; without it until the browser ends. It is for https alone, unless the browser is known
+ * to be on http: a program behind a proxy that ends TLS, and that may be asked as `localhost`, sees no https.
+ */
+export function cookie(
+  { url, headers }: Pick<Request, "url" | "headers">,
+  name: string,
+  value: string,
+  life?: number,
+): string {
   const age = life === undefined ? "" : `; Max-Age=${life}`;
+  const secure = isOnHttp(new URL(url), headers) ? "" : "; Secure";
   return `${name}=${value}${age}; HttpOnly; SameSite=Lax${secure}`;
+}
+
+/** On one's own machine the page before, or the page that sent the form, says so. */
+function isOnHttp({ protocol, hostname }: URL, headers: Headers): boolean {
+  return (
+    protocol === "http:" &&
+    /^(localhost|127\.0\.0\.1|\[::1\])$/.test(hostname) &&
+    /^http:/i.test(headers.get("Origin") ?? headers.get("Referer") ?? "")
+  );
 }

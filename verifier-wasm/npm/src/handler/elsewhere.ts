@@ -1,17 +1,18 @@
-// A bound link in another browser than that which asked for it. Only the row's code proves the person there, and the database
-// judges it. Whatever is tried there costs the browser that asked nothing: neither its tries nor, for a moment, its use.
+// A bound link in another browser than that which asked for it. Only the digits that the first browser shows prove the person there,
+// beside the code of the action where it has one. The database judges both together. Whatever is tried there costs the browser that
+// asked none of its tries; while it is judged, the link is in use.
 
-import { readStore } from "../checked_store.js";
+import type { CheckedStore } from "../checked_store.js";
 import type { RefusedRedemption } from "../denial.js";
 import { newOwner, REMEMBERED_AFTER } from "../guard.js";
-import type { GuardOptions } from "../guard_options.js";
 import type { VerifiedLink } from "../link.js";
 import { errorOf, GuardUnsupportedError } from "../store.js";
+import { alone, apart, isTakenBack } from "./apart.js";
 import { asked, linkOf, NOT_USED, NOT_WRONG, type Press, type Reason, type Redeem } from "./asking.js";
 import { visitorOf } from "./browser.js";
 import { type Outcome, outcomeOf } from "./judgement.js";
 
-/** How many digits a row's code has where the action itself needs none. */
+/** How many digits the browser shows that asked for a link (`mailroom.browser_code`). */
 const DIGITS = 5;
 
 /**
@@ -20,27 +21,36 @@ const DIGITS = 5;
  */
 const TRIES: readonly number[] = [3, 2];
 
-/** How many digits the form of a link asks for; 0 for none. */
-export function digitsFor({ browser, codeDigits }: VerifiedLink<string>): number {
-  return browser === "other" && codeDigits === 0 ? DIGITS : codeDigits;
+/** How many digits of the first browser the form of a link asks for; 0 for none. */
+export function browserDigitsFor({ browser }: VerifiedLink<string>): number {
+  return browser === "other" ? DIGITS : 0;
 }
 
-/** Asks the application about the code that was typed, if a try is left. */
+/** The press with the digits in their place: a form that has one field alone may call it a code. */
+function placed(press: Press, { codeDigits }: VerifiedLink<string>): Press {
+  const { code, browserCode } = press;
+  return codeDigits === 0 ? { ...press, code: undefined, browserCode: browserCode ?? code } : press;
+}
+
+/** Asks the application about the digits that were typed, if a try is left. */
 export async function redeemElsewhere(
-  press: Press,
-  { verifier, ...options }: GuardOptions<string> & { readonly storeTimeout: number },
+  given: Press,
+  link: VerifiedLink<string>,
+  store: CheckedStore,
   redeem: Redeem,
   report: (error: unknown) => void,
 ): Promise<Outcome> {
-  const { token, action, nonce, code, request } = press;
-  const found = verifier.tryVerifyLink(token, { action, nonce });
-  if (!found.ok) return outcomeOf(found.reason);
-  const { link } = found;
-  // The form of another browser was not shown yet.
-  if (code === undefined) return { page: "form", status: 422, reason: "ERR_CODE_REQUIRED" };
-  if (code.length !== digitsFor(link) || !/^[0-9]+$/.test(code)) return outcomeOf("ERR_CODE_MALFORMED");
-
-  const store = readStore(options.store, options.storeTimeout);
+  const press = placed(given, link);
+  const { code, browserCode, request } = press;
+  const typed = [
+    [browserCode, DIGITS] as const,
+    ...(link.codeDigits > 0 ? [[code, link.codeDigits] as const] : []),
+  ];
+  for (const [digits, length] of typed) {
+    // The form of another browser was not shown yet.
+    if (digits === undefined) return { page: "form", status: 422, reason: "ERR_CODE_REQUIRED" };
+    if (digits.length !== length || !/^[0-9]+$/.test(digits)) return outcomeOf("ERR_CODE_MALFORMED");
+  }
   if (!store.attempt) {
     report(new GuardUnsupportedError("the store counts no tries: give it a method attempt"));
     return outcomeOf("ERR_GUARD_UNSUPPORTED");
@@ -63,17 +73,36 @@ export async function redeemElsewhere(
   const isCovered = link.version === 2 && link.codeDigits > 0;
   const proven = isCovered ? link.tryWithUncountedCode(code) : undefined;
   if (proven && !proven.ok) return outcomeOf(proven.reason);
-  const answer = await asked(redeem, linkOf(press, link, isCovered), report);
-  const reason = typeof answer === "string" && answer !== "ok" ? answer : undefined;
-  if (reason !== undefined && NOT_WRONG.includes(reason)) await store.withdraw(counter, until, owner);
-  if (reason === undefined || !NOT_USED.includes(reason)) {
-    // Not before the verdict, since a wrong code would make the link used for a moment. The database knows it in any case.
-    const remembered = await store.consume(id, until, owner);
-    if (!remembered.ok) report(errorOf(remembered));
-  }
-  if (typeof answer !== "string") return { page: "response", status: answer.status, response: answer };
-  if (reason === undefined) return { page: "done", status: 200 };
-  return reason === "too_many_attempts" ? locked(reason) : outcomeOf(reason);
+  const outcome = await alone(store, id, until, () =>
+    use(press, link, isCovered, store, owner, redeem, report),
+  );
+  const { reason } = outcome;
+  if (reason === undefined) return outcome;
+  const isRight = NOT_WRONG.includes(reason) || (await isTakenBack(store, id, until, owner, reason));
+  if (isRight) await store.withdraw(counter, until, owner);
+  return reason === "too_many_attempts" ? locked(reason) : outcome;
+}
+
+/** Uses the link before the application is asked, and gives it back if that was no use. */
+async function use(
+  press: Press,
+  link: VerifiedLink<string>,
+  codeIsProven: boolean,
+  store: CheckedStore,
+  owner: Uint8Array,
+  redeem: Redeem,
+  report: (error: unknown) => void,
+): Promise<Outcome> {
+  const until = link.expiresAt + REMEMBERED_AFTER;
+  const used = await store.consume(link.consumedId, until, owner);
+  if (!used.ok) return refusedBy(used, report);
+  if (!used.answer) return outcomeOf("ERR_TOKEN_USED");
+  const { reason, outcome } = await asked(redeem, linkOf(press, link, codeIsProven), report);
+  if (reason === undefined || !NOT_USED.includes(reason)) return outcome;
+  const released = await store.release(link.consumedId, until, owner);
+  if (!released.ok) report(errorOf(released));
+  // A response has no reason of its own.
+  return outcome.page === "response" ? outcome : { ...outcome, reason };
 }
 
 function refusedBy(refusal: RefusedRedemption, report: (error: unknown) => void): Outcome {
@@ -83,9 +112,4 @@ function refusedBy(refusal: RefusedRedemption, report: (error: unknown) => void)
 
 function locked(reason: Reason): Outcome {
   return { ...outcomeOf(reason), elsewhere: true };
-}
-
-/** An id that no row has, under which tries of other browsers are counted apart. */
-function apart(id: Uint8Array, place: number): Uint8Array {
-  return id.map((byte) => byte ^ (255 - place));
 }

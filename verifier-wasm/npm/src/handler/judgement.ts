@@ -28,7 +28,13 @@ export type PageName =
   | "blocked";
 
 /** Why a form is shown once more. */
-export type Problem = "wrongCode" | "missingCode" | "away" | "unknown";
+export type Problem =
+  | "wrongCode"
+  | "missingCode"
+  | "away"
+  | "unknown"
+  /** The application wants something else in a field of its own; `text` is what it says. */
+  | "again";
 
 /** What is to be answered. */
 export interface Judgement<Further extends string = never> {
@@ -42,18 +48,25 @@ export interface Judgement<Further extends string = never> {
   readonly token: string | undefined;
   /** How many digits the form's field `code` takes; 0 without one. */
   readonly codeDigits: number;
+  /** How many digits the form's field `browser_code` takes, which the browser shows that asked for the link; 0 without one. */
+  readonly browserCodeDigits: number;
   /** In which browser the link was opened, where there is a form: in another one than that which asked for it a code is needed. */
   readonly browser: Browser | undefined;
   /** When the link ends, in seconds since the Unix epoch, where that is known. */
   readonly expiresAt: number | undefined;
   /** Why the form is shown once more. */
   readonly problem: Problem | undefined;
-  /** Why a link is not let through: a reason of the guard, a verdict, or `redeem_failed`. For logs and not for visitors. */
+  /**
+   * Why a link is not let through: a reason of the guard, a verdict, `again`, `redeem_failed`, or
+   * `in_progress`: another browser is using it. For logs and not for visitors.
+   */
   readonly reason:
     | VerificationReason
     | RedemptionReason
     | Exclude<Verdict, "ok">
+    | "again"
     | "redeem_failed"
+    | "in_progress"
     | undefined;
   /** The language of the texts, for the attribute `lang`. */
   readonly language: string;
@@ -63,6 +76,8 @@ export interface Judgement<Further extends string = never> {
   readonly button: string;
   /** The label of the field for the code. */
   readonly codeLabel: string;
+  /** The label of the field for the digits that the other browser shows. */
+  readonly browserCodeLabel: string;
   /** Lets a script or a style of the page pass the policy. */
   readonly nonce: string;
   /** What `redeem` has answered instead of a verdict, or the page that reads a token behind `#`. */
@@ -74,6 +89,10 @@ export interface Outcome {
   readonly page: PageName | "moved" | "response";
   readonly status: number;
   readonly headers?: Record<string, string>;
+  /** Headers `Set-Cookie`. */
+  readonly cookies?: readonly string[];
+  /** What the application says of the form's fields. */
+  readonly message?: string;
   readonly problem?: Problem;
   /** Whether it is said to another browser than that which asked for the link. */
   readonly elsewhere?: boolean;
@@ -90,6 +109,7 @@ export interface Outcome {
 export interface ShownLink {
   readonly token: string;
   readonly codeDigits: number;
+  readonly browserCodeDigits: number;
   readonly expiresAt: number | undefined;
   readonly browser: Browser;
 }
@@ -103,6 +123,7 @@ const LOCKED: Outcome = { page: "locked", status: 429 };
 const WRONG_CODE: Outcome = { page: "form", status: 422, problem: "wrongCode" };
 const MISSING_CODE: Outcome = { page: "form", status: 422, problem: "missingCode" };
 const AWAY: Outcome = { page: "form", status: 503, problem: "away", headers: AGAIN };
+const AGAIN_FORM: Outcome = { page: "form", status: 422, problem: "again" };
 const UNKNOWN: Outcome = { page: "form", status: 503, problem: "unknown", headers: AGAIN };
 const FAILURE: Outcome = { page: "failure", status: 500 };
 
@@ -129,7 +150,9 @@ const OUTCOMES: { readonly [Reason in NonNullable<Judgement["reason"]>]: Outcome
   ERR_STORE_FULL: AWAY,
   ERR_STORE_UNAVAILABLE: AWAY,
   away: AWAY,
+  again: AGAIN_FORM,
   redeem_failed: UNKNOWN,
+  in_progress: UNKNOWN,
   ERR_GUARD_UNSUPPORTED: FAILURE,
 };
 

@@ -11,10 +11,24 @@ export interface NodeRequest {
   readonly headers: { readonly [name: string]: string | string[] | undefined };
   readonly socket?: object | null | undefined;
   readonly readableDidRead?: boolean | undefined;
-  on(event: string, listener: (value: never) => void): unknown;
-  pause(): unknown;
-  resume(): unknown;
+  /** What a parser has made of the body: bytes, text, or an object of its fields. */
+  readonly body?: unknown;
+  /** The body as it came, where something keeps that. */
+  readonly rawBody?: unknown;
+  /** Node's own request, in those of Fastify and Koa. */
+  readonly raw?: unknown;
+  readonly req?: unknown;
+  on?(event: string, listener: (value: never) => void): unknown;
+  pause?(): unknown;
+  resume?(): unknown;
+  destroy?(): unknown;
 }
+
+/** Node's own, whose body can be read. */
+type Readable = NodeRequest & Required<Pick<NodeRequest, "on" | "pause" | "resume">>;
+
+/** How many bytes of a body that is refused are taken, so that its sender reads why. */
+const MOST_THROWN_AWAY = 4 * 1024 * 1024;
 
 /** What is used of an answer of Node's. */
 export interface NodeResponse {
@@ -52,16 +66,16 @@ async function answer(
   }
   const cookies = answered?.headers.getSetCookie() ?? [];
   if (cookies.length > 0) sent.setHeader("Set-Cookie", cookies);
-  // The rest of a body that is too slow is not waited for.
-  if (sent.statusCode === 408) sent.setHeader("Connection", "close");
+  // The rest of a body that is too slow or too large is not waited for.
+  if (sent.statusCode === 408 || sent.statusCode === 413) sent.setHeader("Connection", "close");
   sent.end(answered?.body ? new Uint8Array(await answered.arrayBuffer()) : undefined);
 }
 
 /** Nothing if the request has no address that is one. */
 function requestOf(given: NodeRequest): Request | undefined {
   const { method = "GET", originalUrl, url = originalUrl, headers, socket } = given;
-  const path = originalUrl ?? url ?? "";
   const { ":authority": authority, host = authority } = headers;
+  const path = pathOf(originalUrl ?? url ?? "");
   if (!path.startsWith("/") || typeof host !== "string" || !/^[\w.:[\]-]+$/.test(host)) return undefined;
   const scheme = (socket as { encrypted?: boolean } | null | undefined)?.encrypted ? "https" : "http";
   const all = new Headers();
@@ -70,37 +84,88 @@ function requestOf(given: NodeRequest): Request | undefined {
     for (const value of [values ?? []].flat()) all.append(name, value);
   }
   try {
-    if (method === "GET" || method === "HEAD")
-      return new Request(`${scheme}://${host}${path}`, { method, headers: all });
-    const body = bodyOf(given);
+    const address = `${scheme}://${host}${path}`;
+    if (method === "GET" || method === "HEAD") return new Request(address, { method, headers: all });
     // Methods that `Request` forbids are refused as others are.
     const known = /^(CONNECT|TRACE|TRACK)$/.test(method) ? "OPTIONS" : method;
-    const init = { method: known, headers: all, body, duplex: "half" };
-    return new Request(`${scheme}://${host}${path}`, init as RequestInit);
+    const body = bodyFor(given);
+    if (typeof body === "string") {
+      // The body is not the one that these describe.
+      for (const name of ["Content-Length", "Transfer-Encoding"]) all.delete(name);
+    }
+    const init = { method: known, headers: all, body: body ?? " ", duplex: "half" };
+    const request = new Request(address, init as RequestInit);
+    // One whose body is gone is that for the handler as well, which says so.
+    if (body === undefined) request.text().catch(() => undefined);
+    return request;
   } catch {
     return undefined;
   }
 }
 
-function bodyOf(request: NodeRequest): ReadableStream<Uint8Array> {
+/** The path of a target in absolute form (RFC 9112, section 3.2.2); its host is in the header `Host`, too. */
+function pathOf(target: string): string {
+  const [, path] = /^https?:\/\/[^/?#]*(.*)$/i.exec(target) ?? [];
+  if (path === undefined) return target;
+  return path.startsWith("/") ? path : `/${path}`;
+}
+
+/** The body, or what a parser has left of it; nothing if it is gone. */
+function bodyFor(given: NodeRequest): ReadableStream<Uint8Array> | string | undefined {
+  const own = [given, given.raw, given.req].find(isReadable);
+  // Requests that imitate Node's have no stream, or one that does not say whether it was read.
+  const wasRead = own === undefined || (own.readableDidRead ?? hasFields(given.rawBody ?? given.body));
+  if (!wasRead) return streamOf(own);
+  return textOf(given.rawBody) ?? textOf(own?.rawBody) ?? textOf(given.body) ?? textOf(own?.body);
+}
+
+function isReadable(request: unknown): request is Readable {
+  return typeof (request as Partial<Readable> | null | undefined)?.on === "function";
+}
+
+function hasFields(body: unknown): boolean {
+  return (textOf(body) ?? "") !== "";
+}
+
+/** A body that was read, as the text of a form again. */
+function textOf(body: unknown): string | undefined {
+  if (typeof body === "string") return body;
+  if (body instanceof Uint8Array) return new TextDecoder().decode(body);
+  if (typeof body !== "object" || body === null) return undefined;
+  const fields = new URLSearchParams();
+  append(fields, "", body, 0);
+  return fields.toString();
+}
+
+/** Lists are fields that came more than once, objects in objects what some parsers make of `a[b]`. */
+function append(fields: URLSearchParams, name: string, value: unknown, depth: number): void {
+  if (Array.isArray(value)) for (const one of value) append(fields, name, one, depth + 1);
+  else if (typeof value !== "object" || value === null) {
+    if (value !== undefined && value !== null) fields.append(name, String(value));
+  } else if (depth < 8) {
+    for (const [key, inner] of Object.entries(value)) {
+      append(fields, name === "" ? key : `${name}[${key}]`, inner, depth + 1);
+    }
+  }
+}
+
+function streamOf(request: Readable): ReadableStream<Uint8Array> {
   let over = false;
+  let thrownAway = 0;
   return new ReadableStream<Uint8Array>({
     start(controller) {
       const fail = () => {
         if (over) return;
         over = true;
-        controller.error(
-          new Error(
-            "the request body was already read, or the client left: mount this listener before any body parser",
-          ),
-        );
+        controller.error(new Error("the client has left"));
       };
-      if (request.readableDidRead) {
-        fail();
-        return;
-      }
       request.on("data", (chunk: Uint8Array) => {
-        if (over) return;
+        if (over) {
+          // A client that never ends is not listened to for ever; one that ends soon reads the answer.
+          thrownAway += chunk.length;
+          if (thrownAway > MOST_THROWN_AWAY) request.destroy?.();
+          return;
+        }
         controller.enqueue(new Uint8Array(chunk));
         if ((controller.desiredSize ?? 0) <= 0) request.pause();
       });

@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from "../store.js";
 import type { Judgement } from "./judgement.js";
+import { HEARING, KEEPING } from "./keeping.js";
 import type { Texts } from "./texts.js";
 
 /** A public key in text. */
@@ -9,9 +10,10 @@ const KEY = /^mrpk_[\w-]{43}$/;
  * Of links whose token is behind `#`, which is in no request: takes it out of the address, checks the signature of v3 (FORMAT.md),
  * and sends it in a body, to be shown the form. A browser that cannot check leaves it to the server, as all else about the token.
  */
-const SCRIPT = `{
-  const token = location.hash.replace(/^#(token=)?/, "");
-  history.replaceState(null, "", location.pathname + location.search);
+const SCRIPT = `{${KEEPING}
+  const token = location.hash.replace(/^#(token=)?/, "") || recall();
+  if (/^[\\w-]{86,168}$/.test(token)) keep(token);
+  else history.replaceState(null, "", url);${HEARING}
   const bytes = (text) =>
     Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (character) => character.charCodeAt(0));
   const isForged = async () => {
@@ -31,9 +33,7 @@ const SCRIPT = `{
       document.getElementById(id).hidden = false;
       return;
     }
-    const [form] = document.forms;
-    form.elements.token.value = token;
-    form.submit();
+    show(token);
   });
 }`;
 
@@ -55,17 +55,13 @@ export function readPublicKeys(given: unknown): readonly string[] {
 /** The script of the page, which is in its head. */
 export function openingHead({ nonce }: Judgement<string>, keys: readonly string[]): string {
   const raw = keys.map((key) => key.slice("mrpk_".length));
-  return `<script nonce="${nonce}">${SCRIPT.replace("KEYS", JSON.stringify(raw))}</script>`;
+  return `<script nonce="${nonce}" data-cfasync="false">${SCRIPT.replace("KEYS", JSON.stringify(raw))}</script>`;
 }
 
 /** What is in the page: nothing, until the script has decided; without script what to do. */
-export function openingBody(texts: Texts, action: string, escaped: (text: string) => string): string {
+export function openingBody(texts: Texts, escaped: (text: string) => string): string {
   const said = ({ title, text }: Texts["error"]) => `<h1>${escaped(title)}</h1>\n<p>${escaped(text)}</p>`;
   return `<noscript>${said(texts.scripts)}</noscript>
 <div id="error" hidden>${said(texts.error)}</div>
-<div id="invalid" hidden>${said(texts.invalid)}</div>
-<form method="post" action="${escaped(action)}">
-<input type="hidden" name="show" value="yes">
-<input type="hidden" name="token">
-</form>`;
+<div id="invalid" hidden>${said(texts.invalid)}</div>`;
 }

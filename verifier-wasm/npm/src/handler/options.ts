@@ -1,11 +1,16 @@
 import { described } from "../described.js";
-import { type GuardOptions, readGuardOptions } from "../guard_options.js";
+import { type GuardedVerifier, type GuardOptions, readGuardOptions, readVerifier } from "../guard_options.js";
 import { readMethod, readOptions, unreadable } from "../options.js";
-import { InvalidArgumentError, VerifierError } from "../store.js";
+import { InvalidArgumentError } from "../store.js";
 import type { Action } from "../types.js";
 import type { Judgement, PageName, Verdict } from "./judgement.js";
 import { readPublicKeys } from "./opening.js";
+import { readOrigins } from "./origin.js";
 import { type Languages, languagesWith, type OwnTexts } from "./texts.js";
+import { combined } from "./verifiers.js";
+
+/** For how many seconds the use of a v1 activation is remembered: afterwards the database alone refuses it. */
+const DAY = 86_400;
 
 /** A link that the guard has let through, with what was sent beside it. None of its values is shown by `console.log`. */
 export interface RedeemableLink<Further extends string = never> {
@@ -19,8 +24,13 @@ export interface RedeemableLink<Further extends string = never> {
   /** What was typed, for the database to judge as well. */
   readonly code: string | undefined;
   /**
-   * Whether this is the browser that asked for the link. Tell the database, which refuses a bound link without this or its code;
-   * `false` for a link that is not bound, too.
+   * The digits that the browser shows that asked for the link, as they were typed in another one. Tell the database, which alone knows
+   * them, with the code. `undefined` in the browser that asked, and of a link that is not bound.
+   */
+  readonly browserCode: string | undefined;
+  /**
+   * Whether this is the browser that asked for the link. Tell the database, which refuses a bound link without this or
+   * `browserCode`; `false` for a link that is not bound, too.
    */
   readonly bindingIsProven: boolean;
   /** Whether the code was found to be the right one; if not, the database has to judge it. */
@@ -31,21 +41,59 @@ export interface RedeemableLink<Further extends string = never> {
   readonly request: Request;
 }
 
+/** Says what is not right about a field of the form, such as a password that is too short. The form is shown again with it. */
+export interface Again {
+  /** A text of at most 1,000 characters, for the visitor. */
+  readonly again: string;
+}
+
+/** What {@link HandlerOptions.check} is given: nothing of the link but what it is for. */
+export interface CheckedForm<Further extends string = never> {
+  readonly action: Action | Further;
+  readonly fields: URLSearchParams;
+  readonly request: Request;
+}
+
 /** A page of one's own: the whole document, in which `{{form}}`, `{{title}}` and others are replaced, or what makes it. */
 export type Page<Further extends string = never> =
   | string
   | ((judgement: Judgement<Further>, form: string) => string | PromiseLike<string>);
 
 /** What {@link createLinkHandler} takes: what a guard takes, and what the pages need. Options of other names are refused. */
-export interface HandlerOptions<Further extends string = never> extends GuardOptions<Further> {
+export interface HandlerOptions<Further extends string = never>
+  extends Omit<GuardOptions<Further>, "verifier"> {
+  /**
+   * Judges the links; or several do, each those that it has keys for: one of `mailroom-verifier` for v1 and v2, one of
+   * `mailroom-verifier/public` for v3.
+   */
+  readonly verifier: GuardedVerifier<Further> | readonly GuardedVerifier<Further>[];
   /**
    * Uses the link in the database, which decides, and answers its verdict; or a `Response`, such as a redirect with a
-   * cookie, once it was used. After `wrong_code`, `too_many_attempts`, `not_eligible` and `away` the link works again, as
-   * after an exception: the visitor reads that it is not known whether it worked, and the next press tells.
+   * cookie, once it was used. After `wrong_code`, `too_many_attempts`, `not_eligible`, `away`, `{ again }` and a `Response` of 400 or
+   * above the link works again, as after an exception: the visitor reads that it is not known whether it worked, and the next press
+   * tells. `{ again: "Choose a longer password." }` shows the form with that text, and takes the attempt at a code back, up to twenty
+   * times a link: it must not depend on the code.
    */
   readonly redeem: (
     link: RedeemableLink<NoInfer<Further>>,
-  ) => Verdict | Response | PromiseLike<Verdict | Response>;
+  ) => Verdict | Again | Response | PromiseLike<Verdict | Again | Response>;
+  /**
+   * Checks the fields of a form of one's own before the code is compared and `redeem` is called. `{ again: "…" }` shows the form with
+   * that text; nothing is used or counted.
+   *
+   * @example
+   * check: ({ fields }) => ((fields.get("password") ?? "").length < 10 ? { again: "Choose a longer password." } : undefined)
+   */
+  readonly check?:
+    | ((form: CheckedForm<NoInfer<Further>>) => Again | undefined | PromiseLike<Again | undefined>)
+    | undefined;
+  /**
+   * Whether `redeem` counts the codes that are tried, as `mailroom.redeem` does. Recoveries of v1 need that: nothing but the
+   * database can judge them. A property `countsAttempts` of `redeem` says the same.
+   *
+   * @default false
+   */
+  readonly countsAttempts?: boolean | undefined;
   /**
    * What the links are for.
    *
@@ -71,9 +119,11 @@ export interface HandlerOptions<Further extends string = never> extends GuardOpt
   /** Further origins whose pages may send the form, for proxies that change the name of the host. */
   readonly origins?: readonly string[] | undefined;
   /**
-   * Gets what went wrong here: what `redeem` or a page of one's own threw, and refusals whose kind is `operator`.
+   * Gets what went wrong here: what `redeem` or a page of one's own threw, refusals whose kind is `operator`, and, once each, what
+   * only the operator can mend: a key that is missing, forms that are refused behind a proxy.
    *
-   * @default the error's name goes to `console.error`, and of errors of this package the message
+   * @default `console.error` gets the message of an error of this package; of others the name, the place and the message without what
+   *   may be a secret
    */
   readonly onError?: ((error: unknown) => void) | undefined;
 }
@@ -115,6 +165,8 @@ const PAGES: readonly string[] = [
 export interface ReadHandlerOptions {
   readonly guard: GuardOptions<string> & { readonly storeTimeout: number };
   readonly redeem: HandlerOptions<string>["redeem"];
+  readonly check: HandlerOptions<string>["check"];
+  readonly countsAttempts: boolean;
   readonly action: string | undefined;
   /** Without it there are no tokens behind `#`. */
   readonly publicKeys: (() => readonly string[]) | undefined;
@@ -122,32 +174,55 @@ export interface ReadHandlerOptions {
   readonly languages: Languages;
   readonly policy: ReadonlyMap<string, string>;
   readonly origins: readonly string[];
-  readonly onError: (error: unknown) => void;
+  /** Without it the log gets the errors. */
+  readonly onError: ((error: unknown) => void) | undefined;
 }
 
 /** @internal */
 export function readHandlerOptions(given: unknown): ReadHandlerOptions {
-  const [verifier, store, redeem, action, publicKeys, pages, texts, policy, origins, onError, ...ofGuard] =
-    readOptions(given, [
-      ...([
-        "verifier",
-        "store",
-        "redeem",
-        "action",
-        "publicKeys",
-        "pages",
-        "texts",
-        "policy",
-        "origins",
-        "onError",
-      ] as const),
-      ...(["maxCodeAttempts", "checkCode", "storeTimeout", "v1RememberFor"] as const),
-    ]);
-  const [maxCodeAttempts, checkCode, storeTimeout = 5, v1RememberFor] = ofGuard;
+  const [
+    verifiers,
+    store,
+    redeem,
+    check,
+    countsAttempts,
+    action,
+    publicKeys,
+    pages,
+    texts,
+    policy,
+    origins,
+    onError,
+    ...ofGuard
+  ] = readOptions(given, [
+    ...([
+      "verifier",
+      "store",
+      "redeem",
+      "check",
+      "countsAttempts",
+      "action",
+      "publicKeys",
+      "pages",
+      "texts",
+      "policy",
+      "origins",
+      "onError",
+    ] as const),
+    ...(["maxCodeAttempts", "checkCode", "storeTimeout", "v1RememberFor"] as const),
+  ]);
+  const [maxCodeAttempts, checkCode, storeTimeout = 5, v1RememberFor = DAY] = ofGuard;
+  const verifier = readVerifiers(verifiers);
   const guard = { verifier, store, maxCodeAttempts, checkCode, storeTimeout, v1RememberFor };
   readGuardOptions(guard);
   if (typeof redeem !== "function") {
     throw new InvalidArgumentError(`the option redeem must be a function, not ${described(redeem)}`);
+  }
+  if (check !== undefined && typeof check !== "function") {
+    throw new InvalidArgumentError(`the option check must be a function, not ${described(check)}`);
+  }
+  if (countsAttempts !== undefined && typeof countsAttempts !== "boolean") {
+    throw new InvalidArgumentError("the option countsAttempts must be true or false");
   }
   if (action !== undefined && (typeof action !== "string" || action === "")) {
     throw new InvalidArgumentError("the option action must name an action");
@@ -158,14 +233,42 @@ export function readHandlerOptions(given: unknown): ReadHandlerOptions {
   return {
     guard: { ...guard, store: boundStore(store) } as ReadHandlerOptions["guard"],
     redeem: redeem as ReadHandlerOptions["redeem"],
+    check: check as ReadHandlerOptions["check"],
+    countsAttempts: countsAttempts === true || saysThatItCounts(redeem),
     action,
     publicKeys: readKeys(publicKeys),
     pages: readPages(pages),
     languages: languagesWith(readTexts(texts)),
     policy: readPolicy(policy),
     origins: readOrigins(origins),
-    onError: (onError as ReadHandlerOptions["onError"] | undefined) ?? log,
+    onError: onError as ReadHandlerOptions["onError"],
   };
+}
+
+/** One verifier, or a list of them as one. */
+function readVerifiers(given: unknown): unknown {
+  let verifiers: unknown[] | undefined;
+  try {
+    if (Array.isArray(given)) verifiers = [...given];
+  } catch (cause) {
+    throw unreadable(cause);
+  }
+  if (verifiers === undefined) return given;
+  if (verifiers.length === 0)
+    throw new InvalidArgumentError("the option verifier must be a verifier, or a list");
+  return combined(verifiers.map(readVerifier));
+}
+
+/** Whether the function has the property, as one that an adapter makes. */
+function saysThatItCounts(redeem: object): boolean {
+  try {
+    return (
+      Object.hasOwn(redeem, "countsAttempts") &&
+      (redeem as { countsAttempts?: unknown }).countsAttempts === true
+    );
+  } catch (cause) {
+    throw unreadable(cause);
+  }
 }
 
 function readKeys(given: unknown): ReadHandlerOptions["publicKeys"] {
@@ -237,29 +340,4 @@ function readPolicy(given: unknown): ReadonlyMap<string, string> {
     policy.set(directive, sources);
   }
   return policy;
-}
-
-function readOrigins(given: unknown): readonly string[] {
-  if (given === undefined) return [];
-  try {
-    if (Array.isArray(given)) {
-      const origins: unknown[] = [...given];
-      if (origins.every((origin) => new URL(origin as string).origin === origin)) return origins as string[];
-    }
-  } catch {
-    // No address, or a list that cannot be read.
-  }
-  throw new InvalidArgumentError('the option origins must be a list such as ["https://app.example"]');
-}
-
-/** Of what an application throws nothing but the name: a message may have a secret. */
-function log(error: unknown): void {
-  let shown = typeof error as string;
-  try {
-    if (error instanceof VerifierError) shown = `${error.reason}: ${error.message}`;
-    else if (error instanceof Error && /^\w{1,64}$/.test(error.name)) shown = error.name;
-  } catch {
-    // What throws when it is read says nothing.
-  }
-  console.error(`mailroom-verifier/handler: ${shown}`);
 }

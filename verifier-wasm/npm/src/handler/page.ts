@@ -1,24 +1,9 @@
 import type { Judgement } from "./judgement.js";
+import { type Memory, scriptOf } from "./keeping.js";
 import { openingBody, openingHead } from "./opening.js";
 import type { Page } from "./options.js";
-import { cleanQuery, withoutScript } from "./request.js";
+import { cleanAddress, withoutScript } from "./request.js";
 import type { Texts } from "./texts.js";
-
-/** One form is sent once; a page that is shown again may send it again. The token leaves the address before all else. */
-const SCRIPT = `{
-  const url = new URL(location.href);
-  for (const name of ["token", "open", "script"]) url.searchParams.delete(name);
-  url.hash = "";
-  history.replaceState(null, "", url);
-  let sent = false;
-  addEventListener("submit", (event) => {
-    if (sent) event.preventDefault();
-    sent = true;
-  });
-  addEventListener("pageshow", () => {
-    sent = false;
-  });
-}`;
 
 const STYLE = `
 :root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --accent: #0b57d0; --on: #fff; --alert: #a8200d; }
@@ -36,50 +21,63 @@ button { border: 0; background: var(--accent); color: var(--on); cursor: pointer
 [role="alert"] { border-left: 4px solid var(--alert); padding-left: 0.75rem; }
 `;
 
-/** The document of a judgement. `url`: the address, if it is one from which the token has to go. */
+/** What a page has to know beside what it says. */
+export interface Setting {
+  /** The address that was asked for. */
+  readonly url: URL;
+  /** The token that has to leave the address, by a redirect where there are no scripts. */
+  readonly leaving: string | undefined;
+  readonly memory: Memory;
+  /** Whether tokens may come behind `#`. */
+  readonly hears: boolean;
+}
+
+/** The document of a judgement. */
 export async function documentOf(
   judgement: Judgement<string>,
   own: Page<string> | undefined,
-  url: URL | undefined,
-  query: URL,
+  setting: Setting,
 ): Promise<string> {
-  const form = judgement.page === "form" ? formOf(judgement, query) : "";
-  if (own === undefined) return standard(judgement, form, headOf(judgement, url));
+  const form = judgement.page === "form" ? formOf(judgement, setting.url) : "";
+  if (own === undefined) return standard(judgement, form, headOf(judgement, setting));
   const made: unknown = typeof own === "string" ? filled(own, judgement, form) : await own(judgement, form);
   if (typeof made !== "string") throw new TypeError("a function in the option pages must return a string");
-  return withHead(made, headOf(judgement, url));
+  return withHead(made, headOf(judgement, setting));
 }
 
 /** The document that reads a token behind `#`. */
-export function openingDocument(
-  judgement: Judgement<string>,
-  texts: Texts,
-  keys: readonly string[],
-  url: URL,
-): string {
-  return framed(judgement, openingHead(judgement, keys), openingBody(texts, cleanQuery(url), escaped));
+export function openingDocument(judgement: Judgement<string>, texts: Texts, keys: readonly string[]): string {
+  return framed(judgement, openingHead(judgement, keys), openingBody(texts, escaped));
 }
 
-/** Comes before everything that a page loads. */
-function headOf({ nonce }: Judgement<string>, url: URL | undefined): string {
-  const script = `<script nonce="${nonce}">${SCRIPT}</script>`;
-  if (url === undefined) return script;
-  return `${script}<noscript><meta http-equiv="refresh" content="0;url=${escaped(withoutScript(url))}"></noscript>`;
+/** Comes before everything that a page loads. Programs that delay scripts leave it alone. */
+function headOf({ nonce }: Judgement<string>, { url, leaving, memory, hears }: Setting): string {
+  const script = `<script nonce="${nonce}" data-cfasync="false">${scriptOf(memory, hears)}</script>`;
+  if (leaving === undefined) return script;
+  const address = escaped(withoutScript(url, leaving));
+  return `${script}<noscript><meta http-equiv="refresh" content="0;url=${address}"></noscript>`;
 }
 
-function formOf({ token, codeDigits, codeLabel, button, problem }: Judgement<string>, query: URL): string {
-  const invalid = problem === "wrongCode" || problem === "missingCode" ? ` aria-invalid="true"` : "";
-  const code =
-    codeDigits === 0
-      ? ""
-      : `<p><label for="code">${escaped(codeLabel)}</label>
-<input id="code" name="code" inputmode="numeric" autocomplete="one-time-code" pattern="[0-9]{${codeDigits}}"
- maxlength="${codeDigits}" required${invalid}></p>
-`;
-  return `<form method="post" action="${escaped(cleanQuery(query))}">
+function formOf(judgement: Judgement<string>, url: URL): string {
+  const { token, codeDigits, codeLabel, browserCodeDigits, browserCodeLabel, button, problem } = judgement;
+  const isWrong = problem === "wrongCode" || problem === "missingCode";
+  const code = fieldOf("code", codeLabel, codeDigits, isWrong);
+  const browserCode = fieldOf("browser_code", browserCodeLabel, browserCodeDigits, isWrong);
+  return `<form method="post" action="${escaped(cleanAddress(url))}">
 <input type="hidden" name="token" value="${escaped(token ?? "")}">
-${code}<p><button>${escaped(button)}</button></p>
+${code}${browserCode}<p><button>${escaped(button)}</button></p>
 </form>`;
+}
+
+/** A field for digits, which may be typed with blanks and hyphens and in any script. */
+function fieldOf(name: string, label: string, digits: number, isWrong: boolean): string {
+  if (digits === 0) return "";
+  // The code of a mail is what a browser may offer.
+  const offered = name === "code" ? "one-time-code" : "off";
+  return `<p><label for="${name}">${escaped(label)}</label>
+<input id="${name}" name="${name}" inputmode="numeric" autocomplete="${offered}"
+ pattern="[\\s\\-]*(\\p{Nd}[\\s\\-]*){${digits}}" maxlength="40" required${isWrong ? ' aria-invalid="true"' : ""}></p>
+`;
 }
 
 function standard(judgement: Judgement<string>, form: string, head: string): string {

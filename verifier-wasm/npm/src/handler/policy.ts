@@ -44,6 +44,7 @@ export function headersOf(
 export function withHeaders(response: Response, headers: Headers): Response {
   const all = new Headers(response.headers);
   for (const name of ["Cache-Control", "Referrer-Policy"]) all.set(name, headers.get(name) as string);
+  for (const cookie of headers.getSetCookie()) all.append("Set-Cookie", cookie);
   return new Response(response.body, {
     status: response.status,
     statusText: response.statusText,

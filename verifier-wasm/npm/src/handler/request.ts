@@ -1,40 +1,47 @@
 import { readForm } from "./body.js";
+import { digitsOf } from "./codes.js";
 import { cookie, cookiesOf } from "./cookies.js";
+import { candidatesOf, common, isTokenName, tokensOf } from "./mending.js";
+import { isFromSite } from "./origin.js";
 
-/** What a request asks for. */
+/** What a request asks for. `tokens`: what the token may be, the likeliest first, where a mail program has changed it. */
 export type Asked =
   /** A link is opened. */
   | {
       readonly kind: "show";
-      readonly token: string;
+      readonly tokens: readonly string[];
       readonly from: "address" | "cookie" | "body";
       readonly url: URL;
     }
-  /** The address has no token, unless behind `#`. */
+  /** The address has no token, unless behind `#` or in the state of the page. */
   | { readonly kind: "empty" }
   /** The address came without its cookie. */
   | { readonly kind: "blocked" }
   /** A button was pressed. */
   | {
       readonly kind: "use";
-      readonly token: string;
+      readonly tokens: readonly string[];
       readonly code: string | undefined;
+      readonly browserCode: string | undefined;
       readonly fields: URLSearchParams;
     }
+  /** A form that no page of this site has sent, as far as is known. */
+  | { readonly kind: "foreign"; readonly url: URL }
   /** Something else. */
   | { readonly kind: "refused"; readonly status: number; readonly headers?: Record<string, string> };
 
 const COOKIE = "mailroom-link-";
 const TOKEN = "token";
 const CODE = "code";
-/** Says that the form is that of a link whose token is behind `#`: it is opened, not used. */
+const BROWSER_CODE = "browser_code";
+/** Says that the link is opened by the form, not used: its token is behind `#` or in the state of the page. */
 const SHOW = "show";
 /** In the address instead of the token: names the cookie that has it. */
 const OPEN = "open";
 /** In an address that a browser without script asks for. */
 const SCRIPT = "script";
 
-/** For how many seconds a browser may take to follow the redirect. */
+/** For how many seconds a browser without script finds the link again. */
 const COOKIE_LIFE = 60;
 
 const FORM_ONLY = { "Accept-Post": "application/x-www-form-urlencoded" };
@@ -42,50 +49,45 @@ const FORM_ONLY = { "Accept-Post": "application/x-www-form-urlencoded" };
 /** Reads a request, and uses nothing. */
 export async function readRequest(request: Request, origins: readonly string[]): Promise<Asked> {
   const url = new URL(request.url);
-  const tokens = url.searchParams.getAll(TOKEN);
-  if (request.method === "GET") return opened(request, url, tokens);
+  const tokens = tokensOf(url);
+  if (request.method === "GET" || request.method === "HEAD") return opened(request, url, tokens);
   if (request.method !== "POST") {
-    return { kind: "refused", status: 405, headers: { Allow: "GET, POST" } };
+    return { kind: "refused", status: 405, headers: { Allow: "GET, HEAD, POST" } };
   }
-  if (!isFromSite(request.headers, url, origins)) return { kind: "refused", status: 403 };
+  if (!isFromSite(request.headers, url, origins)) return { kind: "foreign", url };
+  return readPress(request, url, tokens);
+}
+
+/** Reads what a form has sent, whoever sent it. */
+export async function readPress(
+  request: Request,
+  url: URL,
+  inAddress: readonly (readonly string[])[] = tokensOf(url),
+): Promise<Asked> {
   const fields = await readForm(request);
   if (typeof fields === "number") {
     return { kind: "refused", status: fields, headers: fields === 415 ? FORM_ONLY : {} };
   }
-  const [token, ...others] = [...fields.getAll(TOKEN), ...tokens];
-  const [code, ...codes] = fields.getAll(CODE);
-  if (token === undefined || others.length > 0 || codes.length > 0) return { kind: "refused", status: 400 };
-  if (fields.has(SHOW)) return { kind: "show", token, from: "body", url };
-  return { kind: "use", token, code, fields };
+  const sent = fields.getAll(TOKEN).map((text) => candidatesOf(text, true));
+  const tokens = common([...sent, ...inAddress]);
+  const codes = [CODE, BROWSER_CODE].map((name) => fields.getAll(name));
+  if (tokens === undefined || codes.some((given) => given.length > 1))
+    return { kind: "refused", status: 400 };
+  if (fields.has(SHOW)) return { kind: "show", tokens, from: "body", url };
+  const [code, browserCode] = codes.map(([given]) => (given === undefined ? undefined : digitsOf(given)));
+  return { kind: "use", tokens, code, browserCode, fields };
 }
 
-function opened(request: Request, url: URL, tokens: readonly string[]): Asked {
-  const [token, ...others] = tokens;
-  if (others.length > 0) return { kind: "refused", status: 400 };
-  if (token !== undefined) return { kind: "show", token, from: "address", url };
+function opened(request: Request, url: URL, given: readonly (readonly string[])[]): Asked {
+  if (given.length > 0) {
+    const tokens = common(given);
+    return tokens ? { kind: "show", tokens, from: "address", url } : { kind: "refused", status: 400 };
+  }
   const id = url.searchParams.get(OPEN);
   if (id === null) return { kind: "empty" };
   if (!/^[0-9a-f]{32}$/.test(id)) return { kind: "refused", status: 400 };
   const [kept] = cookiesOf(request.headers.get("Cookie"), COOKIE + id);
-  return kept === undefined ? { kind: "blocked" } : { kind: "show", token: kept, from: "cookie", url };
-}
-
-/**
- * Whether a page of this site has sent the form. Of the origin the host counts alone: behind a proxy that ends TLS the
- * program knows no scheme. The header `Host` is what the browser has called; some frameworks put another name into the
- * address.
- */
-function isFromSite(headers: Headers, url: URL, origins: readonly string[]): boolean {
-  const origin = headers.get("Origin");
-  // Browsers that name no origin say at least this.
-  if (origin === null) return headers.get("Sec-Fetch-Site") === "same-origin";
-  if (origins.includes(origin)) return true;
-  try {
-    const { protocol, host } = new URL(origin);
-    return /^https?:$/.test(protocol) && [url.host, headers.get("Host")?.toLowerCase()].includes(host);
-  } catch {
-    return false;
-  }
+  return kept === undefined ? { kind: "blocked" } : { kind: "show", tokens: [kept], from: "cookie", url };
 }
 
 /** Whether the page says that it runs without script. */
@@ -94,31 +96,46 @@ export function isWithoutScript(url: URL): boolean {
 }
 
 /** The same address, as a browser without script asks for it. */
-export function withoutScript(url: URL): string {
-  const query = new URLSearchParams(url.search);
+export function withoutScript(url: URL, token: string): string {
+  const query = queryWithout(url);
+  query.set(TOKEN, token);
   query.set(SCRIPT, "no");
-  return `?${query}`;
+  return `${nameIn(url)}?${query}`;
 }
 
-/** The query without what this module has put there. Relative, since only the browser knows the whole address. */
-export function cleanQuery(url: URL): string {
-  return `?${queryWithout(url)}`;
+/** The address without what this module has put there. Relative, since only the browser knows the whole of it. */
+export function cleanAddress(url: URL): string {
+  return `${nameIn(url)}?${queryWithout(url)}`;
 }
 
 /** The headers that move a token from the address to a cookie of a minute. */
-export function moved(url: URL, token: string, id: string): Record<string, string> {
+export function moved(request: Request, url: URL, token: string, id: string): Record<string, string> {
   const query = queryWithout(url);
   query.set(OPEN, id);
-  return { Location: `?${query}`, "Set-Cookie": cookie(url, COOKIE + id, token, COOKIE_LIFE) };
+  return {
+    Location: `${nameIn(url)}?${query}`,
+    "Set-Cookie": cookie(request, COOKIE + id, token, COOKIE_LIFE),
+  };
 }
 
-/** The header that ends the cookie. */
-export function cleared(url: URL): string {
-  return cookie(url, COOKIE + (url.searchParams.get(OPEN) ?? ""), "", 0);
+/** The headers that end the cookies of a link. */
+export function cleared(request: Request, token: string): string[] {
+  const pairs = (request.headers.get("Cookie") ?? "").split(/;\s*/).map((pair) => pair.split("="));
+  const isOfLink = /^mailroom-link-[0-9a-f]{32}$/;
+  return pairs
+    .filter(([name = "", value]) => isOfLink.test(name) && value === token)
+    .map(([name = ""]) => cookie(request, name, "", 0));
+}
+
+/** The end of the path, where that has a query in it; else the path stays as it is. */
+function nameIn({ pathname }: URL): string {
+  const [, name] = /([^/]*)%3f/i.exec(pathname) ?? [];
+  return name ?? "";
 }
 
 function queryWithout(url: URL): URLSearchParams {
   const query = new URLSearchParams(url.search);
-  for (const name of [TOKEN, OPEN, SCRIPT]) query.delete(name);
+  for (const name of [...query.keys()]) if (isTokenName(name)) query.delete(name);
+  for (const name of [OPEN, SCRIPT]) query.delete(name);
   return query;
 }

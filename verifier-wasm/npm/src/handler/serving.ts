@@ -1,15 +1,21 @@
-import type { VerifiedLink } from "../link.js";
 import { readMethod } from "../options.js";
-import { InvalidArgumentError } from "../store.js";
+import { GuardUnsupportedError, InvalidArgumentError } from "../store.js";
+import { againWith, isAgain, type Press } from "./asking.js";
 import { newVisitor, nonceOf, visitorOf } from "./browser.js";
-import { digitsFor } from "./elsewhere.js";
+import { browserDigitsFor } from "./elsewhere.js";
 import { type Judgement, type Outcome, outcomeOf, type ShownLink } from "./judgement.js";
+import type { Memory } from "./keeping.js";
+import { log } from "./log.js";
 import { type HandlerOptions, readHandlerOptions } from "./options.js";
+import { originDiffers } from "./origin.js";
 import { documentOf, openingDocument } from "./page.js";
 import { headersOf, newNonce, withHeaders } from "./policy.js";
 import { redeemLink } from "./redeeming.js";
-import { type Asked, cleared, isWithoutScript, moved, readRequest } from "./request.js";
+import { type Asked, cleared, isWithoutScript, moved, readPress, readRequest } from "./request.js";
 import { languageFor, type Texts } from "./texts.js";
+import { redeemV1, UNCOUNTED, V1_DIGITS } from "./v1.js";
+import { cureOf, hasExpired, type VerifierRefusal } from "./verifiers.js";
+import { words } from "./words.js";
 
 /** What {@link createLinkHandler} returns. It needs no `this`. */
 export interface LinkHandler<Further extends string = never> {
@@ -20,69 +26,105 @@ export interface LinkHandler<Further extends string = never> {
   (request: Request, context?: object): Promise<Response>;
   /**
    * The same as data, for frameworks that render pages themselves: a POST uses the link as well. A token in the address
-   * is answered by `moved`, a redirect after which a cookie has it, so pages of a framework never have one in their address.
+   * is answered by `moved`, a redirect after which a cookie of a minute has it, so pages of a framework never have one in their
+   * address.
    */
   judge(request: Request, context?: object): Promise<Judgement<Further>>;
 }
 
+/** What is known of a request once it is judged. */
+interface Judged {
+  readonly judgement: Judgement<string>;
+  readonly memory: Memory;
+  /** The token that has to leave the address. */
+  readonly leaving: string | undefined;
+}
+
+/** The pages with which a link has come to its end. */
+const ENDS: readonly Outcome["page"][] = ["done", "invalid", "expired", "used", "locked"];
+
 /** @internal What the entry calls `createLinkHandler`. */
 export function makeHandler<Further extends string>(given: HandlerOptions<Further>): LinkHandler<Further> {
   const options = readHandlerOptions(given);
+  const { verifier } = options.guard;
+  const told = new Set<string>();
 
   /** @param asData whether the token leaves the address by a redirect in any case */
-  async function judge(
-    request: Request,
-    context: unknown,
-    asData: boolean,
-  ): Promise<[Judgement<string>, URL | undefined]> {
+  async function judge(request: Request, context: unknown, asData: boolean): Promise<Judged> {
     demandRequest(request);
     let asked: Asked | undefined;
     let action: string | undefined;
     let outcome: Outcome;
+    let token: string | undefined;
     try {
       action = options.action ?? actionOf(request);
-      asked = await readRequest(request, options.origins);
-      outcome = await outcomeFor(asked, action, request, context, asData);
+      if (action === undefined) outcome = { page: "error", status: 404 };
+      else {
+        asked = await readRequest(request, options.origins);
+        if (asked.kind === "show" || asked.kind === "use")
+          token = meant(asked.tokens, action, nonceIn(request));
+        outcome = await outcomeFor(asked, token, action, request, context, asData);
+      }
     } catch (error) {
       report(error);
       outcome = { page: "failure", status: 500 };
     }
-    const leaving = asked?.kind === "show" && asked.from === "address" ? asked.url : undefined;
-    return [judgementOf(outcome, action, request), outcome.page === "form" ? leaving : undefined];
+    const memory = memoryOf(outcome, asked, token);
+    if (token !== undefined && memory.does === "forget") {
+      outcome = { ...outcome, cookies: cleared(request, token) };
+    }
+    const isInAddress = asked?.kind === "show" && asked.from === "address" && outcome.page === "form";
+    return {
+      judgement: judgementOf(outcome, action, request),
+      memory,
+      leaving: isInAddress ? token : undefined,
+    };
   }
 
   function outcomeFor(
     asked: Asked,
+    token: string | undefined,
     action: string,
     request: Request,
     context: unknown,
     asData: boolean,
   ): Outcome | Promise<Outcome> {
     if (asked.kind === "refused") return { page: "error", ...asked };
+    if (asked.kind === "foreign") return foreign(asked.url, action, request);
     if (asked.kind === "empty") {
       if (!options.publicKeys) return { page: "error", status: 400 };
       return { page: "response", status: 200, publicKeys: options.publicKeys() };
     }
     if (asked.kind === "blocked") return { page: "blocked", status: 400 };
-    if (asked.kind === "use") return used(asked, action, request, context);
-    const { token, from, url } = asked;
+    if (token === undefined) return { page: "error", status: 400 };
+    if (asked.kind === "use")
+      return used({ ...asked, token, action, nonce: nonceIn(request), request }, context);
+    const { from, url } = asked;
     const shown = show(token, action, nonceIn(request));
-    if (from === "cookie") return { ...shown, headers: { ...shown.headers, "Set-Cookie": cleared(url) } };
     // Nothing is used or counted by the redirect.
-    if (from === "body" || shown.page !== "form" || !(asData || isWithoutScript(url))) return shown;
-    return { page: "moved", status: 303, headers: moved(url, token, newNonce()) };
+    const isMoved = from === "address" && shown.page === "form" && (asData || isWithoutScript(url));
+    return isMoved ? { page: "moved", status: 303, headers: moved(request, url, token, newNonce()) } : shown;
   }
 
-  async function used(
-    { token, code, fields }: Extract<Asked, { kind: "use" }>,
-    action: string,
-    request: Request,
-    context: unknown,
-  ): Promise<Outcome> {
-    const { guard, redeem } = options;
+  /** A form that is not of this site. If it was, the operator has to know: that of a genuine link, not sent by another site. */
+  async function foreign(url: URL, action: string, request: Request): Promise<Outcome> {
+    const refused: Outcome = { page: "error", status: 403 };
+    if (told.has("origin") || request.headers.get("Sec-Fetch-Site") === "cross-site") return refused;
+    const asked = await readPress(request, url);
+    if (asked.kind !== "use" && asked.kind !== "show") return refused;
+    const token = meant(asked.tokens, action, undefined);
+    const isGenuine =
+      verifier.tryVerifyLink(token, { action }).ok ||
+      (action !== "recover" && verifier.tryVerify(token, { action }).ok);
+    if (isGenuine) tellOnce("origin", new InvalidArgumentError(originDiffers(url)));
+    return refused;
+  }
+
+  async function used(press: Press, context: unknown): Promise<Outcome> {
+    const { token, action, nonce } = press;
+    const hidden = [...press.fields.values(), token, nonce ?? ""];
     const waitUntil = readMethod(context, "waitUntil");
-    const nonce = nonceIn(request);
-    const work = redeemLink({ token, action, code, nonce, fields, request }, guard, redeem, report);
+    const work = redeemed(press, (error) => report(error, hidden));
     try {
       // A visitor who leaves ends the request, and in some runtimes all that it has begun.
       waitUntil?.(work.catch(() => undefined));
@@ -92,42 +134,120 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     const outcome = await work;
     if (outcome.page !== "form") return outcome;
     const shown = show(token, action, nonce);
-    return shown.link ? { ...outcome, link: shown.link } : shown;
+    if (!shown.link) return shown;
+    const { codeDigits, browserCodeDigits } = shown.link;
+    if (outcome.problem !== "wrongCode" || codeDigits + browserCodeDigits > 0) {
+      return { ...outcome, link: shown.link };
+    }
+    report(
+      new InvalidArgumentError(
+        `redeem answered wrong_code to a link of ${action}, whose form has no field for a code: give mailroom.redeem ` +
+          "bindingIsProven and browserCode as they are",
+      ),
+    );
+    return { page: "failure", status: 500, reason: "wrong_code" };
+  }
+
+  async function redeemed(press: Press, report: (error: unknown) => void): Promise<Outcome> {
+    const { token, action, nonce, fields, request } = press;
+    const { guard, redeem } = options;
+    const found = verifier.tryVerifyLink(token, { action, nonce });
+    const isV1 = !found.ok && found.reason === "ERR_LINK_UNCHECKABLE";
+    if (!found.ok && !isV1) return refused(found, token);
+    if (isV1) {
+      const first = show(token, action, nonce);
+      if (first.page !== "form") return first;
+    }
+    if (options.check) {
+      let said: unknown;
+      try {
+        said = await options.check({ action: action as "activate", fields, request });
+        if (said !== undefined && !isAgain(said)) {
+          throw new InvalidArgumentError('the option check must return { again: "a message" } or undefined');
+        }
+      } catch (error) {
+        report(error);
+        return outcomeOf("away");
+      }
+      if (isAgain(said)) return againWith(said);
+    }
+    if (isV1 && action === "recover") return redeemV1(press, redeem, report);
+    return redeemLink(press, found.ok ? found.link : undefined, guard, redeem, report);
+  }
+
+  /** The token that the sent texts mean: the first that is genuine, else the likeliest. */
+  function meant(tokens: readonly string[], action: string, nonce: string | undefined): string {
+    const [first = ""] = tokens;
+    if (tokens.length === 1) return first;
+    const isGenuine = (token: string) => {
+      const found = verifier.tryVerifyLink(token, { action, nonce });
+      if (found.ok || found.reason === "ERR_TOKEN_EXPIRED" || found.reason === "ERR_TOKEN_ACTION")
+        return true;
+      return (
+        found.reason === "ERR_LINK_UNCHECKABLE" &&
+        (action === "recover" || verifier.tryVerify(token, { action }).ok)
+      );
+    };
+    return tokens.find(isGenuine) ?? first;
   }
 
   /** Judges a link without using it. */
   function show(token: string, action: string, nonce: string | undefined): Outcome {
-    const { verifier, v1RememberFor } = options.guard;
     const found = verifier.tryVerifyLink(token, { action, nonce });
-    if (found.ok) return { page: "form", status: 200, link: shownLink(token, found.link) };
-    if (found.reason !== "ERR_LINK_UNCHECKABLE" || action === "recover") return outcomeOf(found.reason);
-    // A v1 activation, of which the database alone knows the expiry.
-    const verified = verifier.tryVerify(token, { action });
-    if (!verified.ok) return outcomeOf(verified.reason);
-    if (v1RememberFor === undefined) {
-      report(new InvalidArgumentError("a v1 link came: give createLinkHandler the option v1RememberFor"));
-      return outcomeOf("ERR_GUARD_UNSUPPORTED");
+    if (found.ok) {
+      const { codeDigits, expiresAt, browser } = found.link;
+      const browserCodeDigits = browserDigitsFor(found.link);
+      return {
+        page: "form",
+        status: 200,
+        link: { token, codeDigits, browserCodeDigits, expiresAt, browser },
+      };
     }
+    if (found.reason !== "ERR_LINK_UNCHECKABLE") return refused(found, token);
+    // Of v1 the database alone knows the expiry, and whether a code is right.
+    if (action === "recover") {
+      if (!options.countsAttempts) return unsupported("uncounted", UNCOUNTED);
+    } else {
+      const verified = verifier.tryVerify(token, { action });
+      if (!verified.ok) return refused(verified, token);
+    }
+    const codeDigits = action === "recover" ? V1_DIGITS : 0;
     return {
       page: "form",
       status: 200,
-      link: { token, codeDigits: 0, expiresAt: undefined, browser: "unbound" },
+      link: { token, codeDigits, browserCodeDigits: 0, expiresAt: undefined, browser: "unbound" },
     };
+  }
+
+  /** What is not the visitor's to mend is not told to be the link's fault. */
+  function refused(found: VerifierRefusal, token: string): Outcome {
+    const cure = cureOf(found);
+    if (cure === undefined) return outcomeOf(found.reason);
+    // The key of a link that has expired may be gone by right.
+    return hasExpired(token) ? outcomeOf("ERR_TOKEN_EXPIRED") : unsupported(cure, cure);
+  }
+
+  function unsupported(name: string, cure: string): Outcome {
+    tellOnce(name, new GuardUnsupportedError(cure));
+    return outcomeOf("ERR_GUARD_UNSUPPORTED");
   }
 
   function judgementOf(outcome: Outcome, action: string | undefined, request: Request): Judgement<string> {
     const { page, status, problem, reason, response } = outcome;
-    const { token, codeDigits = 0, expiresAt, browser }: Partial<ShownLink> = outcome.link ?? {};
+    const {
+      token,
+      codeDigits = 0,
+      browserCodeDigits = 0,
+      expiresAt,
+      browser,
+    }: Partial<ShownLink> = outcome.link ?? {};
     const language = languageFor(request.headers.get("Accept-Language"), options.languages);
     const texts = options.languages.get(language) as Texts;
     const nonce = newNonce();
-    const filled = (text: string) => text.replaceAll("{digits}", String(codeDigits));
-    const { title, text, button } = words(texts, outcome, action);
     const headers = headersOf(nonce, options, outcome.headers);
     const isVisitor = !outcome.renewsVisitor && visitorOf(request.headers.get("Cookie")) !== undefined;
-    if (browser === "other" && !isVisitor) {
-      headers.append("Set-Cookie", newVisitor(new URL(request.url)));
-    }
+    if (browser === "other" && !isVisitor) headers.append("Set-Cookie", newVisitor(request));
+    for (const cookie of outcome.cookies ?? []) headers.append("Set-Cookie", cookie);
     const judgement: Judgement<string> = {
       page,
       status,
@@ -135,44 +255,56 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
       action: action as Judgement<string>["action"],
       token,
       codeDigits,
+      browserCodeDigits,
       browser,
       expiresAt,
       problem,
       reason,
       language,
-      title: filled(title),
-      text: filled(text),
-      button,
-      codeLabel: filled(texts.code),
+      ...words(texts, outcome, action),
       nonce,
       response,
     };
     // Of what is inherited from all objects nothing is a key.
     if (!(Object.hasOwn(outcome, "publicKeys") && outcome.publicKeys)) return judgement;
-    const document = openingDocument(judgement, texts, outcome.publicKeys, new URL(request.url));
+    const document = openingDocument(judgement, texts, outcome.publicKeys);
     return { ...judgement, response: new Response(document, { status, headers: asPage(headers, language) }) };
   }
 
   async function answer(request: Request, context: unknown): Promise<Response> {
-    const [judgement, leaving] = await judge(request, context, false);
+    const { judgement, memory, leaving } = await judge(request, context, false);
     const { page, status, headers, response } = judgement;
+    if (request.method === "HEAD") {
+      return new Response(null, {
+        status,
+        headers: page === "moved" ? headers : asPage(headers, judgement.language),
+      });
+    }
     if (response) return withHeaders(response, headers);
-    if (page === "moved" || request.method === "HEAD") return new Response(null, { status, headers });
+    if (page === "moved") return new Response(null, { status, headers });
     asPage(headers, judgement.language);
-    const own = options.pages.get(page);
+    const setting = { url: new URL(request.url), memory, leaving, hears: options.publicKeys !== undefined };
     let document: string;
     try {
-      document = await documentOf(judgement, own, leaving, new URL(request.url));
+      document = await documentOf(judgement, options.pages.get(page), setting);
     } catch (error) {
       report(error);
-      document = await documentOf(judgement, undefined, leaving, new URL(request.url));
+      document = await documentOf(judgement, undefined, setting);
     }
     return new Response(document, { status, headers });
   }
 
-  function report(error: unknown): void {
+  /** What anybody can cause is said once. */
+  function tellOnce(name: string, error: Error): void {
+    if (told.has(name)) return;
+    told.add(name);
+    report(error);
+  }
+
+  function report(error: unknown, hidden: readonly string[] = []): void {
     try {
-      options.onError(error);
+      if (options.onError) options.onError(error);
+      else log(error, hidden);
     } catch {
       // What reports an error must not be one.
     }
@@ -180,9 +312,20 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
 
   return Object.freeze(
     Object.assign((request: Request, context?: unknown) => answer(request, context), {
-      judge: async (request: Request, context?: unknown) => (await judge(request, context, true))[0],
+      judge: async (request: Request, context?: unknown) => (await judge(request, context, true)).judgement,
     }),
   ) as LinkHandler<Further>;
+}
+
+/** What a page does about its link. */
+function memoryOf(outcome: Outcome, asked: Asked | undefined, token: string | undefined): Memory {
+  const { page, link } = outcome;
+  const shown = link?.token ?? (page === "failure" ? token : undefined);
+  if (shown !== undefined) return { does: "keep", token: shown };
+  if (asked?.kind === "empty") return { does: "recall" };
+  // In another browser a link may be locked that works in the one that asked for it: here it has come to its end as well.
+  const isUsed = page === "response" && outcome.status < 400 && outcome.publicKeys === undefined;
+  return { does: ENDS.includes(page) || isUsed ? "forget" : "nothing" };
 }
 
 function demandRequest(request: unknown): asserts request is Request {
@@ -207,28 +350,8 @@ function nonceIn(request: Request): string | undefined {
   return nonceOf(request.headers.get("Cookie"));
 }
 
-function shownLink(token: string, link: VerifiedLink<string>): ShownLink {
-  const { expiresAt, browser } = link;
-  return { token, codeDigits: digitsFor(link), expiresAt, browser };
-}
-
-/** The action that the address names. */
-function actionOf(request: Request): string {
-  const [, action] = /\/(activate|recover)\/?$/.exec(new URL(request.url).pathname) ?? [];
-  if (action !== undefined) return action;
-  throw new InvalidArgumentError(
-    "the address ends in neither /activate nor /recover: give the option action",
-  );
-}
-
-/** What a page says. */
-function words(texts: Texts, { page, problem, link, elsewhere }: Outcome, action = "other") {
-  const of = texts.actions[action] ?? texts.actions.other;
-  const { button } = of;
-  if (elsewhere) return { title: texts.locked.title, text: texts.lockedElsewhere, button };
-  if (problem !== undefined) return { ...texts[problem], button };
-  if (link?.browser === "other") return { ...of, text: texts.elsewhere };
-  if (page === "form" || page === "moved" || page === "response") return of;
-  if (page === "done") return { title: of.done, text: texts.close, button };
-  return { ...texts[page], button };
+/** The action that the address names; nothing for one that is nobody's. Some frameworks take a path in any case of its letters. */
+function actionOf(request: Request): string | undefined {
+  const [path = ""] = new URL(request.url).pathname.split(/%3f/i);
+  return /\/(activate|recover)(?:\/|%20)*$/i.exec(path)?.[1]?.toLowerCase();
 }

@@ -20,14 +20,21 @@ export interface ActionTexts extends Message {
   readonly done: string;
 }
 
-/** The texts of the pages in one language. `{digits}` stands for the number of digits of the action's code. */
+/**
+ * The texts of the pages in one language. `{digits}` stands for the number of digits of the action's code; in another browser than
+ * that which asked for the link, of those that the first one shows.
+ */
 export interface Texts {
   /** By action; `other` is for actions that are not listed. */
   readonly actions: { readonly other: ActionTexts; readonly [action: string]: ActionTexts };
   /** The label of the field for the code. */
   readonly code: string;
+  /** The label of the field for the digits that the browser shows that asked for the link. */
+  readonly browserCode: string;
   /** Below the heading of the form in another browser than that which asked for the link. */
   readonly elsewhere: string;
+  /** The same where the action has a code, too. */
+  readonly elsewhereWithCode: string;
   /** Below the heading once it is done. */
   readonly close: string;
   /** The link is cut, forged, for another page, or unknown to the database. */
@@ -40,7 +47,7 @@ export interface Texts {
   readonly lockedElsewhere: string;
   /** The account cannot use the link now. */
   readonly ineligible: Message;
-  /** The request is none that a page of the handler makes. */
+  /** The request is none that a page of the handler makes, or the address has no token: what was done before is not known. */
   readonly error: Message;
   /** The site is not set up. */
   readonly failure: Message;
@@ -50,6 +57,9 @@ export interface Texts {
   readonly scripts: Message;
   readonly wrongCode: Message;
   readonly missingCode: Message;
+  /** The same of a form with a code and the digits of the other browser, which are judged together. */
+  readonly wrongCodes: Message;
+  readonly missingCodes: Message;
   /** Nothing was done, since something is away. */
   readonly away: Message;
   /** Whether it was done is not known. */

@@ -11,6 +11,7 @@ import {
   toNodeListener,
   type Verdict,
 } from "mailroom-verifier/handler";
+import { createVerifier as createPublicVerifier } from "mailroom-verifier/public";
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 declare function same<A, B>(proof: Same<A, B>): void;
@@ -25,7 +26,13 @@ const handler = createLinkHandler({
   verifier,
   store,
   action: "invite",
-  redeem({ action, secret, code, bindingIsProven, fields }) {
+  check({ action, fields }) {
+    same<typeof action, "activate" | "recover" | "invite">(true);
+    return fields.get("password") === "" ? { again: "Choose a password." } : undefined;
+  },
+  countsAttempts: true,
+  redeem({ action, secret, code, browserCode, bindingIsProven, fields }) {
+    same<typeof browserCode, string | undefined>(true);
     same<typeof bindingIsProven, boolean>(true);
     same<typeof action, "activate" | "recover" | "invite">(true);
     same<typeof code, string | undefined>(true);
@@ -43,15 +50,22 @@ same<typeof handler, LinkHandler<"invite">>(true);
 const answers: (request: Request, context?: object) => Promise<Response> = handler;
 answers(request, { params: {} });
 const judged: Promise<Judgement<"invite">> = handler.judge(request);
-const bound: Promise<BrowserBinding> = bindBrowser(request.headers.get("Cookie"));
-bound.then(({ binding, setCookie }) => binding.length + setCookie.length);
-// @ts-expect-error the header, not the request
-bindBrowser(request);
+const bound: Promise<BrowserBinding | undefined> = bindBrowser(request, { origins: ["https://app.example"] });
+bound.then((found) => found && found.binding.length + found.setCookie.length);
+bindBrowser({ url: "/ask", headers: { host: "app.example" } });
+// @ts-expect-error the request, not the header
+bindBrowser(request.headers.get("Cookie"));
+// @ts-expect-error nothing is bound for a page of another site
+bound.then(({ binding }) => binding);
 judged.then(({ token, page }) => (page === "form" ? token?.length : undefined));
 const listener: NodeListener = toNodeListener(handler);
 listener satisfies (request: never, response: never) => void;
 
 createLinkHandler({ verifier, store, redeem: async (): Promise<Verdict> => "away" });
+createLinkHandler({ verifier, store, redeem: () => ({ again: "Choose a longer password." }) });
+createLinkHandler({ verifier: [verifier, createPublicVerifier({ keys: "mrpk_", actions })], store, redeem: () => "ok" });
+// @ts-expect-error a check that says yes
+createLinkHandler({ verifier, store, check: () => true, redeem: () => "ok" });
 // @ts-expect-error what the database says is its verdict
 createLinkHandler({ verifier, store, redeem: () => true });
 // @ts-expect-error an action that the verifier does not know

@@ -22,12 +22,15 @@ export const de: Texts = {
     },
   },
   code: "Code ({digits} Ziffern)",
+  browserCode: "Ziffern aus dem anderen Browser ({digits})",
   elsewhere:
     "Sie haben diesen Link in einem anderen Browser angefordert. Geben Sie die {digits} Ziffern ein, die dort stehen.",
+  elsewhereWithCode:
+    "Sie haben diesen Link in einem anderen Browser angefordert. Geben Sie den Code ein und die {digits} Ziffern, die dort stehen.",
   close: "Sie können diese Seite schließen. Der Link funktioniert nun nicht mehr.",
   invalid: {
     title: "Dieser Link ist ungültig",
-    text: "Vielleicht fehlt ein Teil. Öffnen Sie den Link aus der neuesten Mail, oder fordern Sie einen neuen an.",
+    text: "Vielleicht fehlt ein Teil. Öffnen Sie den Link aus der neuesten Mail, oder kopieren Sie ihn ganz in die Adresszeile, von https:// bis zum letzten Zeichen, auch was in einer zweiten Zeile steht. Hilft das nicht, fordern Sie einen neuen an.",
   },
   expired: { title: "Dieser Link ist abgelaufen", text: "Fordern Sie einen neuen Link an." },
   used: {
@@ -46,11 +49,11 @@ export const de: Texts = {
   },
   error: {
     title: "Öffnen Sie den Link noch einmal",
-    text: "Diese Anfrage wurde nicht verstanden, nichts wurde getan. Öffnen Sie den Link aus der Mail, und drücken Sie den Knopf.",
+    text: "Diese Seite weiß nicht, welchen Link Sie geöffnet haben. Öffnen Sie den Link aus der Mail, und drücken Sie den Knopf. Haben Sie ihn schon gedrückt, steht dann dort, ob es gelungen ist.",
   },
   failure: {
     title: "Diese Seite hat ein Problem",
-    text: "Ihr Link wurde nicht benutzt, und ein neuer Versuch hilft noch nicht. Sagen Sie es den Betreibern.",
+    text: "Ein neuer Versuch hilft noch nicht. Sagen Sie es den Betreibern.",
   },
   blocked: {
     title: "Öffnen Sie den Link noch einmal",
@@ -64,7 +67,18 @@ export const de: Texts = {
     title: "Das ist nicht der Code",
     text: "Vergleichen Sie die {digits} Ziffern, und geben Sie sie noch einmal ein.",
   },
-  missingCode: { title: "Der Code fehlt", text: "Geben Sie alle {digits} Ziffern des Codes ein." },
+  missingCode: {
+    title: "Geben Sie den ganzen Code ein",
+    text: "Geben Sie alle {digits} Ziffern des Codes ein.",
+  },
+  wrongCodes: {
+    title: "Das sind nicht die richtigen Ziffern",
+    text: "Vergleichen Sie den Code und die Ziffern aus dem anderen Browser, und geben Sie beide noch einmal ein.",
+  },
+  missingCodes: {
+    title: "Geben Sie alle Ziffern ein",
+    text: "Geben Sie den ganzen Code ein und alle Ziffern, die im anderen Browser stehen.",
+  },
   away: {
     title: "Versuchen Sie es gleich noch einmal",
     text: "Wir können gerade nicht antworten. Nichts wurde getan, und Ihr Link funktioniert weiterhin.",

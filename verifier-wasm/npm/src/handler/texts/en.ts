@@ -22,11 +22,14 @@ export const en: Texts = {
     },
   },
   code: "Code ({digits} digits)",
+  browserCode: "Digits that the other browser shows ({digits})",
   elsewhere: "You asked for this link in another browser. Type the {digits} digits that you see there.",
+  elsewhereWithCode:
+    "You asked for this link in another browser. Type the code, and the {digits} digits that you see there.",
   close: "You can close this page. The link does not work any more.",
   invalid: {
     title: "This link is not valid",
-    text: "Part of it may be missing. Open it from the newest mail, or ask for a new link.",
+    text: "Part of it may be missing. Open it from the newest mail, or copy all of it into the address bar, from https:// to its last character, also what is on a second line. If that does not help, ask for a new link.",
   },
   expired: { title: "This link has expired", text: "Ask for a new link." },
   used: {
@@ -44,11 +47,11 @@ export const en: Texts = {
   },
   error: {
     title: "Open the link again",
-    text: "This request was not understood, and nothing was done. Open the link from the mail, and press its button.",
+    text: "This page does not know which link you opened. Open the link from the mail, and press its button. If you have pressed it before, the page then says whether it has worked.",
   },
   failure: {
     title: "This site has a problem",
-    text: "Your link was not used, and trying again does not help yet. Tell those who run this site.",
+    text: "Trying again does not help yet. Tell those who run this site.",
   },
   blocked: {
     title: "Open the link again",
@@ -59,7 +62,15 @@ export const en: Texts = {
     text: "Without scripts this link cannot be read. Allow JavaScript for this site, then open the link from the mail again.",
   },
   wrongCode: { title: "That is not the code", text: "Compare the {digits} digits, and type them again." },
-  missingCode: { title: "The code is missing", text: "Type all {digits} digits of the code." },
+  missingCode: { title: "Type the whole code", text: "Type all {digits} digits of the code." },
+  wrongCodes: {
+    title: "These are not the right digits",
+    text: "Compare the code and the digits of the other browser, and type both again.",
+  },
+  missingCodes: {
+    title: "Type all digits",
+    text: "Type the whole code, and all digits that the other browser shows.",
+  },
   away: {
     title: "Try again in a moment",
     text: "We cannot answer at present. Nothing was done, and your link still works.",

@@ -22,11 +22,14 @@ export const es: Texts = {
     },
   },
   code: "Código ({digits} dígitos)",
+  browserCode: "Dígitos que muestra el otro navegador ({digits})",
   elsewhere: "Pidió este enlace en otro navegador. Escriba los {digits} dígitos que aparecen allí.",
+  elsewhereWithCode:
+    "Pidió este enlace en otro navegador. Escriba el código y los {digits} dígitos que aparecen allí.",
   close: "Puede cerrar esta página. El enlace ya no funciona.",
   invalid: {
     title: "Este enlace no es válido",
-    text: "Puede que falte una parte. Ábralo desde el correo más reciente o pida un enlace nuevo.",
+    text: "Puede que falte una parte. Ábralo desde el correo más reciente o cópielo entero en la barra de direcciones, desde https:// hasta el último carácter, también lo que esté en una segunda línea. Si eso no ayuda, pida un enlace nuevo.",
   },
   expired: { title: "Este enlace ha caducado", text: "Pida un enlace nuevo." },
   used: {
@@ -44,11 +47,11 @@ export const es: Texts = {
   },
   error: {
     title: "Abra el enlace otra vez",
-    text: "No se ha entendido esta solicitud y no se ha hecho nada. Abra el enlace del correo y pulse el botón.",
+    text: "Esta página no sabe qué enlace ha abierto. Abra el enlace del correo y pulse el botón. Si ya lo había pulsado, la página dirá entonces si ha funcionado.",
   },
   failure: {
     title: "Este sitio tiene un problema",
-    text: "Su enlace no se ha usado y volver a intentarlo aún no ayuda. Avise a los responsables del sitio.",
+    text: "Volver a intentarlo aún no ayuda. Avise a los responsables del sitio.",
   },
   blocked: {
     title: "Abra el enlace otra vez",
@@ -62,7 +65,15 @@ export const es: Texts = {
     title: "Ese no es el código",
     text: "Compruebe los {digits} dígitos y escríbalos de nuevo.",
   },
-  missingCode: { title: "Falta el código", text: "Escriba los {digits} dígitos del código." },
+  missingCode: { title: "Escriba el código entero", text: "Escriba los {digits} dígitos del código." },
+  wrongCodes: {
+    title: "Esos no son los dígitos correctos",
+    text: "Compruebe el código y los dígitos del otro navegador, y escríbalos de nuevo.",
+  },
+  missingCodes: {
+    title: "Escriba todos los dígitos",
+    text: "Escriba el código entero y todos los dígitos que muestra el otro navegador.",
+  },
   away: {
     title: "Inténtelo de nuevo en un momento",
     text: "Ahora no podemos responder. No se ha hecho nada y su enlace sigue funcionando.",

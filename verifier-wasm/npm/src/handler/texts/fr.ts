@@ -22,12 +22,15 @@ export const fr: Texts = {
     },
   },
   code: "Code ({digits} chiffres)",
+  browserCode: "Chiffres affichés dans l’autre navigateur ({digits})",
   elsewhere:
     "Vous avez demandé ce lien dans un autre navigateur. Saisissez les {digits} chiffres qui y sont affichés.",
+  elsewhereWithCode:
+    "Vous avez demandé ce lien dans un autre navigateur. Saisissez le code et les {digits} chiffres qui y sont affichés.",
   close: "Vous pouvez fermer cette page. Le lien ne fonctionne plus.",
   invalid: {
     title: "Ce lien n’est pas valide",
-    text: "Il en manque peut-être une partie. Ouvrez-le depuis le message le plus récent ou demandez un nouveau lien.",
+    text: "Il en manque peut-être une partie. Ouvrez-le depuis le message le plus récent, ou copiez-le en entier dans la barre d’adresse, de https:// au dernier caractère, y compris ce qui se trouve sur une deuxième ligne. Si cela n’aide pas, demandez un nouveau lien.",
   },
   expired: { title: "Ce lien a expiré", text: "Demandez un nouveau lien." },
   used: {
@@ -45,11 +48,11 @@ export const fr: Texts = {
   },
   error: {
     title: "Ouvrez de nouveau le lien",
-    text: "Cette demande n’a pas été comprise et rien n’a été fait. Ouvrez le lien du message et appuyez sur le bouton.",
+    text: "Cette page ne sait pas quel lien vous avez ouvert. Ouvrez le lien du message et appuyez sur le bouton. Si vous l’avez déjà fait, la page dira alors si cela a réussi.",
   },
   failure: {
     title: "Ce site a un problème",
-    text: "Votre lien n’a pas été utilisé et un nouvel essai n’aide pas encore. Prévenez les responsables du site.",
+    text: "Un nouvel essai n’aide pas encore. Prévenez les responsables du site.",
   },
   blocked: {
     title: "Ouvrez de nouveau le lien",
@@ -63,7 +66,15 @@ export const fr: Texts = {
     title: "Ce n’est pas le bon code",
     text: "Vérifiez les {digits} chiffres et saisissez-les de nouveau.",
   },
-  missingCode: { title: "Le code manque", text: "Saisissez les {digits} chiffres du code." },
+  missingCode: { title: "Saisissez le code entier", text: "Saisissez les {digits} chiffres du code." },
+  wrongCodes: {
+    title: "Ce ne sont pas les bons chiffres",
+    text: "Vérifiez le code et les chiffres de l’autre navigateur, puis saisissez-les de nouveau.",
+  },
+  missingCodes: {
+    title: "Saisissez tous les chiffres",
+    text: "Saisissez le code entier et tous les chiffres affichés dans l’autre navigateur.",
+  },
   away: {
     title: "Réessayez dans un instant",
     text: "Nous ne pouvons pas répondre actuellement. Rien n’a été fait et votre lien fonctionne toujours.",

@@ -22,11 +22,14 @@ export const it: Texts = {
     },
   },
   code: "Codice ({digits} cifre)",
+  browserCode: "Cifre che mostra l’altro browser ({digits})",
   elsewhere: "Hai richiesto questo link in un altro browser. Scrivi le {digits} cifre che vedi lì.",
+  elsewhereWithCode:
+    "Hai richiesto questo link in un altro browser. Scrivi il codice e le {digits} cifre che vedi lì.",
   close: "Puoi chiudere questa pagina. Il link non funziona più.",
   invalid: {
     title: "Questo link non è valido",
-    text: "Forse ne manca una parte. Aprilo dall’e-mail più recente o chiedi un nuovo link.",
+    text: "Forse ne manca una parte. Aprilo dall’e-mail più recente, oppure copialo per intero nella barra degli indirizzi, da https:// fino all’ultimo carattere, anche ciò che sta su una seconda riga. Se non basta, chiedi un nuovo link.",
   },
   expired: { title: "Questo link è scaduto", text: "Chiedi un nuovo link." },
   used: {
@@ -44,11 +47,11 @@ export const it: Texts = {
   },
   error: {
     title: "Apri di nuovo il link",
-    text: "Questa richiesta non è stata capita e nulla è stato fatto. Apri il link dall’e-mail e premi il pulsante.",
+    text: "Questa pagina non sa quale link hai aperto. Apri il link dall’e-mail e premi il pulsante. Se l’avevi già premuto, la pagina dirà se ha funzionato.",
   },
   failure: {
     title: "Questo sito ha un problema",
-    text: "Il tuo link non è stato usato e riprovare per ora non aiuta. Avvisa chi gestisce il sito.",
+    text: "Riprovare per ora non aiuta. Avvisa chi gestisce il sito.",
   },
   blocked: {
     title: "Apri di nuovo il link",
@@ -59,7 +62,15 @@ export const it: Texts = {
     text: "Senza script questo link non si può leggere. Consenti JavaScript per questo sito, poi apri di nuovo il link dall’e-mail.",
   },
   wrongCode: { title: "Il codice non è questo", text: "Controlla le {digits} cifre e scrivile di nuovo." },
-  missingCode: { title: "Manca il codice", text: "Scrivi tutte le {digits} cifre del codice." },
+  missingCode: { title: "Scrivi il codice intero", text: "Scrivi tutte le {digits} cifre del codice." },
+  wrongCodes: {
+    title: "Le cifre non sono queste",
+    text: "Controlla il codice e le cifre dell’altro browser, e scrivili di nuovo.",
+  },
+  missingCodes: {
+    title: "Scrivi tutte le cifre",
+    text: "Scrivi il codice intero e tutte le cifre che mostra l’altro browser.",
+  },
   away: {
     title: "Riprova tra un momento",
     text: "Al momento non possiamo rispondere. Nulla è stato fatto e il tuo link funziona ancora.",

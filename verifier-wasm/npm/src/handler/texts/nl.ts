@@ -22,11 +22,14 @@ export const nl: Texts = {
     },
   },
   code: "Code ({digits} cijfers)",
+  browserCode: "Cijfers die de andere browser toont ({digits})",
   elsewhere: "U hebt deze link in een andere browser aangevraagd. Typ de {digits} cijfers die u daar ziet.",
+  elsewhereWithCode:
+    "U hebt deze link in een andere browser aangevraagd. Typ de code en de {digits} cijfers die u daar ziet.",
   close: "U kunt deze pagina sluiten. De link werkt niet meer.",
   invalid: {
     title: "Deze link is ongeldig",
-    text: "Misschien ontbreekt er een deel. Open de link uit de nieuwste mail of vraag een nieuwe link aan.",
+    text: "Misschien ontbreekt er een deel. Open de link uit de nieuwste mail, of kopieer hem helemaal naar de adresbalk, van https:// tot het laatste teken, ook wat op een tweede regel staat. Helpt dat niet, vraag dan een nieuwe link aan.",
   },
   expired: { title: "Deze link is verlopen", text: "Vraag een nieuwe link aan." },
   used: {
@@ -44,11 +47,11 @@ export const nl: Texts = {
   },
   error: {
     title: "Open de link opnieuw",
-    text: "Dit verzoek is niet begrepen en er is niets gedaan. Open de link uit de mail en druk op de knop.",
+    text: "Deze pagina weet niet welke link u hebt geopend. Open de link uit de mail en druk op de knop. Hebt u dat al gedaan, dan zegt de pagina of het is gelukt.",
   },
   failure: {
     title: "Deze site heeft een probleem",
-    text: "Uw link is niet gebruikt, en opnieuw proberen helpt nog niet. Meld het aan de beheerders.",
+    text: "Opnieuw proberen helpt nog niet. Meld het aan de beheerders.",
   },
   blocked: {
     title: "Open de link opnieuw",
@@ -62,7 +65,15 @@ export const nl: Texts = {
     title: "Dat is niet de code",
     text: "Controleer de {digits} cijfers en typ ze opnieuw.",
   },
-  missingCode: { title: "De code ontbreekt", text: "Typ alle {digits} cijfers van de code." },
+  missingCode: { title: "Typ de hele code", text: "Typ alle {digits} cijfers van de code." },
+  wrongCodes: {
+    title: "Dat zijn niet de juiste cijfers",
+    text: "Controleer de code en de cijfers van de andere browser, en typ beide opnieuw.",
+  },
+  missingCodes: {
+    title: "Typ alle cijfers",
+    text: "Typ de hele code en alle cijfers die de andere browser toont.",
+  },
   away: {
     title: "Probeer het zo meteen opnieuw",
     text: "We kunnen nu niet antwoorden. Er is niets gedaan, en uw link werkt nog.",

@@ -22,11 +22,14 @@ export const pl: Texts = {
     },
   },
   code: "Kod (liczba cyfr: {digits})",
+  browserCode: "Cyfry z drugiej przeglądarki ({digits})",
   elsewhere: "Ten link został zamówiony w innej przeglądarce. Wpisz {digits} cyfr, które są tam widoczne.",
+  elsewhereWithCode:
+    "Ten link został zamówiony w innej przeglądarce. Wpisz kod oraz {digits} cyfr, które są tam widoczne.",
   close: "Możesz zamknąć tę stronę. Link już nie działa.",
   invalid: {
     title: "Ten link jest nieprawidłowy",
-    text: "Może brakować jego części. Otwórz go z najnowszej wiadomości lub poproś o nowy link.",
+    text: "Może brakować jego części. Otwórz go z najnowszej wiadomości lub skopiuj go w całości do paska adresu, od https:// do ostatniego znaku, także to, co jest w drugim wierszu. Jeśli to nie pomoże, poproś o nowy link.",
   },
   expired: { title: "Ten link wygasł", text: "Poproś o nowy link." },
   used: {
@@ -44,11 +47,11 @@ export const pl: Texts = {
   },
   error: {
     title: "Otwórz link ponownie",
-    text: "To żądanie nie zostało zrozumiane i nic nie zrobiono. Otwórz link z wiadomości i naciśnij przycisk.",
+    text: "Ta strona nie wie, który link został otwarty. Otwórz link z wiadomości i naciśnij przycisk. Jeśli był już naciśnięty, strona powie, czy się udało.",
   },
   failure: {
     title: "Ta strona ma problem",
-    text: "Twój link nie został użyty, a ponowna próba jeszcze nie pomoże. Powiadom osoby prowadzące tę stronę.",
+    text: "Ponowna próba jeszcze nie pomoże. Powiadom osoby prowadzące tę stronę.",
   },
   blocked: {
     title: "Otwórz link ponownie",
@@ -62,7 +65,15 @@ export const pl: Texts = {
     title: "To nie jest ten kod",
     text: "Sprawdź cyfry i wpisz kod ponownie (liczba cyfr: {digits}).",
   },
-  missingCode: { title: "Brakuje kodu", text: "Wpisz cały kod (liczba cyfr: {digits})." },
+  missingCode: { title: "Wpisz cały kod", text: "Wpisz wszystkie cyfry kodu (jest ich {digits})." },
+  wrongCodes: {
+    title: "To nie są właściwe cyfry",
+    text: "Sprawdź kod i cyfry z drugiej przeglądarki, a potem wpisz je ponownie.",
+  },
+  missingCodes: {
+    title: "Wpisz wszystkie cyfry",
+    text: "Wpisz cały kod oraz wszystkie cyfry widoczne w drugiej przeglądarce.",
+  },
   away: {
     title: "Spróbuj ponownie za chwilę",
     text: "Nie możemy teraz odpowiedzieć. Nic nie zrobiono, a Twój link nadal działa.",

@@ -22,11 +22,14 @@ export const pt: Texts = {
     },
   },
   code: "Código ({digits} dígitos)",
+  browserCode: "Dígitos que o outro navegador mostra ({digits})",
   elsewhere: "Pediu este link noutro navegador. Escreva os {digits} dígitos que aí aparecem.",
+  elsewhereWithCode:
+    "Pediu este link noutro navegador. Escreva o código e os {digits} dígitos que aí aparecem.",
   close: "Pode fechar esta página. O link já não funciona.",
   invalid: {
     title: "Este link não é válido",
-    text: "Pode faltar uma parte. Abra-o a partir do e-mail mais recente ou peça um novo link.",
+    text: "Pode faltar uma parte. Abra-o a partir do e-mail mais recente ou copie-o inteiro para a barra de endereço, de https:// até ao último carácter, incluindo o que está numa segunda linha. Se isso não ajudar, peça um novo link.",
   },
   expired: { title: "Este link expirou", text: "Peça um novo link." },
   used: {
@@ -44,11 +47,11 @@ export const pt: Texts = {
   },
   error: {
     title: "Abra o link outra vez",
-    text: "Este pedido não foi entendido e nada foi feito. Abra o link do e-mail e prima o botão.",
+    text: "Esta página não sabe que link abriu. Abra o link do e-mail e prima o botão. Se já o tinha premido, a página dirá então se funcionou.",
   },
   failure: {
     title: "Este site tem um problema",
-    text: "O seu link não foi usado e tentar de novo ainda não ajuda. Avise os responsáveis pelo site.",
+    text: "Tentar de novo ainda não ajuda. Avise os responsáveis pelo site.",
   },
   blocked: {
     title: "Abra o link outra vez",
@@ -62,7 +65,15 @@ export const pt: Texts = {
     title: "Esse não é o código",
     text: "Confira os {digits} dígitos e escreva-os novamente.",
   },
-  missingCode: { title: "Falta o código", text: "Escreva todos os {digits} dígitos do código." },
+  missingCode: { title: "Escreva o código inteiro", text: "Escreva todos os {digits} dígitos do código." },
+  wrongCodes: {
+    title: "Esses não são os dígitos certos",
+    text: "Confira o código e os dígitos do outro navegador, e escreva-os novamente.",
+  },
+  missingCodes: {
+    title: "Escreva todos os dígitos",
+    text: "Escreva o código inteiro e todos os dígitos que o outro navegador mostra.",
+  },
   away: {
     title: "Tente de novo dentro de momentos",
     text: "De momento não podemos responder. Nada foi feito e o seu link continua a funcionar.",

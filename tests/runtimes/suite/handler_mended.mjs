@@ -1,0 +1,195 @@
+// Links that mail programs, gateways and people have changed: mended where that is possible, into the one spelling of a token.
+
+import { same, holds } from "./expect.mjs";
+import { SITE, read, scene } from "./handler_scene.mjs";
+import { untouchedStore } from "./stores.mjs";
+import { altered, genuine } from "./tokens.mjs";
+
+/** What stands in an address instead of `token=TOKEN`, by what has happened to it. */
+function mangled(token) {
+  const middle = (text) => token.slice(0, 60) + text + token.slice(60);
+  return Object.entries({
+    ...Object.fromEntries([".", ",", ")", "]", "%3E", "%22", "'", ";", "!", ":", "/"].map((end) => [end, token + end])),
+    ...Object.fromEntries(
+      ["%20", "+", "%0D", "%0D%0A", "%C2%A0", "%E2%80%8B", "%E2%80%99", "=", "==", "-", "_"].map((end) => [
+        `${end} at the end`,
+        token + end,
+      ]),
+    ),
+    "a blank before it": `%20${token}`,
+    "quotation marks around it": `%22${token}%22`,
+    "angle brackets around it": `%3C${token}%3E`,
+    "underlined as in Markdown": `_${token}_`,
+    "an equals sign of quoted-printable": `3D${token}`,
+    "a soft break": middle("%3D%0D%0A"),
+    "a soft break without its equals sign": middle("%0D%0A"),
+    "a hyphen written as quoted-printable": token.replaceAll("-", "%3D2D"),
+    "a blank inside": middle("%20"),
+    "a no-break space inside": middle("%C2%A0"),
+    "a zero width space inside": middle("%E2%80%8B"),
+    "a soft hyphen inside": middle("%C2%AD"),
+    "a line break and a mark of a quotation": middle("%0A%3E%20"),
+    "encoded twice": token.replaceAll("_", "%255F").replaceAll("-", "%252D"),
+    "encoded three times": token.replaceAll("_", "%25255F"),
+    "escaped by backslashes": token.replaceAll("_", "\\_"),
+    "the other alphabet of base64": token.replaceAll("-", "+").replaceAll("_", "/"),
+    "the other alphabet, encoded": token.replaceAll("-", "%2B").replaceAll("_", "%2F"),
+    "the other alphabet and a blank": `${token.replaceAll("-", "+").replaceAll("_", "/")}%20`,
+    "a tag behind it": `${token}%3Cbr%3E`,
+    "another query behind it": `${token}?utm_source=x`,
+    "a bracket and text behind it": `${token})%20and%20more`,
+  }).map(([what, text]) => [what, `token=${text}`]);
+}
+
+/** What has happened to the rest of an address. */
+function addresses(token) {
+  return Object.entries({
+    "an escaped ampersand before it": `/activate?x=1&amp;token=${token}`,
+    "an escaped ampersand behind it": `/activate?token=${token}&amp;utm_source=x`,
+    "parameters behind it": `/activate?token=${token}&utm_source=mail&mc_cid=1`,
+    "the same token twice": `/activate?token=${token}&token=${token}`,
+    "the same token by two names": `/activate?token=${token}&amp;token=${token}.`,
+    "its name in capitals": `/activate?TOKEN=${token}`,
+    "its name with a capital": `/activate?Token=${token}`,
+    "two question marks": `/activate??token=${token}`,
+    "an encoded equals sign": `/activate?token%3D${token}`,
+    "an encoded question mark": `/activate%3Ftoken=${token}`,
+    both: `/activate%3Ftoken%3D${token}`,
+    "both, in a path with a prefix": `/app/de/activate%3ftoken%3d${token}`,
+  });
+}
+
+const shownIn = (text) => /name="token" value="([^"]*)"/.exec(text)?.[1];
+
+export function* handlerMended(subject) {
+  const { vectors2 } = subject;
+  yield [
+    "a link that a mail program has changed shows the form, and only the token as it was signed goes on",
+    async () => {
+      const { make, activation, asked, errors } = scene(subject);
+      const { token } = activation;
+      const handle = make({ store: untouchedStore() });
+      const opened = mangled(token).map(([what, query]) => [what, `/activate?${query}`]);
+      for (const [what, address] of [...opened, ...addresses(token)]) {
+        const page = await read(await handle(new Request(SITE + address)));
+        same(`${page.status} ${shownIn(page.text)}`, `200 ${token}`, what);
+        const [, action] = /<form method="post" action="([^"]*)"/.exec(page.text);
+        holds(!/token|Ag/i.test(action) && !/%3f/i.test(action), `${what}: ${action}`);
+        // Without script the cookie has it as well.
+        const query = `${address}${address.includes("?") ? "&" : "?"}script=no`;
+        const moved = await handle(new Request(SITE + query));
+        same(moved.status, 303, what);
+        holds(moved.headers.get("Set-Cookie").includes(`=${token};`), what);
+        holds(!moved.headers.get("Location").includes(token.slice(0, 40)), what);
+      }
+      same(`${asked.length} ${errors.length}`, "0 0", "calls of redeem, and reports");
+    },
+  ];
+  yield [
+    "a form of a page of one's own may have such a token, too, and uses the same link",
+    async () => {
+      const { make, press, activation, asked } = scene(subject);
+      const { token } = activation;
+      for (const sent of [
+        `${token}.`,
+        ` ${token}`,
+        `${token}==`,
+        token.replaceAll("-", "+").replaceAll("_", "/"),
+        `${token}\0`,
+      ]) {
+        const handle = make();
+        same((await handle(press({ token: sent }))).status, 200, JSON.stringify(sent.slice(-4)));
+        same((await handle(press({ token }))).status, 409, "the same link");
+      }
+      same(asked.length, 5, "calls of redeem");
+    },
+  ];
+  yield [
+    "what is not to be mended is refused, and the page says how a link is copied whole",
+    async () => {
+      const { make, activation } = scene(subject);
+      const { token } = activation;
+      const handle = make({ store: untouchedStore() });
+      for (const text of [
+        token.slice(0, -1),
+        `${token.slice(0, 60)}…`,
+        token.toUpperCase(),
+        token.toLowerCase(),
+        `${token.slice(0, 50)}${token.slice(51)}`,
+        altered(token),
+        `${altered(token)}.`,
+        ".".repeat(1_000),
+        `${token}${" ".repeat(100_000)}`,
+        "%".repeat(10_000),
+      ]) {
+        const page = await read(await handle(new Request(`${SITE}/activate?${new URLSearchParams({ token: text })}`)));
+        same(page.status, 403, text.slice(-10));
+        holds(
+          page.text.includes("copy all of it into the address bar, from https:// to its last character"),
+          page.text,
+        );
+      }
+    },
+  ];
+  yield [
+    "a genuine token is never changed, whichever it is",
+    async () => {
+      const { make, clock } = scene(subject);
+      for (const { key, action, token } of genuine(vectors2)) {
+        if (action !== "activate" && action !== "recover") continue;
+        const verifier = subject.createVerifier({ keys: key, clock, ...subject.options });
+        const handle = make({ verifier, store: untouchedStore() });
+        const page = await read(await handle(new Request(`${SITE}/${action}?token=${token}`)));
+        if (page.status === 200) same(shownIn(page.text), token, "the token");
+      }
+    },
+  ];
+  yield [
+    "whatever is done to an address at random, what is shown is the token as it was signed, or nothing",
+    async () => {
+      const { make, activation } = scene(subject);
+      const { token } = activation;
+      // What is damaged may name a key that nobody has, or say that it has expired.
+      const handle = make({ store: untouchedStore() });
+      // The same at each run.
+      let state = 20_261_125;
+      const below = (most) => {
+        state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+        return Math.floor((state / 2 ** 32) * most);
+      };
+      const pieces = [
+        ".",
+        "%20",
+        "+",
+        "-",
+        "_",
+        "=",
+        "%3D",
+        "/",
+        "%E2%80%8B",
+        "3D",
+        "A",
+        "%0D%0A",
+        "&amp;",
+        "%25",
+        "\\",
+        token,
+      ];
+      let shown = 0;
+      for (let round = 0; round < 2_000; round += 1) {
+        let text = token;
+        for (let change = below(4); change >= 0; change -= 1) {
+          const at = below(text.length + 1);
+          const cut = below(5) === 0 ? below(3) : 0;
+          text = text.slice(0, at) + pieces[below(pieces.length)] + text.slice(at + cut);
+        }
+        const page = await read(await handle(new Request(`${SITE}/activate?token=${text}`)));
+        if (page.status === 200) {
+          same(shownIn(page.text), token, text);
+          shown += 1;
+        } else holds([400, 403, 410, 500].includes(page.status), `${page.status}: ${text}`);
+      }
+      holds(shown > 300, `${shown} were mended`);
+    },
+  ];
+}

@@ -1,0 +1,20 @@
+/**
+ * A code as digits from 0 to 9: people type and paste it with blanks and hyphens, in full width, or in the digits of their own
+ * script. Nothing else is taken out, so that a slip is not judged as another code.
+ */
+export function digitsOf(typed: string): string {
+  // No code is that long with whatever is between its digits.
+  if (typed.length > 64) return typed;
+  return typed
+    .normalize("NFKC")
+    .replace(/[\s\p{Pd}\p{Cf}\u2212]/gu, "")
+    .replace(/\p{Nd}/gu, asciiOf);
+}
+
+/** Unicode has the ten digits of each script one behind the other. */
+function asciiOf(digit: string): string {
+  const code = digit.codePointAt(0) as number;
+  let value = 0;
+  while (value < 9 && /\p{Nd}/u.test(String.fromCodePoint(code - value - 1))) value += 1;
+  return String(value);
+}

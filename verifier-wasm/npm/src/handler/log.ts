@@ -1,0 +1,59 @@
+import { VerifierError } from "../store.js";
+
+/** How much of a message is shown. */
+const LONGEST = 200;
+
+/**
+ * What `onError` is by default. Of errors of this package the message is shown, of those of the application its name, its code, where
+ * it was thrown, and its message without what may be a secret: what the visitor sent, and what looks like a token, a key, a code,
+ * an address or a value in quotation marks.
+ */
+export function log(error: unknown, hidden: readonly string[] = []): void {
+  console.error(`mailroom-verifier/handler: ${shown(error, hidden)}`);
+}
+
+function shown(error: unknown, hidden: readonly string[], depth = 0): string {
+  try {
+    if (!(error instanceof Error)) return `something of the type ${typeof error} was thrown`;
+    const { message, name, cause } = error;
+    const isOwn = error instanceof VerifierError;
+    const parts = [isOwn ? error.reason : named(name)];
+    const { code } = error as { readonly code?: unknown };
+    if (typeof code === "string" && /^[A-Z][A-Z\d_]{1,63}$|^\d[\dA-Z]{4}$/.test(code)) parts.push(` ${code}`);
+    const said = isOwn ? message : masked(String(message), hidden);
+    if (said !== "") parts.push(`: ${said}`);
+    const place = isOwn ? undefined : placeOf(error);
+    if (place !== undefined) parts.push(` (${place})`);
+    if (cause !== undefined && depth < 3) parts.push(`, caused by ${shown(cause, hidden, depth + 1)}`);
+    return parts.join("");
+  } catch {
+    // What throws when it is read says nothing.
+    return "an error that cannot be read was thrown";
+  }
+}
+
+function named(name: unknown): string {
+  return typeof name === "string" && /^\w{1,64}$/.test(name) ? name : "Error";
+}
+
+function masked(message: string, hidden: readonly string[]): string {
+  let text = message.slice(0, 2_000);
+  for (const value of hidden) if (value.length > 2) text = text.replaceAll(value, "…");
+  return text
+    .replace(/(["'`]).*?\1/gs, "$1…$1")
+    .replace(/\S*@\S*/g, "…")
+    .replace(/[\w+/=-]*\d[\w+/=-]{3,}|[\w+/=-]{3,}\d[\w+/=-]*|[\w+/=-]{25,}/g, "…")
+    .replace(/\s+/g, " ")
+    .slice(0, LONGEST);
+}
+
+/** The file, line and column of the first place that the stack names. */
+function placeOf({ stack }: Error): string | undefined {
+  const lines = typeof stack === "string" ? stack.split("\n") : [];
+  for (const line of lines) {
+    // V8 and others write `at f (file:1:2)`, Safari and Firefox `f@file:1:2`.
+    const [, file, at] = /^\s*(?:at .*?\(?|[^@\s]*@)([^\s()@]+?)((?::\d+){1,2})\)?$/.exec(line) ?? [];
+    if (file !== undefined) return `at ${file.replace(/[?#].*$/, "").slice(-120)}${at}`;
+  }
+  return undefined;
+}

@@ -1,0 +1,39 @@
+import type { Judgement, Outcome } from "./judgement.js";
+import type { Message, Texts } from "./texts.js";
+
+type Words = Pick<Judgement, "title" | "text" | "button" | "codeLabel" | "browserCodeLabel">;
+
+/** What a page says. */
+export function words(texts: Texts, outcome: Outcome, action = "other"): Words {
+  const { codeDigits = 0, browserCodeDigits = 0 } = outcome.link ?? {};
+  const { button, ...form } = texts.actions[action] ?? texts.actions.other;
+  const { title, text } = messageOf(texts, outcome, form);
+  const filled = (text: string, digits: number) => text.replaceAll("{digits}", String(digits));
+  const digits = browserCodeDigits || codeDigits;
+  return {
+    title: filled(title, digits),
+    // What the application says is shown as it is.
+    text: outcome.problem === "again" ? text : filled(text, digits),
+    button,
+    codeLabel: filled(texts.code, codeDigits),
+    browserCodeLabel: filled(texts.browserCode, browserCodeDigits),
+  };
+}
+
+function messageOf(
+  texts: Texts,
+  { page, problem, link, elsewhere, message = "" }: Outcome,
+  form: Message & { readonly done: string },
+): Message {
+  const hasBoth = link !== undefined && link.codeDigits > 0 && link.browserCodeDigits > 0;
+  if (elsewhere) return { title: texts.locked.title, text: texts.lockedElsewhere };
+  if (problem === "again") return { title: form.title, text: message };
+  if (hasBoth && problem === "wrongCode") return texts.wrongCodes;
+  if (hasBoth && problem === "missingCode") return texts.missingCodes;
+  if (problem !== undefined) return texts[problem];
+  if (hasBoth) return { title: form.title, text: texts.elsewhereWithCode };
+  if (link?.browser === "other") return { title: form.title, text: texts.elsewhere };
+  if (page === "form" || page === "moved" || page === "response") return form;
+  if (page === "done") return { title: form.done, text: texts.close };
+  return texts[page];
+}

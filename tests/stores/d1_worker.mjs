@@ -1,6 +1,7 @@
 // What workerd runs: the conformance kit and the guard on D1. The links come with the request.
 
 import * as verifierPackage from "mailroom-verifier";
+import * as handlerEntry from "mailroom-verifier/handler";
 import { checkStore } from "mailroom-verifier/conformance";
 import * as errors from "mailroom-verifier/errors";
 import { createD1Store, TABLE } from "mailroom-verifier/stores/d1";
@@ -25,7 +26,7 @@ export default {
     const store = (database = DB, namespace = "store") => createD1Store({ database, namespace });
     const topics = {
       conformance: async () => ofChecks(await checkStore({ store: store(), unreachable: store(EMPTY) }), ["full"]),
-      redeeming: () => outcomes(redeeming(verifierPackage, links, () => store(), 1000)),
+      redeeming: () => outcomes(redeeming({ ...verifierPackage, ...handlerEntry }, links, () => store(), 1000)),
       rows: () => outcomes(rows(DB, EMPTY, store)),
       interruptions: () => {
         const network = new Network();

@@ -1,6 +1,7 @@
 // What Deno runs: the conformance kit and the guard on Deno KV. The links come by the standard input.
 
 import * as verifierPackage from "mailroom-verifier";
+import * as handlerEntry from "mailroom-verifier/handler";
 import { checkStore } from "mailroom-verifier/conformance";
 import * as errors from "mailroom-verifier/errors";
 import { createDenoKvStore } from "mailroom-verifier/stores/deno-kv";
@@ -37,7 +38,7 @@ const TOPICS = {
     closed.close();
     return ofChecks(await checkStore({ store: store(), unreachable: store(closed) }), ["full"]);
   },
-  redeeming: () => outcomes(redeeming(verifierPackage, links, () => store(), 1000)),
+  redeeming: () => outcomes(redeeming({ ...verifierPackage, ...handlerEntry }, links, () => store(), 1000)),
   entries: () => outcomes(entries()),
   interruptions() {
     const network = new Network();

@@ -44,7 +44,7 @@ export async function dynamodb({ report, load, folder }) {
     ),
   );
   await report.run("DynamoDB, redeeming", () =>
-    outcomes(redeeming(verifierPackage, freshLinks(), () => store("redeeming"), 40)),
+    outcomes(redeeming({ ...verifierPackage, ...load("handler") }, freshLinks(), () => store("redeeming"), 40)),
   );
   await report.run("DynamoDB, items", () => outcomes(items(subject, createDynamoDbStore, client, store)));
   await report.run("DynamoDB, processes", () =>

@@ -1,22 +1,26 @@
 // Fresh links of v2, signed by node:crypto as docs/FORMAT.md says.
 
-import { createHmac, hkdfSync, randomBytes } from "node:crypto";
+import { createHash, createHmac, hkdfSync, randomBytes } from "node:crypto";
 
 const LIFETIME = 900;
 
-/** A link of each action under one fresh key: `{ key, code, activation, recovery }`. */
+/** A link of each action under one fresh key, and one that is bound to a browser: `{ key, code, activation, recovery, bound, nonce }`. */
 export function freshLinks() {
   const key = randomBytes(32);
   const code = "04711";
+  const nonce = randomBytes(32).toString("base64url");
+  const binding = createHash("sha256").update(`mailroom/browser\0${nonce}`).digest().subarray(0, 16);
   return {
     key: key.toString("hex"),
     code,
     activation: sign(key, 1, randomBytes(32)),
     recovery: sign(key, 2, randomBytes(32), code),
+    bound: sign(key, 0x81, Buffer.concat([binding, randomBytes(32)])),
+    nonce,
   };
 }
 
-/** Signs an activation (1), or a recovery (2) with its code. */
+/** Signs an activation (1), or a recovery (2) with its code. Of a bound one the binding stands before the secret. */
 export function sign(key, action, secret, code) {
   const derived = (info, length) => Buffer.from(hkdfSync("sha256", key, "", info, length));
   const expiresAt = Buffer.alloc(8);

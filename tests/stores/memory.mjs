@@ -27,7 +27,9 @@ export async function memory({ report, load, folder }) {
     ),
   );
   const store = createMemoryStore({ capacity: 10_000 });
-  await report.run("memory, redeeming", () => outcomes(redeeming(verifierPackage, freshLinks(), () => store)));
+  await report.run("memory, redeeming", () =>
+    outcomes(redeeming({ ...verifierPackage, ...load("handler") }, freshLinks(), () => store)),
+  );
   await report.run("memory, against a map", () => outcomes(againstAMap(createMemoryStore)));
   await report.run("a store that hangs", () => outcomes(hanging(folder)));
   await report.run("memory, two threads", () => outcomes(threads(folder)));

@@ -96,7 +96,9 @@ export async function postgres({ report, load, folder }) {
       ),
     );
     const makeStore = () => createPostgresStore({ client, namespace: "redeeming" });
-    await report.run(`${title}, redeeming`, () => outcomes(redeeming(verifierPackage, freshLinks(), makeStore)));
+    await report.run(`${title}, redeeming`, () =>
+      outcomes(redeeming({ ...verifierPackage, ...load("handler") }, freshLinks(), makeStore)),
+    );
     await report.run(`${title}, rows`, () => outcomes(rows(subject, createPostgresStore, client, run)));
     if (by === "pg") {
       await report.run(`${title}, processes`, () => outcomes(acrossProcesses(folder, "postgres", server)));

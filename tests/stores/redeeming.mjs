@@ -5,14 +5,14 @@ import { same } from "../runtimes/suite/expect.mjs";
 const activate = { action: "activate" };
 
 /**
- * @param {object} verifierPackage the namespace of the package
- * @param {{ key: string, code: string, activation: string, recovery: string }} links
+ * @param {object} verifierPackage the namespaces of the package and its handler as one
+ * @param {{ key: string, code: string, activation: string, recovery: string, bound: string, nonce: string }} links
  * @param {() => object} makeStore a store on the same backend each time
  * @param {number} most how many codes are guessed at once; fewer for backends that keep a history of them in one row
  */
 export function* redeeming(
-  { createVerifier, createGuard },
-  { key, code, activation, recovery },
+  { createVerifier, createGuard, createLinkHandler },
+  { key, code, activation, recovery, bound, nonce },
   makeStore,
   most = 10_000,
 ) {
@@ -54,6 +54,39 @@ export function* redeeming(
       same(results.filter(({ ok }) => ok).length, 1, `winners of ${kinds(results)}`);
       same(results.filter(({ reason }) => reason === "ERR_TOKEN_USED").length, 199, "losers");
       same(ran, 1, "runs of the callback");
+    },
+  ];
+  yield [
+    "of ten presses of a bound link at once in another browser one has an effect, and used means used in each browser",
+    async () => {
+      let effects = 0;
+      const press = (cookie, more) => {
+        const redeem = async () => {
+          effects += 1;
+          await new Promise((resolve) => setTimeout(resolve, 20));
+          return "ok";
+        };
+        const handle = createLinkHandler({ verifier, store: makeStore(), redeem, storeTimeout: 60 });
+        const headers = {
+          "Content-Type": "application/x-www-form-urlencoded",
+          Origin: "https://app.example",
+          Cookie: cookie,
+        };
+        const body = new URLSearchParams({ token: bound, ...more }).toString();
+        return handle(new Request("https://app.example/activate", { method: "POST", headers, body }));
+      };
+      const presses = Array.from({ length: 10 }, () => press("a=b", { browser_code: "31943" }));
+      const statuses = (await Promise.all(presses)).map(({ status }) => status);
+      same(
+        `${effects} ${statuses.filter((status) => status === 200).length}`,
+        "1 1",
+        `effects and winners of ${statuses}`,
+      );
+      same((await press(`__Host-mailroom-browser=${nonce}`)).status, 409, "the browser that asked");
+      // The tries of those without a cookie are over.
+      const visitor = `mailroom-visitor=${"1".repeat(32)}`;
+      same((await press(visitor, { browser_code: "31943" })).status, 409, "another one");
+      same(effects, 1, "effects");
     },
   ];
 }

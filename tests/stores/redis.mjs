@@ -116,7 +116,9 @@ async function onServer({ report, load, folder, title, program, connect }) {
         );
         const [{ client, send }] = connections;
         const makeStore = () => createRedisStore({ client, namespace: "redeeming" });
-        await report.run(`${title}, redeeming`, () => outcomes(redeeming(verifierPackage, freshLinks(), makeStore)));
+        await report.run(`${title}, redeeming`, () =>
+          outcomes(redeeming({ ...verifierPackage, ...load("handler") }, freshLinks(), makeStore)),
+        );
         await report.run(`${title}, keys`, () => outcomes(keys(subject, createRedisStore, client, send)));
         if (title.endsWith("node-redis")) {
           await report.run(`${title}, processes`, () => outcomes(acrossProcesses(folder, "redis", { path })));

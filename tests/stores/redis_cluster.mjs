@@ -45,7 +45,7 @@ export async function redisCluster({ report, load, name, program }) {
         ofChecks(await checkStore({ store: makeStore("conformance") }), ["errors", "full"]),
       );
       await report.run(`${title}, redeeming`, () =>
-        outcomes(redeeming(load("."), freshLinks(), () => makeStore(`redeeming-${by}`))),
+        outcomes(redeeming({ ...load("."), ...load("handler") }, freshLinks(), () => makeStore(`redeeming-${by}`))),
       );
       await report.run(`${title}, eviction`, () => outcomes(eviction({ errors: load("errors") }, makeStore, nodes)));
       end();

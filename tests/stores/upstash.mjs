@@ -44,7 +44,9 @@ export async function upstash({ report, load }) {
         ),
       );
       await report.run(`${title}, redeeming`, () =>
-        outcomes(redeeming(load("."), freshLinks(), () => make(server.url, "redeeming"), 200)),
+        outcomes(
+          redeeming({ ...load("."), ...load("handler") }, freshLinks(), () => make(server.url, "redeeming"), 200),
+        ),
       );
       await report.run(`${title}, requests`, () => outcomes(requests(subject, createUpstashStore, server, redis)));
       const proxy = await CuttingProxy.start({ host: "127.0.0.1", port: server.port }, (bytes) =>

@@ -3,6 +3,7 @@
 import { createDurableObjectStore, UsedToken } from "mailroom-verifier/stores/durable-object";
 import { checkStore } from "mailroom-verifier/conformance";
 import * as verifierPackage from "mailroom-verifier";
+import * as handlerEntry from "mailroom-verifier/handler";
 
 import { rejection, same } from "../runtimes/suite/expect.mjs";
 import * as errors from "mailroom-verifier/errors";
@@ -56,7 +57,7 @@ export default {
       createDurableObjectStore({ binding, namespace: `${run}-${name}` });
     const topics = {
       conformance: async () => ofChecks(await checkStore({ store: store(), unreachable: store(env.Broken) }), ["full"]),
-      redeeming: () => outcomes(redeeming(verifierPackage, links, () => store())),
+      redeeming: () => outcomes(redeeming({ ...verifierPackage, ...handlerEntry }, links, () => store())),
       objects: () => outcomes(objects(env, store, run)),
       interruptions: () => {
         const network = new Network();

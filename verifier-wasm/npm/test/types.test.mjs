@@ -95,6 +95,14 @@ for (const [compiler, folder] of Object.entries(COMPILERS)) {
   }
 }
 
+test("TypeScript 5.4, CommonJS, the resolution of before package exports", () =>
+  compiles(
+    OLDEST,
+    "tsconfig.node10.json",
+    { ...LENIENT, module: "commonjs", moduleResolution: "node10", lib: ["es2022"] },
+    ["loose.ts"],
+  ));
+
 /** What an editor shows as the use of a function, in a program that has what such a program has. */
 const AROUND = `
 import { checkStore } from "mailroom-verifier/conformance";

@@ -84,7 +84,7 @@ export function fixtureOfHandler(subject) {
             "request.url": anything,
             "request.headers": when((value) => typeof value === "object" && value !== null, EITHER),
             options: optional(when((value) => typeof value === "object" && value !== null, EITHER)),
-            "options.origins": optional(when((value) => Array.isArray(value), EITHER)),
+            "options.origins": objects,
           },
         },
       ],

@@ -31,7 +31,7 @@ export interface AskingRequest {
 
 /** @internal What the entry calls `bindBrowser`. */
 export async function bindingFor(request: unknown, options: unknown): Promise<BrowserBinding | undefined> {
-  const [origins] = readOptions(options ?? {}, ["origins"]);
+  const [origins] = options === undefined ? [] : readOptions(options, ["origins"]);
   const { url, headers } = readAsking(request);
   // Browsers send no cookie with the form of another site, so the nonce of whoever it is for would be replaced.
   if (!isFromSite(headers, url, readOrigins(origins))) return undefined;
@@ -54,15 +54,19 @@ export async function bindingFor(request: unknown, options: unknown): Promise<Br
 function readAsking(request: unknown): { readonly url: URL; readonly headers: HeaderReader } {
   try {
     const { url = "", headers, socket } = request as AskingRequest & { socket?: { encrypted?: boolean } };
-    const read =
-      typeof headers.get === "function"
-        ? (name: string) => (headers as Headers).get(name)
-        : (name: string) => {
-            const value = (headers as { [name: string]: string | string[] | undefined })[name.toLowerCase()];
-            return value === undefined ? null : [value].flat().join(", ");
-          };
-    const site = `${socket?.encrypted ? "https" : "http"}://${read("Host")}`;
-    return { url: new URL(/^https?:/i.test(url) ? url : site), headers: { get: read } };
+    // Of a text or a number every member is missing, as those of a request without headers are.
+    if (typeof headers !== "object") throw new TypeError("no headers");
+    const read = (name: string): string | null => {
+      const isOfFetch = typeof headers.get === "function";
+      const value: unknown = isOfFetch
+        ? (headers as Headers).get(name)
+        : (headers as { readonly [name: string]: unknown })[name.toLowerCase()];
+      return typeof value === "string" ? value : null;
+    };
+    const found = new Map(["Origin", "Sec-Fetch-Site", "Host", "Cookie"].map((name) => [name, read(name)]));
+    const site = `${socket?.encrypted ? "https" : "http"}://${found.get("Host")}`;
+    const address = new URL(/^https?:/i.test(url) ? url : site);
+    return { url: address, headers: { get: (name) => found.get(name) ?? null } };
   } catch {
     throw new InvalidArgumentError(`bindBrowser takes the request, not ${described(request)}`);
   }

@@ -63,7 +63,11 @@ listener satisfies (request: never, response: never) => void;
 
 createLinkHandler({ verifier, store, redeem: async (): Promise<Verdict> => "away" });
 createLinkHandler({ verifier, store, redeem: () => ({ again: "Choose a longer password." }) });
-createLinkHandler({ verifier: [verifier, createPublicVerifier({ keys: "mrpk_", actions })], store, redeem: () => "ok" });
+createLinkHandler({
+  verifier: [verifier, createPublicVerifier({ keys: "mrpk_", actions })],
+  store,
+  redeem: () => "ok",
+});
 // @ts-expect-error a check that says yes
 createLinkHandler({ verifier, store, check: () => true, redeem: () => "ok" });
 // @ts-expect-error what the database says is its verdict

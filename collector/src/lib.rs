@@ -13,6 +13,7 @@ pub mod migrate;
 mod preflight;
 pub mod queue;
 mod retention;
+mod secrecy;
 mod signals;
 pub mod sink;
 mod timer;

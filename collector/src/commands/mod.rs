@@ -31,6 +31,7 @@ use crate::keys::KeyError;
 use crate::log::{self, LogFormat};
 use crate::migrate::MigrateError;
 use crate::preflight::{self, Requirements};
+use crate::secrecy;
 use crate::sink::StartError;
 
 pub(crate) type Outcome = Result<ExitCode, CommandError>;
@@ -43,6 +44,7 @@ const UNWRITABLE: &str = "standard output cannot be written";
 
 /// Runs the command that the arguments of this process name; returns the status to end with.
 pub fn run() -> io::Result<ExitCode> {
+    secrecy::keep();
     let command = match cli::parse() {
         Ok(command) => command,
         Err(error) => return Ok(cli::report(&error)),

@@ -5,6 +5,7 @@ mod ends;
 mod lines;
 mod outage;
 mod pace;
+mod secrecy;
 mod test_sender;
 
 use std::process::Command;

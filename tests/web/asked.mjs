@@ -214,6 +214,23 @@ export async function buttonsAnsweredLate({ visitor, demo }) {
   return checks.results;
 }
 
+/** People are told once, and on a new stream after news that are older than what the one before it had told. */
+export async function oneAfterTheOther({ visitor, demo }) {
+  const checks = new Checks();
+  await elsewhere(demo, "registrations", { count: 1 });
+  const page = await visitor.register("one-after-the-other");
+  const account = page.locator("#account dd").first();
+  for (let number = 1; number <= 6; number += 1) {
+    await page.fill("#email", `next-${number}@example.test`);
+    await page.fill("#login", `next-${number}`);
+    await page.click("#register button");
+    await until(`the account of next-${number}`, async () => (await account.textContent()) === `next-${number}`);
+  }
+  checks.same("each of seven accounts is shown", await account.textContent(), "next-6");
+  await page.close();
+  return checks.results;
+}
+
 /** What is typed while something is under way is nobody's to replace. */
 export async function typedMeanwhile({ visitor }) {
   const checks = new Checks();

@@ -4,7 +4,7 @@
 import { existsSync } from "node:fs";
 
 import { byKeyboard, everyPage } from "./accessibility.mjs";
-import { answeredLate, buttonsAnsweredLate, typedMeanwhile } from "./asked.mjs";
+import { answeredLate, buttonsAnsweredLate, oneAfterTheOther, typedMeanwhile } from "./asked.mjs";
 import { badLinks, badRegistrations } from "./bad_input.mjs";
 import { edgeAlone } from "./edge.mjs";
 import { leaks } from "./ending.mjs";
@@ -46,6 +46,7 @@ export const GROUPS = [
   { title: "settings that are answered late", outage: true, work: answeredLate },
   { title: "buttons that are answered late", work: buttonsAnsweredLate },
   { title: "what is typed meanwhile", work: typedMeanwhile },
+  { title: "people one after the other", work: oneAfterTheOther },
   { title: "the mails", work: mailsAsTheyAre },
   { title: "an invitation", work: invitations },
   ...(existsSync("/proc/self/environ") ? [{ title: "the roles", work: passwords }] : []),

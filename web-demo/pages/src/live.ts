@@ -5,6 +5,9 @@ import { post, type Reply } from "./post.ts";
 
 type Listener<Name extends keyof Messages> = (message: Messages[Name]) => void;
 
+/** What comes in answers, too. */
+const ANSWERED: ReadonlySet<string> = new Set(["settings", "parts"] satisfies (keyof Answer)[]);
+
 export class Live {
   readonly #listeners = new Map<string, Listener<never>[]>();
   readonly #connection: (connected: boolean) => void;
@@ -45,7 +48,9 @@ export class Live {
     for (const name of this.#listeners.keys()) {
       source.addEventListener(name, (event) => {
         const { data, lastEventId } = event as MessageEvent<string>;
-        this.#hear(name, JSON.parse(data) as never, lastEventId === "" ? undefined : Number(lastEventId));
+        // An event without an id of its own has that of the one before it.
+        const revision = ANSWERED.has(name) ? Number(lastEventId) : undefined;
+        this.#hear(name, JSON.parse(data) as never, revision);
       });
     }
   }
@@ -61,7 +66,7 @@ export class Live {
 
   /**
    * An answer and an event come on connections of their own, each at its own pace: what is older than what is known
-   * already is of no use. Mails and people have no revision: they come by the stream alone, in order.
+   * already is of no use. What no answer has comes by the stream alone, in order.
    */
   #hear(name: string, message: never, revision: number | undefined): void {
     if (revision !== undefined) {

@@ -206,8 +206,7 @@ async fn at_sigterm_the_sender_finishes_what_it_has_and_the_rest_stays_in_the_qu
     register(&client, 1..=100).await?;
     let mut sender = TestSender::new()?;
     let mut command = command(&database, &sender)?;
-    let collector =
-        Collector::start(command.args(["--sender-timeout", "60s", "--lease", "5m", "--prefetch", "2"]))?;
+    let collector = Collector::start(command.args(["--sender-timeout", "8s", "--prefetch", "2"]))?;
     sender.pass_the_trial()?;
     let (first, second) = (sender.next_batch()?, sender.next_batch()?);
     collector.signal(Signal::TERM)?;
@@ -219,6 +218,7 @@ async fn at_sigterm_the_sender_finishes_what_it_has_and_the_rest_stays_in_the_qu
     // It never answers the other one, and does not end when its input does.
     let (status, log) = collector.wait()?;
     assert_eq!(status.code(), Some(0), "{log}");
+    // Eight seconds are promised, and a machine that does something else takes longer.
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     assert_eq!(leased(&client).await?, 0);
     for id in second.ids() {

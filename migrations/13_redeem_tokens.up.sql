@@ -288,7 +288,11 @@ BEGIN
         verdict := 'used';
     ELSIF epoch >= candidate.expires_at
         OR candidate.cancelled_at IS NOT NULL
-        OR (wanted.proves_address AND candidate.recipient_email <> present_email COLLATE "C") IS TRUE
+        OR (
+            wanted.proves_address
+            AND candidate.recipient_email <> present_email COLLATE "C"
+            AND mailroom.normal_address(candidate.recipient_email) IS DISTINCT FROM mailroom.normal_address(present_email)
+        ) IS TRUE
     THEN
         verdict := 'expired';
     ELSIF NOT is_eligible THEN
@@ -337,7 +341,7 @@ BEGIN
     )
     SELECT array_agg(id) INTO used FROM used;
 
-    PERFORM mailroom.withdraw(used, true);
+    PERFORM mailroom.withdraw(used, 'it was used, or another link that proves the same address');
 
     token := candidate.id;
     subject_id := candidate.subject_id;

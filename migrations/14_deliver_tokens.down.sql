@@ -8,7 +8,7 @@ DROP FUNCTION mailroom.claim(
 );
 DROP FUNCTION mailroom.reserve(bigint, integer, integer);
 DROP SEQUENCE mailroom.rate_in_use, mailroom.rate_spent_until;
-DROP FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[], bigint[], text[]);
+DROP FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], text[], bigint[], bigint[], text[]);
 DROP FUNCTION mailroom.judge_all(tid[], bigint, smallint[], boolean);
 DROP FUNCTION mailroom.judge_without_calls(tid[], bigint, smallint[], boolean);
 DROP FUNCTION mailroom.judge(tid[], bigint, smallint[], boolean);
@@ -16,13 +16,11 @@ DROP FUNCTION mailroom.judge_candidate(mailroom.candidate, text, text, text, big
 DROP FUNCTION mailroom.candidates(tid[]);
 DROP TYPE mailroom.judgement;
 DROP TYPE mailroom.candidate;
-DROP FUNCTION mailroom.normal_address(text);
 DROP FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz);
 DROP FUNCTION mailroom.release(bigint, uuid[]);
 DROP FUNCTION mailroom.settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint);
 DROP FUNCTION mailroom.settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint);
 DROP FUNCTION mailroom.too_late(timestamptz, bigint);
 DROP FUNCTION mailroom.pause_after(bigint, bigint, double precision);
-DROP FUNCTION mailroom.to_utf8(text);
 
 COMMIT;

@@ -10,23 +10,6 @@
 
 BEGIN;
 
--- In a database with another encoding than UTF-8 a text may have no UTF-8 form; the row is sent as a byte that is none, which
--- no line takes, so that the token is given up and the others of its batch go out.
-CREATE FUNCTION mailroom.to_utf8(value text) RETURNS bytea
-LANGUAGE plpgsql STABLE STRICT
-SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN convert_to(value, 'UTF8');
-EXCEPTION WHEN untranslatable_character OR character_not_in_repertoire THEN
-    -- Not as a literal, whose backslash means another byte without standard_conforming_strings.
-    RETURN decode('ff', 'hex');
-END;
-$$;
-
-REVOKE ALL ON FUNCTION mailroom.to_utf8(text) FROM PUBLIC;
-
-COMMENT ON FUNCTION mailroom.to_utf8(text) IS 'Text in UTF-8, or one byte that is not, if it has no such form.';
-
 -- How long a refused token waits. Doubling from the first pause up to a minute, or to a part of its life, up to an hour; between half
 -- and all of that, so that what failed together does not come back together.
 CREATE FUNCTION mailroom.pause_after(refusals bigint, first_pause bigint, lifetime double precision) RETURNS double precision
@@ -347,14 +330,6 @@ COMMENT ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, ti
     'Locks rows of the queue, the oldest of each priority first; answers where they lie, in the order in which they go out, and the latest due'
     ' time of each priority.';
 
--- Letters of ASCII alone, so that it does not depend on a locale. Mail servers tell local parts apart by case in theory only, and
--- providers report addresses in lower case.
-CREATE FUNCTION mailroom.normal_address(email text) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN lower(email COLLATE "C");
-
-COMMENT ON FUNCTION mailroom.normal_address(text) IS 'An address by which suppressions are kept and looked up: its ASCII letters in lower case.';
-
 CREATE TYPE mailroom.candidate AS (
     place tid, token bigint, due_at timestamptz, attempt integer, failures smallint, priority smallint, secret bytea, code text,
     id bigint, action smallint, subject_id text, recipient_email text, recipient_name text, language text, expires_at bigint, binding bytea,
@@ -369,7 +344,7 @@ CREATE TYPE mailroom.judgement AS (
 );
 
 COMMENT ON TYPE mailroom.judgement IS
-    'Whether a candidate goes out: eligible, cancelled, expired, unsignable, ineligible or suppressed, and for the last two why; with all that goes out.';
+    'Whether a candidate goes out: eligible, cancelled, expired, unsignable, ineligible or suppressed, and else why; with all that goes out.';
 
 -- This function and those below have no search path of their own and are not volatile, so that they become parts of the statement that
 -- calls them. OFFSET 0 keeps look-ups by key for each row.
@@ -417,21 +392,33 @@ BEGIN ATOMIC
             WHEN (candidate).expires_at <= too_late THEN 'expired'
             WHEN (candidate).action <> ALL (signable) OR NOT binds AND (candidate).binding IS NOT NULL THEN 'unsignable'
             WHEN (candidate).eligibility IS NOT NULL AND present_email IS NULL THEN 'ineligible'
-            -- The subject's address changed, in a transaction that did not see this token and so did not cancel it.
-            WHEN (candidate).eligibility IS NOT NULL AND (candidate).proves_address
-                AND (candidate).recipient_email <> present_email COLLATE "C"
-            THEN 'cancelled'
+            WHEN recipient.is_other OR NOT recipient.is_address THEN 'cancelled'
             WHEN suppression.reason IS NOT NULL THEN 'suppressed'
             ELSE 'eligible'
         END,
         CASE
+            WHEN (candidate).id IS NULL THEN 'it was deleted'
+            WHEN (candidate).is_void THEN 'it was used or cancelled'
+            WHEN (candidate).expires_at <= too_late THEN 'it expired before it could be sent'
             WHEN (candidate).eligibility IS NOT NULL AND present_email IS NULL THEN fault
+            WHEN recipient.is_other THEN 'its address is not the one that its subject has now'
+            WHEN NOT recipient.is_address THEN 'the address of its account is not one that mail can be sent to'
             ELSE 'its address is suppressed (' || suppression.reason || ')'
         END
     FROM (
         SELECT
             coalesce((candidate).recipient_email, present_email) AS email,
-            coalesce((candidate).recipient_name, present_name) AS name
+            coalesce((candidate).recipient_name, present_name) AS name,
+            -- It was enqueued for another address, or the subject's changed in a transaction that did not see this token and so did not
+            -- cancel it. Another spelling of one address is none.
+            (
+                (candidate).eligibility IS NOT NULL
+                AND (candidate).proves_address
+                AND (candidate).recipient_email <> present_email COLLATE "C"
+                AND mailroom.normal_address((candidate).recipient_email) IS DISTINCT FROM mailroom.normal_address(present_email)
+            ) IS TRUE AS is_other,
+            -- What was enqueued is one.
+            (candidate).recipient_email IS NOT NULL OR present_email IS NULL OR mailroom.is_addressable(present_email) AS is_address
     ) AS recipient
     LEFT JOIN LATERAL (
         -- The second condition is evaluated once: where no address is suppressed, none is looked up.
@@ -527,8 +514,8 @@ COMMENT ON FUNCTION mailroom.judge_all(tid[], bigint, smallint[], boolean) IS
 
 -- Deferred tokens are looked at again after a pause that doubles from a quarter of a second up to a minute, or to a part of their life.
 CREATE FUNCTION mailroom.pass_over(
-    collector bigint, epoch timestamptz, too_late bigint, deferred bigint[], cancelled bigint[], expired bigint[],
-    suppressed bigint[], suppression_reasons text[]
+    collector bigint, epoch timestamptz, too_late bigint, deferred bigint[], cancelled bigint[], cancel_reasons text[],
+    expired bigint[], suppressed bigint[], suppression_reasons text[]
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -548,11 +535,13 @@ BEGIN
     WITH ended AS (
         DELETE FROM mailroom.queue WHERE token = ANY (cancelled || expired) RETURNING token, attempts
     )
-    INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, attempt, outcome)
+    INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, attempt, outcome, reason)
     SELECT
         ARRAY[token], epoch, collector, attempts,
-        CASE WHEN token = ANY (cancelled) THEN 'cancelled'::mailroom.outcome ELSE 'expired'::mailroom.outcome END
-    FROM ended;
+        CASE WHEN place IS NULL THEN 'expired'::mailroom.outcome ELSE 'cancelled'::mailroom.outcome END,
+        CASE WHEN place IS NULL THEN 'it expired before it could be sent' ELSE cancel_reasons[place] END
+    FROM ended
+    CROSS JOIN LATERAL pg_catalog.array_position(cancelled, token) AS place;
 
     DELETE FROM mailroom.payloads
     WHERE token = ANY (ARRAY(
@@ -582,9 +571,9 @@ BEGIN
 END;
 $$;
 
-REVOKE ALL ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[], bigint[], text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], text[], bigint[], bigint[], text[]) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], bigint[], bigint[], text[]) IS
+COMMENT ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], text[], bigint[], bigint[], text[]) IS
     'Defers tokens that may not be sent yet, and takes those out of the queue that may not be sent at all: suppressed ones become dead letters.';
 
 -- A rate is shared by what these sequences say, which are never counted up. Sequences have no versions: what is set is seen at once and not
@@ -674,7 +663,7 @@ CREATE FUNCTION mailroom.claim(
     batch uuid, tokens bigint[], attempts integer[], actions smallint[], emails bytea[], names bytea[], secrets bytea[], codes bytea[],
     expirations bigint[], languages text[], payloads bytea[], bindings bytea[],
     looked integer, waiting integer, expired integer, cancelled integer, deferred integer, unsignable integer, suppressed integer,
-    reason text, first_through timestamptz, second_through timestamptz, wait bigint, other_rate bigint
+    reason text, first_through timestamptz, second_through timestamptz, wait bigint, other_rate bigint, passed_over text
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -697,6 +686,7 @@ DECLARE
     -- What may not be sent.
     put_off bigint[];
     void bigint[];
+    void_reasons text[];
     too_old bigint[];
     unwanted bigint[];
     unwanted_reasons text[];
@@ -774,7 +764,7 @@ BEGIN
         SELECT
             wanted[ordinal], tokens, attempts, actions, emails, names, secrets, utf8_codes, expirations, languages, payloads, bindings,
             NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::text,
-            NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint
+            NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint, NULL::text
         -- In the order of their ordinals, by which the aggregation sorts where enable_hashagg is off.
         FROM batches;
     END IF;
@@ -789,15 +779,26 @@ BEGIN
             coalesce(min(due_at) FILTER (WHERE verdict = 'eligible' AND priority = 0), first_through),
             coalesce(min(due_at) FILTER (WHERE verdict = 'eligible' AND priority <> 0), second_through),
             array_agg(token) FILTER (WHERE verdict IN ('ineligible', 'unsignable')),
-            array_agg(token) FILTER (WHERE verdict = 'cancelled'), array_agg(token) FILTER (WHERE verdict = 'expired'),
+            array_agg(token) FILTER (WHERE verdict = 'cancelled'), array_agg(fault) FILTER (WHERE verdict = 'cancelled'),
+            array_agg(token) FILTER (WHERE verdict = 'expired'),
             array_agg(token) FILTER (WHERE verdict = 'suppressed'), array_agg(fault) FILTER (WHERE verdict = 'suppressed')
         INTO
             waiting, expired, cancelled, deferred, unsignable, suppressed, reason, first_through, second_through,
-            put_off, void, too_old, unwanted, unwanted_reasons
+            put_off, void, void_reasons, too_old, unwanted, unwanted_reasons
         FROM pg_catalog.unnest(eligible[taken + 1:] || others);
 
         IF coalesce(put_off, void, too_old, unwanted) IS NOT NULL THEN
-            PERFORM mailroom.pass_over(collector, epoch, too_late, put_off, void, too_old, unwanted, unwanted_reasons);
+            PERFORM mailroom.pass_over(collector, epoch, too_late, put_off, void, void_reasons, too_old, unwanted, unwanted_reasons);
+            passed_over := (
+                SELECT jsonb_agg(jsonb_build_object('verdict', verdict, 'reason', fault, 'count', count, 'ids', ids))::text
+                FROM (
+                    SELECT verdict, fault, count(*) AS count, (array_agg(token))[1:10] AS ids
+                    FROM pg_catalog.unnest(others)
+                    GROUP BY verdict, fault
+                    ORDER BY count(*) DESC
+                    LIMIT 20
+                ) AS alike
+            );
         END IF;
     END IF;
 
@@ -811,7 +812,8 @@ $$;
 COMMENT ON FUNCTION mailroom.claim(
     bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint
 ) IS
-    'For collectors: claims batches of what is due, of actions that can be signed; bound links only if it can bind. The last row has no batch, and says what was found.'
+    'For collectors: claims batches of what is due, of actions that can be signed; bound links only if it can bind. The last row has no batch, and says what was found:'
+    ' passed_over is JSON, of what was not claimed by verdict and reason the count and some ids.'
     ' The span of the lease is milliseconds, min_lifetime seconds; the rate, if there is one, tokens a day for all collectors.';
 
 CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (number smallint, name text, path text, code_digits smallint)

@@ -199,7 +199,8 @@ $$;
 COMMENT ON FUNCTION mailroom.binding_setting() IS
     'The browser that the links of accounts'' tokens of this transaction are for, by the setting mailroom.binding; null for any.';
 
--- An account that is inserted after its token has no address yet: such a token goes to the one that it gets. Both rows are made by one
+-- An account that is inserted after its token has no address yet: such a token goes to the one that it gets. So does one whose account has an
+-- address that no mail can be sent to: it is cancelled, with that reason, if there is still none when it is claimed. Both rows are made by one
 -- statement, and enums are compared as such, where the search path has no operators but PostgreSQL's own: each statement, and each
 -- function in one, takes a registration longer. Without jit: a plan that a session made for many rows would be compiled for every
 -- single row after them, which takes ten times as long as the row.
@@ -217,9 +218,9 @@ BEGIN
             made.id,
             CASE made.action WHEN 'activation' THEN 1::smallint ELSE 2::smallint END,
             made.account::text,
-            accounts.email::text,
+            CASE WHEN mailroom.is_addressable(accounts.email::text) THEN accounts.email::text END,
             accounts.login::text,
-            CASE WHEN mailroom.is_language(accounts.language) THEN accounts.language END,
+            mailroom.language_tag(accounts.language),
             mailroom.consumed_id(made.secret),
             CASE made.action WHEN 'activation' THEN NULL ELSE mailroom.code_hash(made.secret, made.code::text) END,
             made.created_at,
@@ -264,7 +265,10 @@ BEGIN
         WHERE tokens.id = OLD.id
             AND (
                 tokens.cancelled_at IS NOT NULL
-                OR tokens.recipient_email <> accounts.email::text COLLATE "C"
+                OR (
+                    tokens.recipient_email <> accounts.email::text COLLATE "C"
+                    AND mailroom.normal_address(tokens.recipient_email) IS DISTINCT FROM mailroom.normal_address(accounts.email::text)
+                )
                 -- Only redeem(), which has set this already, knows whether the browser is the right one.
                 OR (tokens.binding IS NOT NULL AND tokens.consumed_at IS NULL)
             )
@@ -295,7 +299,7 @@ BEGIN
 
     -- Not where it was redeemed, which does the same.
     IF FOUND THEN
-        PERFORM mailroom.withdraw(ARRAY[NEW.id], true);
+        PERFORM mailroom.withdraw(ARRAY[NEW.id], 'it was used');
     END IF;
 
     IF NEW.action::text = 'activation' THEN
@@ -351,7 +355,7 @@ SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     ids bigint[] := ARRAY(SELECT id FROM gone);
 BEGIN
-    PERFORM mailroom.withdraw(ids, true);
+    PERFORM mailroom.withdraw(ids, 'it was deleted');
     DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (ids);
     RETURN NULL;
 END;
@@ -379,7 +383,7 @@ BEGIN
         PERFORM setval(sequence, greatest(newest, nextval(sequence)));
     END IF;
 
-    PERFORM mailroom.withdraw(ids, false);
+    PERFORM mailroom.withdraw(ids, NULL);
     DELETE FROM mailroom.dead_letters WHERE token = ANY (ids);
     DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (ids);
 
@@ -447,7 +451,7 @@ DECLARE
             AND (action IN (1, 2) OR eligibility IN ('mailroom.provisioned_accounts(text[],boolean)', 'mailroom.active_accounts(text[],boolean)'))
     );
 BEGIN
-    PERFORM mailroom.withdraw(ids, true);
+    PERFORM mailroom.withdraw(ids, 'its account was deleted');
     DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (ids);
     DELETE FROM mailroom.code_failures WHERE subject = ANY (subjects);
     RETURN NULL;
@@ -566,7 +570,8 @@ BEGIN
             INSERT INTO mailroom.adopted_tokens (account, action, created_at) VALUES (candidate, 'activation', epoch);
         ELSIF action_row.number = 2 THEN
             INSERT INTO mailroom.adopted_tokens (account, action, created_at) VALUES (candidate, 'password_recovery', epoch);
-        ELSE
+        -- An account that nobody can mail to is like none.
+        ELSIF mailroom.is_address(present.email) THEN
             PERFORM mailroom.enqueue(action_row.name, present.email, present.name, present.subject_id, binding => request.binding);
         END IF;
     END IF;

@@ -53,7 +53,7 @@ BEGIN
             SELECT
                 tokens.*,
                 CASE tokens.action::text WHEN 'activation' THEN 1 ELSE 2 END AS number,
-                accounts.email::text AS recipient_email,
+                CASE WHEN mailroom.is_addressable(accounts.email::text) THEN accounts.email::text END AS recipient_email,
                 accounts.login::text AS recipient_name,
                 accounts.status::text,
                 accounts.status_changed_at

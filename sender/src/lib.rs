@@ -23,10 +23,12 @@
 )))]
 compile_error!("a sender needs a provider: enable the feature http, postmark, resend, ses or smtp");
 
+mod address;
 mod breaker;
 mod check;
 mod config;
 mod desk;
+mod encoding;
 mod error;
 mod guard;
 mod journal;
@@ -50,6 +52,7 @@ use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::time::SystemTime;
 
+pub use address::{addressed, normal_address};
 pub use check::check;
 pub use error::Error;
 pub use preview::preview;

@@ -6,10 +6,8 @@ use std::time::SystemTime;
 use lettre::Address;
 use lettre::message::Mailbox;
 
+use crate::address::Parts;
 use crate::protocol::Key;
-
-/// The longest address, in bytes (RFC 5321, 4.5.3.1.3, without the angle brackets).
-const LONGEST_ADDRESS: usize = 254;
 
 /// A mail to one person.
 #[derive(Debug)]
@@ -42,22 +40,9 @@ impl Recipient {
     /// # Errors
     /// Why no mail can be sent to it, without the address.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
-        const NO_ADDRESS: &str = "its address is not one that mail can be sent to";
-        let (user, domain) = text.rsplit_once('@').ok_or(NO_ADDRESS)?;
-        let domain = if domain.is_ascii() {
-            domain.to_owned()
-        } else {
-            idna::domain_to_ascii_strict(domain).map_err(|_| NO_ADDRESS)?
-        };
-        // The parser of addresses allows what is allowed in theory; no server takes quoted control characters.
-        if user.chars().any(|character| character.is_control() || is_separator(character)) {
-            return Err(NO_ADDRESS);
-        }
-        let address = Address::new(user, domain).map_err(|_| NO_ADDRESS)?;
-        if AsRef::<str>::as_ref(&address).len() > LONGEST_ADDRESS {
-            return Err("its address is longer than 254 bytes");
-        }
-        Ok(Self(address))
+        let parts = Parts::parse(text)?;
+        let address = Address::new(parts.quoted_local(), parts.domain);
+        address.map(Self).map_err(|_| "its address is not one that mails can be written to")
     }
 
     /// The address.
@@ -113,7 +98,13 @@ mod tests {
         for (text, expected) in [
             ("ada@x.test", "ada@x.test"),
             ("o'neill+tag@x.test", "o'neill+tag@x.test"),
-            ("\"a b\"@x.test", "\"a b\"@x.test"),
+            ("foo..bar@x.test", "\"foo..bar\"@x.test"),
+            ("foo.@x.test", "\"foo.\"@x.test"),
+            (".foo@x.test", "\".foo\"@x.test"),
+            ("ada@localhost", "ada@localhost"),
+            ("ada@a_b.test", "ada@a_b.test"),
+            ("ada@1.2.3.4", "ada@1.2.3.4"),
+            ("a!b%c@x.test", "a!b%c@x.test"),
             ("ada@b\u{fc}cher.test", "ada@xn--bcher-kva.test"),
             (&long[1..], &long[1..]),
         ] {
@@ -140,6 +131,15 @@ mod tests {
             "ada@x.test\u{2028}",
             "ada\0@x.test",
             "ada@-\u{fc}.test",
+            "ada@-x.test",
+            "ada@x-.test",
+            "ada@x..test",
+            "ada@x.test.",
+            "ada@xn--\u{fc}.test",
+            "ada@[192.0.2.1]",
+            "\"a b\"@x.test",
+            "\"ada\"@x.test",
+            "a@b@x.test",
         ] {
             assert!(Recipient::parse(text).is_err(), "{text:?}");
         }

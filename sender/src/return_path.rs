@@ -3,13 +3,14 @@
 //! Nobody signs a delivery status notification (RFC 3464). What proves one is that it comes to the address that only mails to its
 //! recipient carry:
 //! `bounces+TAG@example.org`, where the tag is the first 16 bytes of HMAC-SHA256(secret, "mailroom/return-path", a zero byte, the
-//! recipient with ASCII letters in lower case), in hexadecimal. It is the same for all mails to a recipient, whose mail server knows it.
+//! recipient in the form that suppressions have), in hexadecimal. It is the same for all mails to a recipient, whose mail server knows it.
 
 use base16ct::lower;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use lettre::Address;
 use sha2::Sha256;
 
+use crate::address::normal_address;
 use crate::error::Error;
 
 /// The longest local part (RFC 5321, 4.5.3.1.1), in bytes.
@@ -79,7 +80,7 @@ impl ReturnPath {
 
     fn mac(&self, recipient: &str) -> Hmac<Sha256> {
         let mac = self.key.clone().chain_update(b"mailroom/return-path\0");
-        mac.chain_update(recipient.to_ascii_lowercase())
+        mac.chain_update(normal_address(recipient).unwrap_or_else(|| recipient.to_ascii_lowercase()))
     }
 }
 
@@ -98,6 +99,12 @@ mod tests {
         // As computed by the `hmac` of Python.
         assert_eq!(address, "bounces+0864bac4fdf5158c59e62c4f49f76d16@example.org");
         assert!(path.proves(&address, "ada@x.test") && path.proves(&address.to_uppercase(), "ADA@x.test"));
+        // As mail servers report addresses that need quotes or are not ASCII.
+        for (sent, reported) in
+            [("\"a..b\"@x.test", "a..b@X.test"), ("ada@xn--bcher-kva.test", "ada@b\u{fc}cher.test")]
+        {
+            assert!(path.proves(&path.of(sent), reported), "{reported}");
+        }
         let other = ReturnPath::new("bounces@example.org", "0123456789abcdef0123456789abcdeF").unwrap();
         for (address, recipient) in [
             (address.as_str(), "bob@x.test"),

@@ -84,7 +84,7 @@ async fn tokens_that_are_taken_over_keep_the_address_found_then() -> Result<()> 
     migrate::up(&mut client, &MIGRATIONS[..8], &mut |_| {}).await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('a', 'usable'), ('b', 'used'), ('c', 'expired');
+            "INSERT INTO accounts (email, login) VALUES ('a@x.test', 'usable'), ('b@x.test', 'used'), ('c@x.test', 'expired');
             UPDATE jobs SET last_seq = 3;
             UPDATE tokens SET consumed_at = 1 WHERE id = 2;
             UPDATE tokens SET expires_at = 1 WHERE id = 3",
@@ -93,7 +93,7 @@ async fn tokens_that_are_taken_over_keep_the_address_found_then() -> Result<()> 
     migrate::up(&mut client, MIGRATIONS, &mut |_| {}).await?;
     let rows = client.query("SELECT id, recipient_email FROM mailroom.issued_tokens", &[]).await?;
     let recipients: Vec<(i64, Option<&str>)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-    assert_eq!(recipients, [(1, Some("a"))]);
+    assert_eq!(recipients, [(1, Some("a@x.test"))]);
     Ok(())
 }
 

@@ -83,7 +83,7 @@ async fn characters_without_a_utf8_form_are_passed_in_a_database_of_single_bytes
                 "INSERT INTO accounts (email, login)
                     SELECT 'ü' || n || '@b.test', 'user' || n FROM generate_series(1, 200) AS n;
                  UPDATE accounts SET login = convert_from('\\x81', '{encoding}') || id WHERE id IN (1, 90, 91, 95, 200);
-                 UPDATE accounts SET email = convert_from('\\x4081', '{encoding}') WHERE id = 150;
+                 UPDATE accounts SET email = convert_from('\\x81', '{encoding}') WHERE id = 150;
                  UPDATE tokens SET code = convert_from('\\x81', '{encoding}') WHERE id = 151;
                  UPDATE accounts SET status = 'suspended' WHERE id IN (94, 95, 96);"
             ))

@@ -1,5 +1,6 @@
 //! What the database's functions return: claimed tokens, counts, and the tokens that became dead letters.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio_postgres::Row;
@@ -27,11 +28,23 @@ pub(super) struct Claimed {
     pub(super) suppressed: usize,
     /// Why a predicate of eligibility failed.
     pub(super) fault: Option<String>,
+    /// Examples of what was not claimed, by verdict and reason.
+    pub(super) passed_over: Vec<PassedOver>,
     pub(super) next_since: [Option<SystemTime>; 2],
     /// When the rate allows another claim, if it allowed less than there was.
     pub(super) wait: Option<Duration>,
     /// At which rate others claim, in tokens a day, if it is another.
     pub(super) other_rate: Option<i64>,
+}
+
+/// Tokens that were not claimed for the same reason.
+#[derive(Debug, serde::Deserialize)]
+pub(super) struct PassedOver {
+    verdict: String,
+    reason: Option<String>,
+    count: usize,
+    /// Some of them.
+    ids: Vec<i64>,
 }
 
 /// A token that became a dead letter when its batch was settled.
@@ -63,6 +76,10 @@ impl Claimed {
             let wait: Option<i64> = column(row, 22)?;
             claimed.wait = wait.map(|wait| Duration::from_millis(u64::try_from(wait).unwrap_or(0)));
             claimed.other_rate = column(row, 23)?;
+            if let Some(passed_over) = column::<Option<String>>(row, 24)? {
+                let passed_over = serde_json::from_str(&passed_over);
+                claimed.passed_over = passed_over.map_err(|_| unexpected("a list that is none"))?;
+            }
         }
         Ok(claimed)
     }
@@ -83,6 +100,21 @@ impl Claimed {
         self.unsignable += other.unsignable;
         self.suppressed += other.suppressed;
         self.fault = self.fault.take().or(other.fault);
+        self.passed_over.extend(other.passed_over);
+    }
+
+    /// Why tokens got this verdict, each reason with the number of tokens, and some of their ids.
+    pub(super) fn reasons(&self, verdict: &str) -> (String, Vec<i64>) {
+        let alike = || self.passed_over.iter().filter(|alike| alike.verdict == verdict);
+        let mut counts = BTreeMap::<&str, usize>::new();
+        for alike in alike() {
+            *counts.entry(alike.reason.as_deref().unwrap_or("their subject is not eligible")).or_default() +=
+                alike.count;
+        }
+        let reasons: Vec<_> =
+            counts.iter().take(NAMED).map(|(reason, count)| format!("{reason} ({count})")).collect();
+        let ids = alike().flat_map(|alike| &alike.ids).take(NAMED).copied().collect();
+        (reasons.join("; "), ids)
     }
 }
 

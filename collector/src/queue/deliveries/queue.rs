@@ -228,9 +228,9 @@ impl DeliveriesQueue {
     }
 
     /// Adds what a statement has claimed to what the call returns; returns the number of tokens.
-    fn take(&mut self, claimed: Claimed, claim: &mut Claim) -> usize {
+    fn take(&mut self, mut claimed: Claimed, claim: &mut Claim) -> usize {
         let tokens = claimed.batches.iter().map(|batch| batch.tokens.len()).sum();
-        claim.batches.extend(claimed.batches);
+        claim.batches.append(&mut claimed.batches);
         claim.waiting = claimed.waiting;
         claim.deferred += claimed.deferred + claimed.unsignable;
         claim.wait = claimed.wait;
@@ -245,20 +245,21 @@ impl DeliveriesQueue {
         self.turn = (self.turn + tokens) % PRIORITY_CYCLE;
         self.activity.expired += claimed.expired;
         if claimed.expired > 0 {
-            let count = claimed.expired;
-            tracing::warn!(event = "tokens_expired", count, "tokens expired before they could be sent");
+            let (count, (reason, ids)) = (claimed.expired, claimed.reasons("expired"));
+            tracing::warn!(event = "tokens_expired", %reason, count, ?ids, "tokens expired before they could be sent");
         }
         self.activity.dead(claimed.suppressed, 0);
-        let cancelled = "tokens were used or deleted before they could be sent";
+        let cancelled = "tokens were used, cancelled or deleted before they could be sent, or have another address than their subject";
         let deferred = "tokens wait until their subject is eligible";
         let suppressed = "tokens are given up because their address is suppressed";
-        for (count, event, message) in [
-            (claimed.cancelled, "tokens_cancelled", cancelled),
-            (claimed.deferred, "tokens_deferred", deferred),
-            (claimed.suppressed, "tokens_suppressed", suppressed),
+        for (count, verdict, event, message) in [
+            (claimed.cancelled, "cancelled", "tokens_cancelled", cancelled),
+            (claimed.deferred, "ineligible", "tokens_deferred", deferred),
+            (claimed.suppressed, "suppressed", "tokens_suppressed", suppressed),
         ] {
             if count > 0 {
-                tracing::info!(event, count, "{message}");
+                let (reason, ids) = claimed.reasons(verdict);
+                tracing::info!(event, %reason, count, ?ids, "{message}");
             }
         }
         let mut admit = || self.deferral_limiter.admit(Instant::now()).map(withheld);

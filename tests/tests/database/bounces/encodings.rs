@@ -39,7 +39,7 @@ async fn addresses_beyond_ascii_are_sent_to_and_suppressed_in_a_database_of_sing
         ensure!(answer.0 == 200, "{answer:?}\n{}", bounces.program.log());
     }
     let addresses: Vec<_> = suppressed(client).await?.into_iter().map(|[address, ..]| address).collect();
-    assert_eq!(addresses, ["ada@bücher.test", "ada@xn--bcher-kva.test", "eve@xn--hxajbheg2az3al.test"]);
+    assert_eq!(addresses, ["ada@xn--bcher-kva.test", "eve@xn--hxajbheg2az3al.test"]);
     let by_hand = mailroom(url, &["suppress", "add", "eve@παράδειγμα.test"])?;
     let said = String::from_utf8(by_hand.stderr)?;
     ensure!(by_hand.status.code() == Some(1) && said.contains("LATIN1"), "{:?} {said}", by_hand.status);

@@ -12,6 +12,7 @@ mod rate_of_processes;
 mod refusals;
 mod set_back;
 mod settling;
+mod spellings;
 mod state;
 mod suppressing;
 mod sweeping;

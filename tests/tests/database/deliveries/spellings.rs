@@ -1,0 +1,281 @@
+//! One mailbox has one form, however its address is spelled: what the database compares is what the sender addresses.
+
+use anyhow::{Context, Result, ensure};
+use mailroom::queue::Queue;
+use mailroom_sender::addressed;
+use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::postgres::Database;
+use proptest::prelude::{Strategy, prop};
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+use super::{all, at, log, queue, state};
+
+/// Spellings of three mailboxes, by what a sender may make of them; each mailbox in its normal form first.
+const SPELLINGS: [&[&str]; 3] = [
+    &[
+        "ada@example.org",
+        "Ada@Example.org",
+        "ada@\u{ff45}xample.org",
+        "ada@example.org\u{200b}",
+        "ada@\u{ad}example.org",
+        "ada@EXAMPLE\u{3002}org",
+        "ada@example\u{ff61}org",
+        "ada@e\u{200d}xample.org",
+        "ada@ex\u{fe0f}ample.org",
+        "ada@\u{1d5be}xample.org",
+        "ada@example.org.",
+        "ada\u{200b}@example.org",
+        "\u{feff}ada@example.org",
+        "\u{202a}ada@example.org",
+        "\u{ff41}da@example.org",
+        "\"ada\"@example.org",
+        "ada(x)@example.org",
+        "<ada@example.org>",
+        "Ada <ada@example.org>",
+        " ada@example.org",
+    ],
+    &[
+        "ada@xn--bcher-kva.example",
+        "ada@b\u{fc}cher.example",
+        "ada@B\u{dc}CHER.example",
+        "ada@bu\u{308}cher.example",
+        "ada@XN--BCHER-KVA.example",
+        "ada@b\u{fc}\u{ad}cher.example",
+        "ADA@b\u{ff55}\u{308}cher.example",
+    ],
+    &[
+        "j\u{f6}rg@example.org",
+        "J\u{d6}RG@example.org",
+        "jo\u{308}rg@example.org",
+        "j\u{f6}\u{200b}rg@Example.org",
+    ],
+];
+
+async fn suppress(client: &Client, address: &str) -> Result<bool> {
+    Ok(client.query_one("SELECT mailroom.suppress($1, 'complaint')", &[&address]).await?.get(0))
+}
+
+#[tokio::test]
+async fn no_spelling_of_a_suppressed_address_is_mailed_whether_it_is_registered_or_enqueued() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let mut queue = queue(&database).await?;
+    for spellings in SPELLINGS {
+        ensure!(suppress(&client, spellings[0]).await?, "{}", spellings[0]);
+        for spelling in spellings {
+            // Nobody's registration fails by it.
+            let register = "INSERT INTO accounts (email, login) VALUES ($1, gen_random_uuid()::text)";
+            client.execute(register, &[spelling]).await?;
+            if let Err(error) = client.query("SELECT mailroom.enqueue('invite', $1)", &[spelling]).await {
+                assert_eq!(error.code(), Some(&SqlState::INVALID_PARAMETER_VALUE), "{spelling:?}");
+            }
+        }
+    }
+    let claimed = queue.settle_and_claim(Vec::new(), all(100)).await?.batches;
+    let claimed: Vec<_> = claimed.iter().flat_map(|batch| &batch.tokens).collect();
+    ensure!(claimed.is_empty(), "{claimed:?}");
+    let ends = "SELECT state || ': ' || reason FROM mailroom.deliveries GROUP BY 1 ORDER BY 1";
+    let ends: Vec<String> = client.query(ends, &[]).await?.iter().map(|row| row.get(0)).collect();
+    let expected = [
+        "cancelled: the address of its account is not one that mail can be sent to",
+        "dead: its address is suppressed (complaint)",
+    ];
+    assert_eq!(ends, expected);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_suppression_by_any_form_of_an_address_holds_for_all_and_any_form_lifts_it() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    for spellings in SPELLINGS {
+        let forms = spellings.iter().filter(|form| addressed(form).is_some());
+        for (form, other) in forms.clone().flat_map(|form| forms.clone().map(move |other| (form, other))) {
+            ensure!(suppress(&client, form).await?, "{form}");
+            ensure!(!suppress(&client, other).await?, "{form} {other}");
+            let lift = "SELECT mailroom.lift_suppression($1)";
+            ensure!(client.query_one(lift, &[other]).await?.get::<_, bool>(0), "{form} {other}");
+        }
+    }
+    Ok(())
+}
+
+/// What the database says of addresses: whether they are, and their normal form.
+async fn judged(client: &Client, addresses: &[String]) -> Result<Vec<(bool, Option<String>)>> {
+    let query = "SELECT mailroom.is_address(address), mailroom.normal_address(address)
+        FROM unnest($1::text[]) WITH ORDINALITY AS given (address, nth) ORDER BY nth";
+    let rows = client.query(query, &[&addresses]).await?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+fn ensure_agreement(addresses: &[String], judged: Vec<(bool, Option<String>)>) -> Result<usize> {
+    let mut accepted = 0;
+    for (address, (is_address, normal)) in addresses.iter().zip(judged) {
+        let said = is_address.then_some(normal).flatten();
+        ensure!(said == addressed(address), "{address:?}: {said:?}, the sender: {:?}", addressed(address));
+        accepted += usize::from(is_address);
+    }
+    Ok(accepted)
+}
+
+#[tokio::test]
+async fn database_and_sender_agree_on_every_generated_address() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let pieces = [
+        "a",
+        "B",
+        "0",
+        "-",
+        "_",
+        ".",
+        "..",
+        "+",
+        "@",
+        "\"",
+        "[",
+        ",",
+        " ",
+        "\n",
+        "xn--",
+        "\u{fc}",
+        "\u{dc}",
+        "\u{df}",
+        "u\u{308}",
+        "\u{308}",
+        "J\u{30c}",
+        "\u{200b}",
+        "\u{200d}",
+        "\u{ad}",
+        "\u{ff45}",
+        "\u{3002}",
+        "\u{65e5}\u{672c}",
+        "\u{434}",
+        "\u{414}",
+        "\u{3b1}",
+        "\u{3a3}",
+        "\u{3c2}",
+        "\u{160}",
+        "\u{130}",
+        "\u{202e}",
+        "\u{1f4a9}",
+        "\u{5d0}",
+        "\u{661}",
+        "\u{939}\u{93f}",
+        "\u{e19}\u{e33}",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}",
+    ];
+    let part =
+        || prop::collection::vec(prop::sample::select(&pieces[..]), 0..5).prop_map(|part| part.concat());
+    let plain = || {
+        prop::sample::select(&["a", "ada.l", "x.test", "\u{fc}.test", "B\u{dc}.x"][..])
+            .prop_map(str::to_owned)
+    };
+    let either = || proptest::prop_oneof![part(), plain()];
+    let address = (either(), either()).prop_map(|(local, domain)| format!("{local}@{domain}"));
+    let mut runner = TestRunner::deterministic();
+    let addresses = (0..4_000).map(|_| {
+        let tree = address.new_tree(&mut runner).map_err(|reason| anyhow::anyhow!("{reason}"));
+        // No capital of a letter that the database does not fold.
+        Ok(tree?.current().replace('\u{130}', "I"))
+    });
+    let addresses = addresses.collect::<Result<Vec<_>>>()?;
+    let accepted = ensure_agreement(&addresses, judged(&client, &addresses).await?)?;
+    ensure!((400..3_000).contains(&accepted), "{accepted} addresses were taken");
+    Ok(())
+}
+
+/// Characters of which the database knows less are refused; none that it takes is another one for the sender.
+#[tokio::test]
+async fn no_character_that_the_database_takes_is_replaced_by_the_sender() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let characters =
+        (0x80..0x3200).chain((0x3200..0x1_0000).step_by(13)).chain((0x1_0000..0x3_2400).step_by(211));
+    let addresses: Vec<_> =
+        characters.filter_map(char::from_u32).map(|character| format!("a@a{character}a.test")).collect();
+    let mut taken = 0;
+    for (address, (is_address, normal)) in addresses.iter().zip(judged(&client, &addresses).await?) {
+        // What Unicode has not assigned yet is nobody's; the sender refuses it.
+        if let Some(addressed) = addressed(address).filter(|_| is_address) {
+            assert_eq!(Some(addressed), normal, "{address:?}");
+            taken += 1;
+        }
+        let is_ignored = "\u{ad}\u{34f}\u{61c}\u{180b}\u{200b}\u{2060}\u{3164}\u{fe0f}\u{feff}".chars();
+        assert!(!is_address || !is_ignored.clone().any(|ignored| address.contains(ignored)), "{address:?}");
+        let refused = addressed(address).is_none();
+        let assigned = ["a\u{ff45}a", "a\u{2460}a"].iter().any(|mapped| address.contains(mapped));
+        assert!(!(is_address && refused && assigned), "{address:?}");
+    }
+    ensure!(taken > 4_000, "{taken}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_mail_for_another_address_than_its_subject_has_is_cancelled_with_a_reason_and_its_id() -> Result<()>
+{
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(
+            "INSERT INTO accounts (email, login, status) VALUES ('Ada@B\u{fc}cher.test', 'ada', 'active')",
+        )
+        .await?;
+    let enqueue = "SELECT mailroom.enqueue('recover', $1, 'ada', '1')";
+    let same: i64 = client.query_one(enqueue, &[&"ada@xn--bcher-kva.test"]).await?.get(0);
+    let other: i64 = client.query_one(enqueue, &[&"eve@x.test"]).await?.get(0);
+    let mut collector = Collector::start(&mut collector::command(database.url())?)?;
+    let sent = collector.lines()?.next_items(1)?;
+    assert_eq!(sent[0].email, "ada@xn--bcher-kva.test");
+    let reason = "its address is not the one that its subject has now";
+    collector.wait_for_log(&format!("{reason} (1)"), 1)?;
+    let said = collector.stop()?;
+    let line = said.lines().find(|line| line.contains("tokens_cancelled")).context("it is logged")?;
+    ensure!(line.contains(&format!("[{other}]")) && !line.contains("eve"), "{line}");
+    assert_eq!(state(&client, other).await?, at("cancelled", 0));
+    assert_eq!(log(&client, other).await?, [(0, "cancelled".to_owned(), Some(reason.to_owned()))]);
+    // And the link is good.
+    let secret = "SELECT count(*) FROM mailroom.issued_tokens WHERE id = $1 AND cancelled_at IS NULL";
+    assert_eq!(client.query_one(secret, &[&same]).await?.get::<_, i64>(0), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_language_that_is_not_understood_fails_nothing() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let view = "CREATE OR REPLACE VIEW mailroom.adopted_accounts AS SELECT id, email, login, status, login::text AS language FROM accounts";
+    client.batch_execute(view).await?;
+    for (given, expected) in [
+        ("pt-BR", Some("pt-BR")),
+        ("pt_BR", Some("pt-BR")),
+        ("pt_BR.UTF-8", Some("pt-BR")),
+        ("en-US-u-ca-gregory", Some("en-US")),
+        ("en-US@posix", Some("en-US")),
+        ("sr-Latn-RS-x-a", Some("sr-Latn-RS")),
+        ("de,en;q=0.5", Some("de")),
+        ("POSIX", None),
+        ("*", None),
+        ("english", None),
+        ("", None),
+        ("\u{202e}de", None),
+        (&"de-".repeat(300), Some("de-de-de-de")),
+    ] {
+        let enqueue = "SELECT mailroom.enqueue('invite', 'ada@x.test', language => $1)";
+        let language = "SELECT language FROM mailroom.issued_tokens WHERE id = $1";
+        let id: i64 = client.query_one(enqueue, &[&given]).await?.get(0);
+        let found: Option<String> = client.query_one(language, &[&id]).await?.get(0);
+        assert_eq!(found.as_deref(), expected, "{given}");
+        if given.len() < 200 {
+            client.execute("INSERT INTO accounts (email, login) VALUES ('ada' || gen_random_uuid() || '@x.test', $1)", &[&given]).await?;
+            let newest = "SELECT language FROM mailroom.issued_tokens ORDER BY id DESC LIMIT 1";
+            let found: Option<String> = client.query_one(newest, &[]).await?.get(0);
+            assert_eq!(found.as_deref(), expected, "{given}");
+        }
+    }
+    Ok(())
+}

@@ -256,8 +256,8 @@ BEGIN
         WHEN wanted.number IS NULL THEN 'there is no such action; mailroom.actions has those that there are'
         WHEN wanted.is_retired THEN 'the action is retired'
         WHEN mailroom.is_address(enqueue.recipient_email) IS NOT TRUE THEN
-            'recipient_email is not an address that mail can be sent to: NAME@DOMAIN without spaces, quotes, brackets and invisible'
-            ' characters, of at most 254 bytes'
+            'recipient_email is not an address that mail can be sent to: NAME@DOMAIN without spaces, quotes,'
+            ' brackets and invisible characters, of at most 254 bytes'
         WHEN octet_length(enqueue.recipient_name) > 254 OR enqueue.recipient_name ~ '[[:cntrl:]]' THEN
             'recipient_name has more than 254 bytes or a control character'
         WHEN octet_length(enqueue.subject_id) NOT BETWEEN 1 AND 255 THEN 'subject_id is empty or has more than 255 bytes'
@@ -315,7 +315,8 @@ BEGIN
     )
     VALUES (
         made, wanted.number, enqueue.subject_id, enqueue.recipient_email, enqueue.recipient_name,
-        mailroom.language_tag(enqueue.language), mailroom.consumed_id(secret), mailroom.code_hash(secret, code), floor(extract(epoch FROM epoch))::bigint, ends_at,
+        mailroom.language_tag(enqueue.language), mailroom.consumed_id(secret), mailroom.code_hash(secret, code),
+        floor(extract(epoch FROM epoch))::bigint, ends_at,
         enqueue.binding, enqueue.payload IS NOT NULL
     );
 
@@ -368,8 +369,9 @@ COMMENT ON FUNCTION mailroom.browser_code(bytea) IS
     'Digits for that browser to show, and for no mail: whoever enters them may use the links that are bound to it in another browser, for'
     ' actions without a code. The same for a day from the last call, or until five codes were entered: then others.';
 
--- In a database with another encoding than UTF-8 a text may have no UTF-8 form; the row is sent as a byte that is none, which
--- no line takes, so that the token is given up and the others of its batch go out.
+-- In a database with another encoding than UTF-8 a text may have no UTF-8 form; the row is sent as
+-- a byte that is none, which no line takes, so that the token is given up and the others of its
+-- batch go out.
 CREATE FUNCTION mailroom.to_utf8(value text) RETURNS bytea
 LANGUAGE plpgsql STABLE STRICT
 SET search_path = pg_catalog, pg_temp AS $$
@@ -385,7 +387,8 @@ REVOKE ALL ON FUNCTION mailroom.to_utf8(text) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.to_utf8(text) IS 'Text in UTF-8, or one byte that is not, if it has no such form.';
 
--- Not stable, as the database's encoding never changes: so that a plan has its answer, and what calls it becomes a part of other statements.
+-- Not stable, as the database's encoding never changes: so that a plan has its answer, and what
+-- calls it becomes a part of other statements.
 CREATE FUNCTION mailroom.is_utf8() RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN getdatabaseencoding() = 'UTF8';
@@ -430,22 +433,26 @@ $$;
 
 REVOKE ALL ON FUNCTION mailroom.code_points(bytea) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.code_points(bytea) IS 'The characters of a text in UTF-8, by their numbers in Unicode; null if it is not UTF-8.';
+COMMENT ON FUNCTION mailroom.code_points(bytea) IS
+    'The characters of a text in UTF-8, by their numbers in Unicode; null if it is not UTF-8.';
 
--- The letters that have a capital: of ASCII, Latin, Greek, Cyrillic and Armenian. A function of a locale knows more, but other ones in each
--- database, and what is suppressed must not depend on it.
+-- The letters that have a capital: of ASCII, Latin, Greek, Cyrillic and Armenian. A function of a
+-- locale knows more, but other ones in each database, and what is suppressed must not depend on it.
 CREATE FUNCTION mailroom.fold_letter(letter integer) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
-    WHEN letter <@ '{[65,91),[192,215),[216,223),[913,930),[931,940),[1040,1072)}'::int4multirange THEN letter + 32
+    WHEN letter <@ '{[65,91),[192,215),[216,223),[913,930),[931,940),[1040,1072)}'::int4multirange
+    THEN letter + 32
     WHEN letter < 256 THEN letter
     WHEN letter % 2 = 0
         AND letter <@ (
-            '{[256,304),[308,312),[330,376),[478,496),[504,544),[546,564),[1120,1154),[1162,1216),[1232,1328),[7680,7830),'
-            '[7840,7936)}'
+            '{[256,304),[308,312),[330,376),[478,496),[504,544),[546,564),[1120,1154),[1162,1216),'
+            '[1232,1328),[7680,7830),[7840,7936)}'
         )::int4multirange
     THEN letter + 1
-    WHEN letter % 2 = 1 AND letter <@ '{[313,319),[321,329),[377,383),[461,477),[1217,1231)}'::int4multirange THEN letter + 1
+    WHEN letter % 2 = 1
+        AND letter <@ '{[313,319),[321,329),[377,383),[461,477),[1217,1231)}'::int4multirange
+    THEN letter + 1
     WHEN letter = 376 THEN 255
     WHEN letter = 902 THEN 940
     WHEN letter BETWEEN 904 AND 906 THEN letter + 37
@@ -458,14 +465,19 @@ END;
 
 REVOKE ALL ON FUNCTION mailroom.fold_letter(integer) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.fold_letter(integer) IS 'The small letter of a capital, and any other character as it is; by their numbers in Unicode.';
+COMMENT ON FUNCTION mailroom.fold_letter(integer) IS
+    'The small letter of a capital, and any other character as it is; by their numbers in Unicode.';
 
 CREATE FUNCTION mailroom.punycode(label integer[]) RETURNS text
 LANGUAGE plpgsql IMMUTABLE STRICT
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     digits constant text := 'abcdefghijklmnopqrstuvwxyz0123456789';
-    written text := (SELECT coalesce(string_agg(chr(point), '' ORDER BY nth), '') FROM unnest(label) WITH ORDINALITY AS t (point, nth) WHERE point < 128);
+    written text := (
+        SELECT coalesce(string_agg(chr(t.point), '' ORDER BY nth), '')
+        FROM unnest(label) WITH ORDINALITY AS t (point, nth)
+        WHERE t.point < 128
+    );
     basic constant integer := length(written);
     handled integer := basic;
     lowest integer := 128;
@@ -495,9 +507,10 @@ BEGIN
                 step := 36;
 
                 LOOP
-                    threshold := CASE WHEN step <= bias THEN 1 WHEN step >= bias + 26 THEN 26 ELSE step - bias END;
+                    threshold := greatest(1, least(step - bias, 26));
                     EXIT WHEN rest < threshold;
-                    written := written || substr(digits, threshold + (rest - threshold) % (36 - threshold) + 1, 1);
+                    written := written
+                        || substr(digits, threshold + (rest - threshold) % (36 - threshold) + 1, 1);
                     rest := (rest - threshold) / (36 - threshold);
                     step := step + 36;
                 END LOOP;
@@ -530,7 +543,8 @@ $$;
 
 REVOKE ALL ON FUNCTION mailroom.punycode(integer[]) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.punycode(integer[]) IS 'A label of a domain in ASCII, as RFC 3492 writes it, without the prefix.';
+COMMENT ON FUNCTION mailroom.punycode(integer[]) IS
+    'A label of a domain in ASCII, as RFC 3492 writes it, without the prefix.';
 
 CREATE FUNCTION mailroom.to_ascii_label(label integer[]) RETURNS text
 LANGUAGE plpgsql IMMUTABLE STRICT
@@ -540,12 +554,18 @@ DECLARE
     written text;
 BEGIN
     -- What begins as an encoded label does is none if it has other characters.
-    IF label[1] = 45 OR label[cardinality(label)] = 45 OR NOT is_ascii AND label[1:4] = ARRAY[120, 110, 45, 45] THEN
+    IF label[1] = 45
+        OR label[cardinality(label)] = 45
+        OR NOT is_ascii AND label[1:4] = ARRAY[120, 110, 45, 45]
+    THEN
         RETURN NULL;
     END IF;
 
     IF is_ascii THEN
-        written := (SELECT string_agg(chr(point), '' ORDER BY nth) FROM unnest(label) WITH ORDINALITY AS t (point, nth));
+        written := (
+            SELECT string_agg(chr(point), '' ORDER BY nth)
+            FROM unnest(label) WITH ORDINALITY AS t (point, nth)
+        );
     ELSE
         written := 'xn--' || mailroom.punycode(label);
     END IF;
@@ -556,11 +576,13 @@ $$;
 
 REVOKE ALL ON FUNCTION mailroom.to_ascii_label(integer[]) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.to_ascii_label(integer[]) IS 'A label of a domain in small letters, in ASCII; null if it cannot be one.';
+COMMENT ON FUNCTION mailroom.to_ascii_label(integer[]) IS
+    'A label of a domain in small letters, in ASCII; null if it cannot be one.';
 
--- Who encodes a domain maps its characters before (UTS 46): full-width letters and other dots are replaced, invisible characters left out. So
--- that one mailbox has one form, addresses have only characters that are mapped to themselves, and capitals. These are letters, marks and
--- digits of scripts in use, and emoji; the sender compares its own mapping with the same form.
+-- Who encodes a domain maps its characters before (UTS 46): full-width letters and other dots are
+-- replaced, invisible characters left out. So that one mailbox has one form, addresses have only
+-- characters that are mapped to themselves, and capitals. These are letters, marks and digits of
+-- scripts in use, and emoji; the sender compares its own mapping with the same form.
 CREATE FUNCTION mailroom.map_address(email text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
@@ -578,11 +600,13 @@ DECLARE
         '[7839,7936),[9728,10240),[12293,12336),[12353,12443),[12445,12447),[12448,12543),'
         '[12549,12592),[13312,42183),[43136,43823),[43968,55204),[127744,129787),[131072,192094),'
         '[196608,205824)}';
-    -- PostgreSQL composes characters in UTF-8 alone. Of these none is composed of others that stand here, too.
+    -- PostgreSQL composes characters in UTF-8 alone. Of these none is composed of others that stand
+    -- here, too.
     without_marks constant int4multirange :=
-        '{[183,184),[192,768),[880,1155),[1162,1424),[1488,1515),[1569,1611),[3585,3633),[3634,3636),[3648,3655),[12353,12441),[12445,12544),'
-        '[13312,40960),[44032,55204)}';
-    of_local_part constant int4multirange := '{[33,34),[35,40),[42,44),[45,58),[61,62),[63,64),[65,91),[94,127)}';
+        '{[183,184),[192,768),[880,1155),[1162,1424),[1488,1515),[1569,1611),[3585,3633),[3634,3636),'
+        '[3648,3655),[12353,12441),[12445,12544),[13312,40960),[44032,55204)}';
+    of_local_part constant int4multirange :=
+        '{[33,34),[35,40),[42,44),[45,58),[61,62),[63,64),[65,91),[94,127)}';
     of_domain constant int4multirange := '{[45,47),[48,58),[95,96),[97,123)}';
     is_utf8 constant boolean := mailroom.is_utf8();
     points integer[];
@@ -599,11 +623,15 @@ BEGIN
 
     IF is_utf8 THEN
         points := ARRAY(
-            SELECT mailroom.fold_letter(ascii(letter)) FROM string_to_table(email, NULL) WITH ORDINALITY AS t (letter, nth) ORDER BY nth
+            SELECT mailroom.fold_letter(ascii(letter))
+            FROM string_to_table(email, NULL) WITH ORDINALITY AS t (letter, nth)
+            ORDER BY nth
         );
     ELSE
         points := mailroom.code_points(mailroom.to_utf8(email));
-        points := ARRAY(SELECT mailroom.fold_letter(point) FROM unnest(points) WITH ORDINALITY AS t (point, nth) ORDER BY nth);
+        points := ARRAY(
+            SELECT mailroom.fold_letter(point) FROM unnest(points) WITH ORDINALITY AS t (point, nth) ORDER BY nth
+        );
     END IF;
 
     place := array_position(points, 64);
@@ -622,9 +650,13 @@ BEGIN
         RETURN NULL;
     END IF;
 
-    -- Servers do not map what stands before the @. Its letters are folded all the same, where it can be written in this encoding.
+    -- Servers do not map what stands before the @. Its letters are folded all the same, where it
+    -- can be written in this encoding.
     IF is_utf8 THEN
-        folded := (SELECT string_agg(chr(point), '' ORDER BY nth) FROM unnest(points) WITH ORDINALITY AS t (point, nth));
+        folded := (
+            SELECT string_agg(chr(point), '' ORDER BY nth)
+            FROM unnest(points) WITH ORDINALITY AS t (point, nth)
+        );
         local_part := split_part(folded, '@', 1);
     ELSE
         local_part := lower(split_part(email, '@', 1) COLLATE "C");
@@ -632,7 +664,8 @@ BEGIN
 
     -- Dots without letters between them need quotes, which count.
     IF local_part = ''
-        OR octet_length(convert_to(local_part, 'UTF8')) + (CASE WHEN local_part ~ '^[.]|[.][.]|[.]$' THEN 2 ELSE 0 END) > 64
+        OR octet_length(convert_to(local_part, 'UTF8'))
+            + (CASE WHEN local_part ~ '^[.]|[.][.]|[.]$' THEN 2 ELSE 0 END) > 64
         OR is_utf8 AND NOT folded IS NFC NORMALIZED
     THEN
         RETURN NULL;
@@ -650,14 +683,17 @@ BEGIN
         domain := coalesce(domain || '.', '') || label;
     END LOOP;
 
-    RETURN CASE WHEN octet_length(convert_to(local_part, 'UTF8')) + 1 + length(domain) <= 254 THEN local_part || '@' || domain END;
+    RETURN CASE
+        WHEN octet_length(convert_to(local_part, 'UTF8')) + 1 + length(domain) <= 254
+        THEN local_part || '@' || domain
+    END;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.map_address(text) IS 'As normal_address(), for any address.';
 
--- Most addresses are of ASCII, and need no more than small letters. Mail servers tell local parts apart by case in theory only, and providers
--- report addresses in lower case.
+-- Most addresses are of ASCII, and need no more than small letters. Mail servers tell local parts
+-- apart by case in theory only, and providers report addresses in lower case.
 CREATE FUNCTION mailroom.normal_address(email text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE
@@ -667,11 +703,11 @@ RETURN CASE
 END;
 
 COMMENT ON FUNCTION mailroom.normal_address(text) IS
-    'The form of an address by which suppressions are kept and looked up: small letters, and the domain in ASCII. Null for some of what is no'
-    ' address.';
+    'The form of an address by which suppressions are kept and looked up: small letters, and the domain in'
+    ' ASCII. Null for some of what is no address.';
 
--- Strict enough that no sender takes it for another one; whether it can be reached is for its mail server to say. In a short one no part can
--- be too long.
+-- Strict enough that no sender takes it for another one; whether it can be reached is for its mail
+-- server to say. In a short one no part can be too long.
 CREATE FUNCTION mailroom.is_address(email text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN CASE
@@ -686,13 +722,15 @@ END;
 
 COMMENT ON FUNCTION mailroom.is_address(text) IS 'Whether a mail can be addressed to this.';
 
--- Accounts have whatever an application lets in. What has no @ no sender takes for somebody's address; all else it may read as another one.
+-- Accounts have whatever an application lets in. What has no @ no sender takes for somebody's
+-- address; all else it may read as another one.
 CREATE FUNCTION mailroom.is_addressable(email text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN email NOT LIKE '%@%' OR mailroom.is_address(email);
 
 COMMENT ON FUNCTION mailroom.is_addressable(text) IS
-    'Whether an account''s token may be handed to a sender: its email is an address, or none that could be taken for somebody else''s.';
+    'Whether an account''s token may be handed to a sender: its email is an address, or none that could be'
+    ' taken for somebody else''s.';
 
 CREATE FUNCTION mailroom.is_language(tag text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -700,16 +738,21 @@ RETURN tag ~ '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$';
 
 COMMENT ON FUNCTION mailroom.is_language(text) IS 'Whether this is a language''s tag, such as de or pt-BR, as in BCP 47.';
 
--- Browsers, locales and databases write more than a template is chosen by. A mail in the sender's own language is better than none.
+-- Browsers, locales and databases write more than a template is chosen by. A mail in the sender's
+-- own language is better than none.
 CREATE FUNCTION mailroom.language_tag(given text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
     WHEN mailroom.is_language(given) THEN given
-    ELSE substring(translate(left(given, 100), '_', '-') FROM '^[[:space:]]*([A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,3})(?![A-Za-z0-9])')
+    ELSE substring(
+        translate(left(given, 100), '_', '-')
+        FROM '^[[:space:]]*([A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,3})(?![A-Za-z0-9])'
+    )
 END;
 
 COMMENT ON FUNCTION mailroom.language_tag(text) IS
-    'The language''s tag in this, without what follows it: pt-BR of pt_BR.UTF-8 or pt-BR-u-nu-latn; null if it does not begin with one.';
+    'The language''s tag in this, without what follows it: pt-BR of pt_BR.UTF-8 or pt-BR-u-nu-latn; null if'
+    ' it does not begin with one.';
 
 -- The secrets of tokens that are used or void go with their rows; those of leases go when the batch is settled, in a moment. Nothing
 -- is waited for: a row that a collector is just claiming, or an operator putting back, is taken away by the next claim, which finds
@@ -726,7 +769,9 @@ BEGIN
         RETURNING token, attempts
     )
     INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
-    SELECT ARRAY[token], mailroom.clock(), attempts, 'cancelled', withdraw.reason FROM withdrawn WHERE withdraw.reason IS NOT NULL;
+    SELECT ARRAY[token], mailroom.clock(), attempts, 'cancelled', withdraw.reason
+    FROM withdrawn
+    WHERE withdraw.reason IS NOT NULL;
 
     DELETE FROM mailroom.payloads
     WHERE token = ANY (ARRAY(
@@ -745,7 +790,8 @@ $$;
 
 REVOKE ALL ON FUNCTION mailroom.withdraw(bigint[], text) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.withdraw(bigint[], text) IS 'Takes tokens out of the queue, with their secrets and payloads, and logs why, if a reason is given.';
+COMMENT ON FUNCTION mailroom.withdraw(bigint[], text) IS
+    'Takes tokens out of the queue, with their secrets and payloads, and logs why, if a reason is given.';
 
 CREATE FUNCTION mailroom.cancel(token bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

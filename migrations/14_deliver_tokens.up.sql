@@ -409,8 +409,9 @@ BEGIN ATOMIC
         SELECT
             coalesce((candidate).recipient_email, present_email) AS email,
             coalesce((candidate).recipient_name, present_name) AS name,
-            -- It was enqueued for another address, or the subject's changed in a transaction that did not see this token and so did not
-            -- cancel it. Another spelling of one address is none.
+            -- It was enqueued for another address, or the subject's changed in a transaction that
+            -- did not see this token and so did not cancel it. Another spelling of one address is
+            -- none.
             (
                 (candidate).eligibility IS NOT NULL
                 AND (candidate).proves_address

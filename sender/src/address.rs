@@ -1,8 +1,10 @@
-//! Addresses that mail can be sent to, and the one form of each: the rules of `mailroom.is_address` and `mailroom.normal_address`.
+//! Addresses that mail can be sent to, and the one form of each: the rules of `mailroom.is_address`
+//! and `mailroom.normal_address`.
 //!
-//! Who encodes a domain maps its characters before (UTS 46): capitals and full-width letters are replaced, invisible characters left out.
-//! What is compared must be what is addressed, or another spelling of a suppressed address is mailed. So an address has only characters that
-//! are mapped to themselves, and capitals.
+//! Who encodes a domain maps its characters before (UTS 46): capitals and full-width letters are
+//! replaced, invisible characters left out. What is compared must be what is addressed, or another
+//! spelling of a suppressed address is mailed. So an address has only characters that are mapped to
+//! themselves, and capitals.
 
 use icu_normalizer::uts46::Uts46MapperBorrowed;
 
@@ -68,8 +70,8 @@ pub fn addressed(email: &str) -> Option<String> {
     Some(format!("{}@{}", fold(&local), domain.to_ascii_lowercase()))
 }
 
-/// The form of an address by which suppressions are kept, whatever form a mail server reports: with quotes around the local part, or with a
-/// domain in Unicode. `None` for what is no address.
+/// The form of an address by which suppressions are kept, whatever form a mail server reports: with
+/// quotes around the local part, or with a domain in Unicode. `None` for what is no address.
 pub fn normal_address(reported: &str) -> Option<String> {
     let (local, domain) = reported.rsplit_once('@')?;
     let unquoted = local.strip_prefix('"').and_then(|local| local.strip_suffix('"')).unwrap_or(local);

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use crate::config::{LinksConfig, TokenPlace};
 use crate::error::Error;
 
+/// Follows a token whose last sign could get lost. No reader of links asks for it.
+const END: &str = "&from=mail";
+
 /// Makes links.
 #[derive(Debug)]
 pub(crate) struct Links {
@@ -36,7 +39,9 @@ impl Links {
             TokenPlace::Query => '?',
             TokenPlace::Fragment => '#',
         };
-        Some(format!("{base}{path}{mark}token={token}"))
+        // Many mail programs leave these signs out where they end an address in a text.
+        let end = if token.ends_with(['-', '_', '.', '~']) { END } else { "" };
+        Some(format!("{base}{path}{mark}token={token}{end}"))
     }
 }
 
@@ -60,6 +65,7 @@ fn base(text: &str) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64ct::{Base64UrlUnpadded, Encoding as _};
 
     fn links(token: TokenPlace) -> Links {
         let actions = [("recover".to_owned(), "https://accounts.example.org:8443/de/".to_owned())].into();
@@ -82,6 +88,27 @@ mod tests {
             fragment.link("activate", "/activate", "t").unwrap(),
             "https://example.org/activate#token=t"
         );
+    }
+
+    #[test]
+    fn no_link_ends_in_a_sign_that_mail_programs_leave_out() {
+        for place in [TokenPlace::Query, TokenPlace::Fragment] {
+            for (token, end) in [("a-b_c", "c"), ("abc-", "abc-&from=mail"), ("abc_", "abc_&from=mail")] {
+                let link = links(place).link("activate", "/activate", token).unwrap();
+                assert!(link.contains(&format!("token={token}")) && link.ends_with(end), "{link}");
+            }
+            // Tokens of v2 have this length.
+            for number in 0_u32..3_000 {
+                let bytes: Vec<_> =
+                    (0..26).flat_map(|at| number.wrapping_mul(2_654_435_761 + at).to_le_bytes()).collect();
+                let token = Base64UrlUnpadded::encode_string(&bytes[..78]);
+                let link = links(place).link("activate", "/activate", &token).unwrap();
+                assert!(
+                    token.len() == 104 && link.ends_with(|last: char| last.is_ascii_alphanumeric()),
+                    "{link}"
+                );
+            }
+        }
     }
 
     #[test]

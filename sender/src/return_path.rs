@@ -3,7 +3,8 @@
 //! Nobody signs a delivery status notification (RFC 3464). What proves one is that it comes to the address that only mails to its
 //! recipient carry:
 //! `bounces+TAG@example.org`, where the tag is the first 16 bytes of HMAC-SHA256(secret, "mailroom/return-path", a zero byte, the
-//! recipient in the form that suppressions have), in hexadecimal. It is the same for all mails to a recipient, whose mail server knows it.
+//! recipient in the form that suppressions have), in hexadecimal. It is the same for all mails to a
+//! recipient, whose mail server knows it.
 
 use base16ct::lower;
 use hmac::{Hmac, KeyInit as _, Mac as _};

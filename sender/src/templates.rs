@@ -1,16 +1,18 @@
 //! Templates: for each language a folder, in it for each action a subject, a text and an HTML body.
 //!
 //! `LANGUAGE/ACTION.subject.txt`, `LANGUAGE/ACTION.txt`, `LANGUAGE/ACTION.html`; other files of these endings can be included.
-//! Undefined variables are errors, and files that end in `.html` escape what they show. `LANGUAGE/ACTION.sample.json` is the payload
-//! with which the templates are tried.
+//! Unknown variables are errors, members that a payload lacks are empty. HTML bodies escape what
+//! they show, also in what they include. `LANGUAGE/ACTION.sample.json` is the payload with which
+//! the templates are tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, context};
+use minijinja::value::{Object, Serde};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 
 use crate::error::Error;
 
@@ -58,12 +60,43 @@ pub(crate) struct Variables<'a> {
 }
 
 impl Variables<'_> {
-    fn context(&self) -> Value {
+    fn context(&self) -> Context {
         let Self { product, language, action, link, code, email, login, expires, payload } = *self;
         // Made of characters that mean nothing in HTML (`Links`), it would only get unreadable.
         let link = Value::from_safe_string(link.to_owned());
         let payload = Value::from(Serde(payload));
-        context! { product, language, action, link, code, email, login, expires, payload }
+        let text = |text: &str| Value::from(text.to_owned());
+        let values = [
+            ("product", text(product)),
+            ("language", text(language)),
+            ("action", text(action)),
+            ("link", link),
+            ("code", text(code)),
+            ("email", text(email)),
+            ("login", text(login)),
+            ("expires", text(expires)),
+            ("payload", payload),
+        ];
+        Context { values: values.into(), unknown: Mutex::default() }
+    }
+}
+
+/// The variables of a mail, and which other ones were asked for: undefined members of a payload are
+/// allowed, misspelt variables are not.
+#[derive(Debug)]
+struct Context {
+    values: BTreeMap<&'static str, Value>,
+    unknown: Mutex<BTreeSet<String>>,
+}
+
+impl Object for Context {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let name = key.as_str()?;
+        let value = self.values.get(name);
+        if value.is_none() {
+            self.unknown.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        }
+        value.cloned()
     }
 }
 
@@ -78,7 +111,11 @@ pub(crate) struct Rendered {
 /// All templates, parsed.
 #[derive(Debug)]
 pub(crate) struct Templates {
-    environment: Environment<'static>,
+    /// For subjects and texts, which escape nothing.
+    plain: Environment<'static>,
+    /// For HTML bodies, which escape everything, whatever the names of the templates are that they
+    /// include.
+    html: Environment<'static>,
     /// Each language and action for which there are templates.
     mails: BTreeSet<(String, String)>,
     /// Payloads to try them with, by the names of their files.
@@ -98,16 +135,7 @@ impl Templates {
     }
 
     fn parse(files: impl IntoIterator<Item = (String, String)>, shown: &str) -> Result<Self, Error> {
-        let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        let mut syntax = SyntaxConfig::builder();
-        syntax.trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true);
-        environment.set_syntax(syntax.build().expect("the delimiters are the usual ones"));
-        environment.set_auto_escape_callback(
-            |name| {
-                if is_html(name) { AutoEscape::Html } else { AutoEscape::None }
-            },
-        );
+        let (mut plain, mut html) = (environment(AutoEscape::None), environment(AutoEscape::Html));
         let mut names = BTreeSet::new();
         let mut samples = BTreeMap::new();
         for (name, text) in files {
@@ -118,9 +146,12 @@ impl Templates {
                 continue;
             }
             names.insert(name.clone());
-            environment
-                .add_template_owned(name, text)
-                .map_err(|error| Error::configuration(format!("a template cannot be parsed: {error}")))?;
+            for environment in [&mut plain, &mut html] {
+                environment
+                    .add_template_owned(name.clone(), text.clone())
+                    .map_err(|error| Error::configuration(format!("a template cannot be parsed: {error}")))?;
+            }
+            check_members(&plain, &name)?;
         }
         let subjects = names.iter().filter_map(|name| name.strip_suffix(".subject.txt")?.split_once('/'));
         let mut mails: BTreeSet<_> =
@@ -141,7 +172,7 @@ impl Templates {
         if mails.is_empty() {
             return Err(Error::configuration(format!("there are no templates in {shown}")));
         }
-        Ok(Self { environment, mails, samples })
+        Ok(Self { plain, html, mails, samples })
     }
 
     /// Every language and action for which there are templates.
@@ -154,9 +185,10 @@ impl Templates {
         self.mails.iter().any(|(other, _)| other == language)
     }
 
-    /// Whether there are templates for this action in this language.
-    pub(crate) fn has_mail(&self, language: &str, action: &str) -> bool {
-        self.mails().any(|mail| mail == (language, action))
+    /// The folder of a language's tag, in whatever case, if it has templates for this action.
+    pub(crate) fn language_of(&self, tag: &str, action: &str) -> Option<&str> {
+        let is_it = |(language, other): &(&str, &str)| language.eq_ignore_ascii_case(tag) && *other == action;
+        self.mails().find(is_it).map(|(language, _)| language)
     }
 
     /// The payload to try templates with; null if there is none.
@@ -174,17 +206,28 @@ impl Templates {
     /// # Errors
     /// No such templates, an undefined variable, another error of a template; never with a value of a variable.
     pub(crate) fn render(&self, variables: &Variables<'_>) -> Result<Rendered, String> {
-        let context = variables.context();
+        let context = Arc::new(variables.context());
         let render = |part: Part| {
             let name = part.name(variables.language, variables.action);
+            let environment = if matches!(part, Part::Html) { &self.html } else { &self.plain };
             let template =
-                self.environment.get_template(&name).map_err(|_| format!("there is no template {name}"))?;
-            template.render(context.clone()).map_err(|error| {
+                environment.get_template(&name).map_err(|_| format!("there is no template {name}"))?;
+            let rendered = template.render(Value::from_dyn_object(context.clone())).map_err(|error| {
                 // Details and causes may quote values.
                 let line = error.line().map(|line| format!(", line {line}")).unwrap_or_default();
                 let place = error.name().unwrap_or(&name);
                 format!("the template {place}{line} cannot be filled in: {}", error.kind())
-            })
+            })?;
+            let unknown = context.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+            match unknown
+                .iter()
+                .find(|variable| environment.globals().all(|(global, _)| global != **variable))
+            {
+                None => Ok(rendered),
+                Some(variable) => {
+                    Err(format!("the template {name} cannot be filled in: there is no variable {variable}"))
+                }
+            }
         };
         Ok(Rendered { subject: render(Part::Subject)?, text: render(Part::Text)?, html: render(Part::Html)? })
     }
@@ -227,8 +270,33 @@ impl Part {
     }
 }
 
-fn is_html(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|extension| extension == "html")
+/// What parses and fills in templates.
+fn environment(escape: AutoEscape) -> Environment<'static> {
+    let mut environment = Environment::new();
+    // Of a payload. Whether a variable exists is for `Context` to say.
+    environment.set_undefined_behavior(UndefinedBehavior::Chainable);
+    let mut syntax = SyntaxConfig::builder();
+    syntax.trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true);
+    environment.set_syntax(syntax.build().expect("the delimiters are the usual ones"));
+    environment.set_auto_escape_callback(move |_| escape.clone());
+    environment
+}
+
+/// Checks that a template asks for members of the payload alone: other variables are texts, and
+/// have none.
+fn check_members(environment: &Environment<'_>, name: &str) -> Result<(), Error> {
+    let template = environment.get_template(name).expect("it was added");
+    let asked: BTreeSet<_> = template.undeclared_variables(true).into_iter().collect();
+    let texts = ["product", "language", "action", "link", "code", "email", "login", "expires"];
+    let member = asked
+        .iter()
+        .find(|variable| variable.split_once('.').is_some_and(|(variable, _)| texts.contains(&variable)));
+    match member {
+        None => Ok(()),
+        Some(member) => {
+            Err(Error::configuration(format!("the template {name} asks for {member}, which no text has")))
+        }
+    }
 }
 
 /// The templates of a folder and of the folders in it, by their names.
@@ -376,11 +444,49 @@ mod tests {
         let rendered =
             templates.render(&Variables { payload: &payload, ..variables("invite", "ada") }).unwrap();
         assert_eq!((rendered.subject.as_str(), rendered.html.as_str()), ("Join A & B", "<p>A &amp; B</p>"));
-        let error = templates.render(&variables("invite", "ada")).err().unwrap();
-        assert_eq!(error, "the template en/invite.subject.txt, line 1 cannot be filled in: undefined value");
-        assert!(!templates.has_mail("de", "invite") && templates.has_mail("en", "invite"));
+        assert_eq!(templates.language_of("de", "invite"), None);
+        assert_eq!(templates.language_of("EN", "invite"), Some("en"));
         let error = with(&[("en/invite.sample.json", "{")]).unwrap_err().to_string();
         assert!(error.contains("en/invite.sample.json is not JSON"), "{error}");
+    }
+
+    #[test]
+    fn what_a_payload_lacks_is_empty_and_a_variable_that_there_is_none_of_is_an_error() {
+        let text = "{% if payload.by.name %}by {{ payload.by.name }}{% endif %}[{{ payload.team | default('none') }}]\
+            {% if payload.by is defined %}!{% endif %}{% for one in payload.all %}{{ one }}{% endfor %}{{ payload.x }}";
+        let templates = with(&[("en/activate.txt", text)]).unwrap();
+        for (payload, expected) in [
+            (serde_json::json!(null), "[none]"),
+            (serde_json::json!({"x": 1}), "[none]1"),
+            (serde_json::json!({"by": null}), "[none]!"),
+            (serde_json::json!({"by": {"name": "Bob"}, "all": [1, 2]}), "by Bob[none]!12"),
+        ] {
+            let variables = Variables { payload: &payload, ..variables("activate", "ada") };
+            assert_eq!(templates.render(&variables).unwrap().text, expected);
+        }
+        for text in
+            ["{% if paylod.x %}{% endif %}", "{{ logn }}", "{% set x = logn %}", "{{ logn is defined }}"]
+        {
+            let error = with(&[("en/activate.txt", text)]).unwrap().render(&variables("activate", "ada"));
+            let error = error.unwrap_err();
+            assert!(error.contains("en/activate.txt cannot be filled in: there is no variable "), "{error}");
+        }
+        let known = "{% set x = range(2) %}{% for y in x %}{{ loop.index }}{{ y }}{% endfor %}{% include 'en/x.txt' %}";
+        let templates = with(&[("en/activate.txt", known), ("en/x.txt", "{{ x }}")]).unwrap();
+        assert_eq!(templates.render(&variables("activate", "ada")).unwrap().text, "1021[0, 1]");
+    }
+
+    #[test]
+    fn an_html_body_escapes_also_what_a_text_shows_that_it_includes() {
+        let templates = with(&[
+            ("en/greeting.txt", "Hello {{ login }}"),
+            ("en/link.html", "<i>{{ login }}</i>"),
+            ("en/activate.html", "{% include 'en/greeting.txt' %}"),
+            ("en/activate.txt", "{% include 'en/greeting.txt' %}{% include 'en/link.html' %}"),
+        ]);
+        let mail = templates.unwrap().render(&variables("activate", "<img src=x>")).unwrap();
+        assert_eq!(mail.html, "Hello &lt;img src=x&gt;");
+        assert_eq!(mail.text, "Hello <img src=x><i><img src=x></i>");
     }
 
     #[test]

@@ -47,14 +47,14 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The mail of a token, in its language (`pt-BR`, then `pt`) if there is a template, and otherwise in the configured one.
+    /// The mail of a token, in its language (`pt-BR` or `pt_br`, then `pt`) if there is a template, and otherwise in the configured one.
     ///
     /// # Errors
     /// Why there can be none, without an address, a token or a name.
     pub(crate) fn write(&self, item: &Item, now: SystemTime) -> Result<Mail, String> {
-        let wanted = item.language.as_deref().unwrap_or(&self.language);
-        let mut languages = [wanted, wanted.split('-').next().unwrap_or(wanted), &self.language].into_iter();
-        let language = languages.find(|language| self.templates.has_mail(language, &item.action));
+        let wanted = item.language.as_deref().unwrap_or(&self.language).replace('_', "-");
+        let mut tags = std::iter::successors(Some(wanted.as_str()), |tag| Some(tag.rsplit_once('-')?.0));
+        let language = tags.find_map(|tag| self.templates.language_of(tag, &item.action));
         self.write_in(language.unwrap_or(&self.language), item, now)
     }
 
@@ -212,6 +212,8 @@ mod tests {
         let writer = Writer::new(&Config::read(&path).unwrap()).unwrap();
         for (language, subject) in [
             (Some("pt-BR"), "Novas de A"),
+            (Some("PT_br"), "Novas de A"),
+            (Some("pt-Latn-BR-u-nu-latn"), "Novas de A"),
             (Some("pt"), "Novas de A"),
             (Some("de"), "News for A"),
             (Some("../pt"), "News for A"),

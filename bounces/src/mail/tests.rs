@@ -29,7 +29,7 @@ fn what_is_for_good_suppresses_the_recipient_that_the_return_address_proves() {
     let to = path().of("ada@x.test");
     let notices = read(mail(&to, "Ada@x.test", "failed", "5.1.1").as_bytes(), &path()).ok().unwrap();
     let [notice] = &notices[..] else { panic!("one recipient") };
-    assert!(notice.addresses == ["Ada@x.test"] && notice.reason == Reason::Bounce);
+    assert!(notice.addresses == ["ada@x.test"] && notice.reason == Reason::Bounce);
     assert!(
         notice.detail.starts_with("5.1.1: smtp; 550 5.1.1 <Ada@x.test>: Recipient address rejected:"),
         "{}",

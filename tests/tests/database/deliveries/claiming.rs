@@ -8,7 +8,7 @@ use mailroom::queue::{ClaimRequest, Queue};
 use mailroom_tests::application::Application;
 use mailroom_tests::postgres::Database;
 
-use super::{all, at, clock, entry, ids, log, queue, sent, state, states, token, tokens};
+use super::{all, at, clock, ended, ids, log, queue, sent, state, states, token, tokens};
 
 #[tokio::test]
 async fn a_token_waits_in_the_transaction_that_made_it_and_is_claimed_once() -> Result<()> {
@@ -113,10 +113,14 @@ async fn what_is_used_deleted_expired_or_about_to_is_logged_and_never_leased() -
         .await?;
     let mut queue = queue(&database).await?;
     assert_eq!(ids(&queue.settle_and_claim(Vec::new(), all(10)).await?.batches), [good]);
-    for (token, outcome) in
-        [(used, "cancelled"), (deleted, "cancelled"), (expired, "expired"), (dying, "expired")]
-    {
-        assert_eq!(log(&client, token).await?, [entry(0, outcome)]);
+    let too_late = "it expired before it could be sent";
+    for (token, outcome, reason) in [
+        (used, "cancelled", "it was used"),
+        (deleted, "cancelled", "it was deleted"),
+        (expired, "expired", too_late),
+        (dying, "expired", too_late),
+    ] {
+        assert_eq!(log(&client, token).await?, [ended(outcome, reason)]);
     }
     assert_eq!(state(&client, dying).await?, at("expired", 0));
     Ok(())

@@ -7,7 +7,7 @@ use mailroom::queue::{ClaimRequest, Queue};
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
-use super::{all, at, clock, entry, ids, log, queue, state, token};
+use super::{all, at, clock, ended, ids, log, queue, state, token};
 
 async fn set_status(client: &Client, token: i64, status: &str) -> Result<()> {
     let update = "UPDATE accounts SET status = $2::text::account_status FROM tokens
@@ -93,8 +93,8 @@ async fn deferred_tokens_end_when_they_are_used_or_deleted_or_when_they_expire()
             deferred[0], deferred[1], deferred[2]
         ))
         .await?;
-    for id in &deferred[..3] {
-        assert_eq!(log(&client, *id).await?, [entry(0, "cancelled")]);
+    for (id, reason) in deferred.iter().zip(["it was used", "it was deleted", "it was deleted"]) {
+        assert_eq!(log(&client, *id).await?, [ended("cancelled", reason)]);
     }
     assert_eq!(state(&client, deferred[3]).await?, at("deferred", 0));
     clock::forward(&client, Duration::from_secs(16 * 60)).await?;
@@ -160,8 +160,10 @@ async fn a_token_for_an_address_that_its_account_no_longer_has_is_not_sent() -> 
     application.batch_execute("COMMIT").await?;
     let mut queue = queue(&database).await?;
     assert!(queue.settle_and_claim(Vec::new(), all(10)).await?.batches.is_empty());
-    for id in [seen, unseen, newest] {
-        assert_eq!(log(&client, id).await?, [entry(0, "cancelled")], "{id}");
+    let changed = "the application cancelled the tokens of its subject";
+    let unseen_change = "its address is not the one that its subject has now";
+    for (id, reason) in [(seen, changed), (unseen, changed), (newest, unseen_change)] {
+        assert_eq!(log(&client, id).await?, [ended("cancelled", reason)], "{id}");
     }
     Ok(())
 }

@@ -112,6 +112,11 @@ fn entry(attempt: i32, outcome: &str) -> (i32, String, Option<String>) {
     (attempt, outcome.to_owned(), None)
 }
 
+/// An end before the first attempt, with its reason.
+fn ended(outcome: &str, reason: &str) -> (i32, String, Option<String>) {
+    (0, outcome.to_owned(), Some(reason.to_owned()))
+}
+
 fn at(state: &str, attempts: i32) -> (String, Option<i32>) {
     (state.to_owned(), Some(attempts))
 }

@@ -1,4 +1,5 @@
-//! One mailbox has one form, however its address is spelled: what the database compares is what the sender addresses.
+//! One mailbox has one form, however its address is spelled: what the database compares is what the
+//! sender addresses.
 
 use anyhow::{Context, Result, ensure};
 use mailroom::queue::Queue;
@@ -13,7 +14,8 @@ use tokio_postgres::error::SqlState;
 
 use super::{all, at, log, queue, state};
 
-/// Spellings of three mailboxes, by what a sender may make of them; each mailbox in its normal form first.
+/// Spellings of three mailboxes, by what a sender may make of them; each mailbox in its normal form
+/// first.
 const SPELLINGS: [&[&str]; 3] = [
     &[
         "ada@example.org",
@@ -170,10 +172,9 @@ async fn database_and_sender_agree_on_every_generated_address() -> Result<()> {
         "\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}",
     ];
     let part =
-        || prop::collection::vec(prop::sample::select(&pieces[..]), 0..5).prop_map(|part| part.concat());
+        || prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..5).prop_map(|part| part.concat());
     let plain = || {
-        prop::sample::select(&["a", "ada.l", "x.test", "\u{fc}.test", "B\u{dc}.x"][..])
-            .prop_map(str::to_owned)
+        prop::sample::select(vec!["a", "ada.l", "x.test", "\u{fc}.test", "B\u{dc}.x"]).prop_map(str::to_owned)
     };
     let either = || proptest::prop_oneof![part(), plain()];
     let address = (either(), either()).prop_map(|(local, domain)| format!("{local}@{domain}"));
@@ -189,7 +190,8 @@ async fn database_and_sender_agree_on_every_generated_address() -> Result<()> {
     Ok(())
 }
 
-/// Characters of which the database knows less are refused; none that it takes is another one for the sender.
+/// Characters of which the database knows less are refused; none that it takes is another one for
+/// the sender.
 #[tokio::test]
 async fn no_character_that_the_database_takes_is_replaced_by_the_sender() -> Result<()> {
     let database = Database::migrated()?;

@@ -11,7 +11,7 @@ const KEY = /^mrpk_[\w-]{43}$/;
  * and sends it in a body, to be shown the form. A browser that cannot check leaves it to the server, as all else about the token.
  */
 const SCRIPT = `{${KEEPING}
-  const token = location.hash.replace(/^#(token=)?/, "") || recall();
+  const token = location.hash.replace(/^#(token=)?|&.*/g, "") || recall();
   if (/^[\\w-]{86,168}$/.test(token)) keep(token);
   else history.replaceState(null, "", url);${HEARING}
   const bytes = (text) =>

@@ -14,7 +14,7 @@ use crate::collector::PATIENCE;
 /// How many tokens have no verdict yet, but for the one of `bob` that stays deferred.
 pub const WITHOUT_VERDICT: &str = "SELECT count(*) FROM mailroom.deliveries JOIN tokens ON tokens.id = token
     JOIN accounts ON accounts.id = account
-    WHERE state::text NOT IN ('sent', 'dead') AND NOT (login = 'bob' AND state::text = 'deferred')";
+    WHERE state::text NOT IN ('sent', 'dead', 'cancelled') AND NOT (login = 'bob' AND state::text = 'deferred')";
 
 /// Waits until a query of one value answers what is wanted.
 pub async fn wait_for<T: FromSqlOwned + PartialEq + Debug>(

@@ -93,7 +93,7 @@ async fn deferred_tokens_end_when_they_are_used_or_deleted_or_when_they_expire()
             deferred[0], deferred[1], deferred[2]
         ))
         .await?;
-    for (id, reason) in deferred.iter().zip(["it was used", "it was deleted", "it was deleted"]) {
+    for (id, reason) in deferred.iter().zip(["it was used", "it was deleted", "its account was deleted"]) {
         assert_eq!(log(&client, *id).await?, [ended("cancelled", reason)]);
     }
     assert_eq!(state(&client, deferred[3]).await?, at("deferred", 0));

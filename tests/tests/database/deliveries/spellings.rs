@@ -236,7 +236,7 @@ async fn a_mail_for_another_address_than_its_subject_has_is_cancelled_with_a_rea
     let reason = "its address is not the one that its subject has now";
     collector.wait_for_log(&format!("{reason} (1)"), 1)?;
     let said = collector.stop()?;
-    let line = said.lines().find(|line| line.contains("tokens_cancelled")).context("it is logged")?;
+    let line = said.lines().find(|line| line.contains(reason)).context("it is logged")?;
     ensure!(line.contains(&format!("[{other}]")) && !line.contains("eve"), "{line}");
     assert_eq!(state(&client, other).await?, at("cancelled", 0));
     assert_eq!(log(&client, other).await?, [(0, "cancelled".to_owned(), Some(reason.to_owned()))]);

@@ -47,7 +47,7 @@ fn no_server_takes_more_than_its_time() {
             let verdict = verdict_with(&server, SHORT, "ada@example.org");
             assert!(["unavailable", "retry", "ok"].contains(&verdict.kind.as_str()), "{verb}: {verdict:?}");
             // The limit, once for the dialogue, and the content's.
-            assert!(start.elapsed() < Duration::from_secs(30), "{verb}: {:?}", start.elapsed());
+            assert!(start.elapsed() < Duration::from_secs(60), "{verb}: {:?}", start.elapsed());
         }
     }
 }

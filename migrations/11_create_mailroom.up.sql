@@ -241,6 +241,7 @@ CREATE TABLE mailroom.queue (
     priority smallint NOT NULL,
     secret bytea NOT NULL,
     code text,
+    waits_since timestamptz,
 
     CONSTRAINT queue_pkey PRIMARY KEY (token)
 ) WITH (
@@ -277,6 +278,8 @@ COMMENT ON COLUMN mailroom.queue.deferrals IS
 COMMENT ON COLUMN mailroom.queue.priority IS 'As in actions.';
 COMMENT ON COLUMN mailroom.queue.secret IS '32 random bytes, which the signed link carries; whoever knows them has the token.';
 COMMENT ON COLUMN mailroom.queue.code IS 'Digits that the mail shows and the person types; null for none.';
+COMMENT ON COLUMN mailroom.queue.waits_since IS
+    'When it fell due first, if it came back since without a refusal of its own: because the sender was unavailable or failed. Null: due_at.';
 COMMENT ON CONSTRAINT queue_pkey ON mailroom.queue IS 'Serves coming back: a token waits once, however often it is put back.';
 COMMENT ON INDEX mailroom.queue_priority_due_at_idx IS
     'Serves claiming: the oldest of each priority, from the time on before which nothing waits any more. What is due later'
@@ -298,6 +301,7 @@ CREATE TABLE mailroom.leases (
     secrets bytea[] NOT NULL,
     codes text[] NOT NULL,
     has_payloads boolean NOT NULL DEFAULT true,
+    waits_since timestamptz[],
 
     CONSTRAINT leases_pkey PRIMARY KEY (batch)
 ) WITH (
@@ -329,6 +333,7 @@ COMMENT ON COLUMN mailroom.leases.priorities IS 'Of each token, as in queue.';
 COMMENT ON COLUMN mailroom.leases.secrets IS 'Of each token, as in queue.';
 COMMENT ON COLUMN mailroom.leases.codes IS 'Of each token, as in queue.';
 COMMENT ON COLUMN mailroom.leases.has_payloads IS 'Whether any of its tokens has a payload, which is deleted when it is sent.';
+COMMENT ON COLUMN mailroom.leases.waits_since IS 'Of each token, as in queue, where it is not null there; else due_at of the queue.';
 COMMENT ON INDEX mailroom.leases_ends_at_idx IS 'Serves taking over what has lapsed.';
 
 CREATE TABLE mailroom.dead_letters (
@@ -436,14 +441,24 @@ CREATE TABLE mailroom.collectors (
     holder bigint NOT NULL,
     name text NOT NULL,
     started_at timestamptz NOT NULL,
+    seen_at timestamptz NOT NULL,
+    state text,
+    state_since timestamptz NOT NULL,
+    state_reason text,
 
     CONSTRAINT collectors_pkey PRIMARY KEY (holder)
-);
+) WITH (fillfactor = 50);
 
 COMMENT ON TABLE mailroom.collectors IS 'Processes that collect or have collected; says who a holder is.';
 COMMENT ON COLUMN mailroom.collectors.holder IS 'Chosen at random by the process when it starts.';
 COMMENT ON COLUMN mailroom.collectors.name IS 'Host and process id, as the process knows them.';
 COMMENT ON COLUMN mailroom.collectors.started_at IS 'When it came first.';
+COMMENT ON COLUMN mailroom.collectors.seen_at IS 'When it said last that it lives, to within half a minute.';
+COMMENT ON COLUMN mailroom.collectors.state IS
+    'Of its sender: new (has had nothing to answer), ready, unanswered (has not answered yet what it was given), failing (ends or does not'
+    ' start), open (is unavailable) or half_open (is being tried again); or ended, if the collector ended in order. Null without a sender.';
+COMMENT ON COLUMN mailroom.collectors.state_since IS 'Since when; of open, half_open and failing, since the outage began.';
+COMMENT ON COLUMN mailroom.collectors.state_reason IS 'Why the sender is not available, as the collector''s log says it; null if it is.';
 
 -- Null where this may not be asked: such a queue is bound to no cluster.
 CREATE FUNCTION mailroom.cluster_identifier() RETURNS bigint
@@ -484,6 +499,10 @@ CREATE TABLE mailroom.rate_lock ();
 
 COMMENT ON TABLE mailroom.rate_lock IS
     'Has no rows: it is locked by reserve(). An advisory lock in its place could be held by any role of the database.';
+
+CREATE TABLE mailroom.prune_lock ();
+
+COMMENT ON TABLE mailroom.prune_lock IS 'Has no rows: whoever prunes locks it, for the same reason as rate_lock.';
 
 -- The only clock of the queue. A function, so that a test can turn it: collectors have no say in what time it is.
 CREATE FUNCTION mailroom.clock() RETURNS timestamptz

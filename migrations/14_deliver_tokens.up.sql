@@ -100,8 +100,9 @@ BEGIN
         FROM gone
         CROSS JOIN LATERAL ROWS FROM (
             pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
-            pg_catalog.unnest(gone.priorities), pg_catalog.unnest(gone.secrets), pg_catalog.unnest(gone.codes)
-        ) AS item (token, attempt, failures, priority, secret, code)
+            pg_catalog.unnest(gone.priorities), pg_catalog.unnest(gone.secrets), pg_catalog.unnest(gone.codes),
+            pg_catalog.unnest(gone.waits_since)
+        ) AS item (token, attempt, failures, priority, secret, code, waits_since)
         LEFT JOIN exceptions ON exceptions.batch = gone.batch AND exceptions.token = item.token
         LEFT JOIN LATERAL (
             SELECT expires_at, consumed_at IS NOT NULL OR cancelled_at IS NOT NULL OR expires_at <= too_late AS is_void
@@ -129,7 +130,7 @@ BEGIN
         WHERE outcome = 'dead'
         ON CONFLICT DO NOTHING
     )
-    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, put_off_at, secret, code)
+    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, put_off_at, secret, code, waits_since)
     SELECT
         token,
         CASE
@@ -153,7 +154,9 @@ BEGIN
         priority,
         CASE WHEN outcome = 'error' OR wait IS NOT NULL THEN epoch END,
         secret,
-        code
+        code,
+        -- A refusal of its own is no outage: it waits anew.
+        CASE WHEN kind <> 'refused' THEN coalesce(waits_since, due_at) END
     FROM items
     WHERE outcome IN ('error', 'unanswered')
     ON CONFLICT DO NOTHING;
@@ -248,13 +251,16 @@ BEGIN
     gone AS (
         DELETE FROM mailroom.leases WHERE batch = ANY (released) AND holder = collector RETURNING *
     )
-    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code)
-    SELECT item.token, least(gone.due_at, mailroom.clock()), item.attempt - 1, item.failures, item.priority, item.secret, item.code
+    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code, waits_since)
+    SELECT
+        item.token, least(gone.due_at, mailroom.clock()), item.attempt - 1, item.failures, item.priority, item.secret, item.code,
+        item.waits_since
     FROM gone
     CROSS JOIN LATERAL ROWS FROM (
         pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
-        pg_catalog.unnest(gone.priorities), pg_catalog.unnest(gone.secrets), pg_catalog.unnest(gone.codes)
-    ) AS item (token, attempt, failures, priority, secret, code)
+        pg_catalog.unnest(gone.priorities), pg_catalog.unnest(gone.secrets), pg_catalog.unnest(gone.codes),
+        pg_catalog.unnest(gone.waits_since)
+    ) AS item (token, attempt, failures, priority, secret, code, waits_since)
     ON CONFLICT DO NOTHING;
 END;
 $$;
@@ -333,14 +339,15 @@ COMMENT ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, ti
 CREATE TYPE mailroom.candidate AS (
     place tid, token bigint, due_at timestamptz, attempt integer, failures smallint, priority smallint, secret bytea, code text,
     id bigint, action smallint, subject_id text, recipient_email text, recipient_name text, language text, expires_at bigint, binding bytea,
-    has_payload boolean, is_void boolean, eligibility text, proves_address boolean
+    has_payload boolean, is_void boolean, eligibility text, proves_address boolean, waits_since timestamptz
 );
 
 COMMENT ON TYPE mailroom.candidate IS 'A row of the queue and where it lies, with its token, whose id is null if it is gone, and what its action needs.';
 
 CREATE TYPE mailroom.judgement AS (
     place tid, token bigint, due_at timestamptz, attempt integer, failures smallint, priority smallint, secret bytea, code text,
-    action smallint, email text, name text, language text, expires_at bigint, binding bytea, payload text, verdict text, fault text
+    action smallint, email text, name text, language text, expires_at bigint, binding bytea, payload text, verdict text, fault text,
+    waits_since timestamptz
 );
 
 COMMENT ON TYPE mailroom.judgement IS
@@ -356,10 +363,11 @@ BEGIN ATOMIC
         queued.token, queued.due_at, queued.attempts + 1, queued.failures, queued.priority, queued.secret, queued.code,
         known.id, known.action, known.subject_id, known.recipient_email, known.recipient_name, known.language, known.expires_at,
         known.binding, known.has_payload, known.is_void,
-        actions.eligibility, actions.proves_address
+        actions.eligibility, actions.proves_address,
+        coalesce(queued.waits_since, queued.due_at)
     FROM pg_catalog.unnest(places) AS asked (place)
     CROSS JOIN LATERAL (
-        SELECT token, due_at, attempts, failures, priority, secret, code FROM mailroom.queue WHERE ctid = asked.place
+        SELECT token, due_at, attempts, failures, priority, secret, code, waits_since FROM mailroom.queue WHERE ctid = asked.place
         OFFSET 0
     ) AS queued
     LEFT JOIN LATERAL (
@@ -404,7 +412,8 @@ BEGIN ATOMIC
             WHEN recipient.is_other THEN 'its address is not the one that its subject has now'
             WHEN NOT recipient.is_address THEN 'the address of its account is not one that mail can be sent to'
             ELSE 'its address is suppressed (' || suppression.reason || ')'
-        END
+        END,
+        (candidate).waits_since
     FROM (
         SELECT
             coalesce((candidate).recipient_email, present_email) AS email,
@@ -525,6 +534,7 @@ SET enable_nestloop = on SET enable_hashjoin = off AS $$
 BEGIN
     UPDATE mailroom.queue
     SET put_off_at = epoch,
+        waits_since = NULL,
         due_at = epoch + interval '1 millisecond' * mailroom.pause_after(
             deferrals::bigint,
             250,
@@ -737,7 +747,8 @@ BEGIN
             SELECT
                 (nth - 1) / batch_limit + 1 AS ordinal, min(due_at) AS due_at, array_agg(place) AS places, array_agg(token) AS tokens,
                 array_agg(attempt) AS attempts, array_agg(failures) AS failures, array_agg(priority) AS priorities,
-                array_agg(secret) AS secrets, array_agg(code) AS codes, array_agg(action) AS actions,
+                array_agg(secret) AS secrets, array_agg(code) AS codes, array_agg(waits_since) AS waits_since,
+                array_agg(action) AS actions,
                 array_agg(CASE WHEN is_utf8 THEN textsend(email) ELSE mailroom.to_utf8(email) END) AS emails,
                 array_agg(CASE WHEN is_utf8 THEN textsend(name) ELSE mailroom.to_utf8(name) END) AS names,
                 array_agg(CASE WHEN is_utf8 THEN textsend(code) ELSE mailroom.to_utf8(code) END) AS utf8_codes,
@@ -745,7 +756,7 @@ BEGIN
                 array_agg(mailroom.to_utf8(payload)) AS payloads, count(payload) > 0 AS has_payloads, array_agg(binding) AS bindings
             FROM pg_catalog.unnest(eligible) WITH ORDINALITY AS judged (
                 place, token, due_at, attempt, failures, priority, secret, code, action, email, name, language, expires_at, binding,
-                payload, verdict, fault, nth
+                payload, verdict, fault, waits_since, nth
             )
             WHERE nth <= taken
             GROUP BY 1
@@ -755,11 +766,12 @@ BEGIN
         ),
         leased AS (
             INSERT INTO mailroom.leases (
-                batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities, secrets, codes, has_payloads
+                batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities, secrets, codes, has_payloads,
+                waits_since
             )
             SELECT
                 wanted[ordinal], collector, epoch, epoch, epoch + interval '1 millisecond' * lease::double precision, due_at,
-                tokens, attempts, failures, priorities, secrets, codes, has_payloads
+                tokens, attempts, failures, priorities, secrets, codes, has_payloads, waits_since
             FROM batches
         )
         SELECT

@@ -5,7 +5,7 @@ BEGIN;
 DROP FUNCTION mailroom.peek(timestamptz, integer);
 DROP FUNCTION mailroom.sweep(timestamptz, integer);
 DROP FUNCTION mailroom.bind();
-DROP FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz);
+DROP FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz, text, bigint, text);
 DROP FUNCTION mailroom.return_lapsed_leases(timestamptz);
 
 DROP SEQUENCE mailroom.low_watermark;

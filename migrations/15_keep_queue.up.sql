@@ -30,15 +30,15 @@ BEGIN
         FROM gone
         CROSS JOIN LATERAL ROWS FROM (
             pg_catalog.unnest(tokens), pg_catalog.unnest(attempts), pg_catalog.unnest(failures), pg_catalog.unnest(priorities),
-            pg_catalog.unnest(secrets), pg_catalog.unnest(codes)
-        ) AS item (token, attempt, failures, priority, secret, code)
+            pg_catalog.unnest(secrets), pg_catalog.unnest(codes), pg_catalog.unnest(waits_since)
+        ) AS item (token, attempt, failures, priority, secret, code, waits_since)
     ),
     logged AS (
         INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, batch, attempt, outcome)
         SELECT ARRAY[token], epoch, holder, batch, attempt, 'lapsed' FROM items
     )
-    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code)
-    SELECT token, least(due_at, mailroom.clock()), attempt, failures, priority, secret, code FROM items
+    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code, waits_since)
+    SELECT token, least(due_at, mailroom.clock()), attempt, failures, priority, secret, code, waits_since FROM items
     ON CONFLICT DO NOTHING;
 END;
 $$;
@@ -58,7 +58,10 @@ COMMENT ON SEQUENCE mailroom.low_watermark IS
 -- What a collector does every few seconds: says that it lives and what it holds, and gives back what nobody holds any more.
 -- A call that comes late, when its collector has long had another connection, changes nothing of what that claimed since.
 -- Leases lapse if it takes too long, so nothing in it grows with the number of tokens that wait.
-CREATE FUNCTION mailroom.heartbeat(collector bigint, name text, held uuid[], lease bigint, since timestamptz)
+CREATE FUNCTION mailroom.heartbeat(
+    collector bigint, name text, held uuid[], lease bigint, since timestamptz,
+    state text DEFAULT NULL, state_for bigint DEFAULT 0, state_reason text DEFAULT NULL
+)
 RETURNS TABLE (batch uuid, low_watermark timestamptz)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -67,6 +70,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     epoch timestamptz := mailroom.clock();
+    since_when timestamptz := epoch - interval '1 millisecond' * greatest(state_for, 0::bigint)::double precision;
     kept uuid[];
 BEGIN
     -- A collector calls this before it claims anything. A copy of a product's database must not mail its people.
@@ -76,8 +80,8 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
 
-    INSERT INTO mailroom.collectors (holder, name, started_at)
-    VALUES (collector, heartbeat.name, epoch)
+    INSERT INTO mailroom.collectors (holder, name, started_at, seen_at, state, state_since, state_reason)
+    VALUES (collector, heartbeat.name, epoch, epoch, heartbeat.state, since_when, heartbeat.state_reason)
     ON CONFLICT DO NOTHING;
 
     IF FOUND THEN
@@ -87,6 +91,17 @@ BEGIN
         WHERE last_value > 0;
         low_watermark := CASE WHEN low_watermark <= epoch THEN low_watermark END;
     ELSE
+        -- Three times a minute, and when something is new: an idle server has little to write.
+        UPDATE mailroom.collectors
+        SET seen_at = epoch, state = heartbeat.state, state_since = since_when, state_reason = heartbeat.state_reason
+        WHERE holder = collector
+            AND (
+                seen_at NOT BETWEEN epoch - interval '20 seconds' AND epoch
+                OR state IS DISTINCT FROM heartbeat.state
+                OR state_reason IS DISTINCT FROM heartbeat.state_reason
+                OR state_since NOT BETWEEN since_when - interval '5 seconds' AND since_when + interval '5 seconds'
+            );
+
         low_watermark := since;
         -- Only if it is another: an idle server has nothing to write.
         PERFORM setval('mailroom.low_watermark', told.micros)
@@ -125,9 +140,10 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz) IS
+COMMENT ON FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz, text, bigint, text) IS
     'For collectors: renews the leases held, answers which of them still are, and returns to the queue what others left behind.'
-    ' The last row has no batch, and the time before which nothing in the queue is due, as far as it is known. The span is milliseconds.';
+    ' Records the sender''s state, as in collectors, for how long it has been, and why. The last row has no batch, and the time before'
+    ' which nothing in the queue is due, as far as it is known. Spans are milliseconds.';
 
 CREATE FUNCTION mailroom.bind() RETURNS void
 LANGUAGE sql VOLATILE
@@ -286,7 +302,7 @@ DECLARE
     signature text;
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
-        'heartbeat(bigint, text, uuid[], bigint, timestamptz)', 'sweep(timestamptz, integer)', 'peek(timestamptz, integer)', 'bind()'
+        'heartbeat(bigint, text, uuid[], bigint, timestamptz, text, bigint, text)', 'sweep(timestamptz, integer)', 'peek(timestamptz, integer)', 'bind()'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);
     END LOOP;

@@ -110,6 +110,45 @@ END;
 
 COMMENT ON FUNCTION mailroom.retry_all() IS 'Puts all dead letters back, with all their attempts left; answers which.';
 
+-- The token stays as it is: if an earlier attempt delivered the mail after all, its link goes on working.
+CREATE FUNCTION mailroom.discard(tokens bigint[]) RETURNS SETOF bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH
+    discarded AS (
+        DELETE FROM mailroom.dead_letters WHERE token = ANY (discard.tokens) RETURNING token, attempts
+    ),
+    emptied AS (
+        DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM discarded))
+    ),
+    logged AS (
+        INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
+        SELECT ARRAY[token], mailroom.clock(), attempts, 'cancelled', 'discarded' FROM discarded
+    )
+    SELECT token FROM discarded;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.discard(bigint[]) IS
+    'Deletes dead letters, which nobody can put back then, and logs them as cancelled, with the reason discarded; answers which.';
+
+CREATE FUNCTION mailroom.discard_all(older_than interval DEFAULT '0') RETURNS SETOF bigint
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT mailroom.discard(ARRAY(
+        SELECT token FROM mailroom.dead_letters WHERE died_at <= mailroom.clock() - discard_all.older_than
+    ));
+END;
+
+COMMENT ON FUNCTION mailroom.discard_all(interval) IS
+    'Deletes all dead letters that were given up so long ago, as discard() does; answers which.';
+
 -- For programs that read bounces, whose role needs this alone. What is known stays as it is, so that a notification that comes again
 -- changes nothing. Of what was said, addresses and what looks like a token are left out.
 CREATE FUNCTION mailroom.suppress(address text, reason text, provider text DEFAULT NULL, detail text DEFAULT NULL) RETURNS boolean
@@ -240,6 +279,41 @@ COMMENT ON VIEW mailroom.deliveries IS
     'Where each token stands: queued, deferred, leased or dead; or how it ended: sent, expired or cancelled; or unrecorded, if'
     ' that was before the log began. With the number of delivery attempts, since when, by whom and why.';
 
+-- One that was started on the same host after another one was seen last has replaced it. Who ended without a word an hour ago is
+-- forgotten, unless nobody has come after it.
+CREATE FUNCTION mailroom.present_collectors(epoch timestamptz) RETURNS TABLE (
+    holder bigint, name text, started_at timestamptz, seen_at timestamptz, state text, state_since timestamptz, state_reason text,
+    is_alive boolean
+)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    WITH known AS (
+        SELECT
+            one.holder, one.name, one.started_at, one.seen_at, one.state, one.state_since, one.state_reason,
+            split_part(one.name, ' process ', 1) AS host,
+            one.seen_at > present_collectors.epoch - interval '90 seconds' AS is_alive
+        FROM mailroom.collectors AS one
+        WHERE one.state IS DISTINCT FROM 'ended'
+    )
+    SELECT known.holder, known.name, known.started_at, known.seen_at, known.state, known.state_since, known.state_reason, known.is_alive
+    FROM known
+    WHERE known.is_alive
+        OR NOT EXISTS (
+            SELECT FROM mailroom.collectors AS later
+            WHERE later.started_at > known.seen_at AND split_part(later.name, ' process ', 1) = known.host
+        )
+        AND (
+            known.seen_at > present_collectors.epoch - interval '1 hour'
+            OR NOT EXISTS (SELECT FROM mailroom.collectors AS later WHERE later.seen_at > known.seen_at)
+        );
+END;
+
+REVOKE ALL ON FUNCTION mailroom.present_collectors(timestamptz) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.present_collectors(timestamptz) IS
+    'Collectors that gave a sign of life within 90 seconds, and those that are missed: they neither ended in order nor were replaced.';
+
 CREATE FUNCTION mailroom.status(
     OUT first_due bigint,
     OUT second_due bigint,
@@ -251,10 +325,15 @@ CREATE FUNCTION mailroom.status(
     OUT oldest_lease_ms bigint,
     OUT deferred bigint,
     OUT dead_letters bigint,
+    OUT dead_last_hour bigint,
     OUT suppressed bigint,
     OUT expired bigint,
     OUT expired_last_hour bigint,
-    OUT log_since bigint
+    OUT log_since bigint,
+    OUT collectors_alive bigint,
+    OUT collectors_lost bigint,
+    OUT unavailable_ms bigint,
+    OUT collectors json
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
@@ -267,31 +346,37 @@ BEGIN
         waiting.first_due,
         waiting.second_due,
         waiting.later,
-        waiting.oldest_due_ms,
+        floor(1000::numeric * extract(epoch FROM epoch - least(waiting.oldest, claimed.oldest)))::bigint,
         claimed.leases,
         claimed.leased_tokens,
         claimed.lapsed_leases,
         claimed.oldest_lease_ms,
         waiting.deferred,
-        (SELECT count(*) FROM mailroom.dead_letters WHERE NOT is_suppressed),
-        (SELECT count(*) FROM mailroom.dead_letters WHERE is_suppressed),
+        given_up.total,
+        given_up.last_hour,
+        given_up.suppressed,
         (SELECT count(*) FROM mailroom.delivery_log WHERE outcome = 'expired'),
         (
             SELECT count(*) FROM mailroom.delivery_log
             WHERE outcome = 'expired' AND happened_at > epoch - interval '1 hour'
         ),
-        (SELECT floor(extract(epoch FROM log_complete_since))::bigint FROM mailroom.installation)
+        (SELECT floor(extract(epoch FROM log_complete_since))::bigint FROM mailroom.installation),
+        known.alive,
+        known.lost,
+        known.unavailable_ms,
+        known.list
     INTO
         first_due, second_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases, oldest_lease_ms, deferred,
-        dead_letters, suppressed, expired, expired_last_hour, log_since
+        dead_letters, dead_last_hour, suppressed, expired, expired_last_hour, log_since,
+        collectors_alive, collectors_lost, unavailable_ms, collectors
     FROM (
         SELECT
             count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority = 0::smallint) AS first_due,
             count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority <> 0::smallint) AS second_due,
             count(*) FILTER (WHERE deferrals = 0 AND due_at > epoch) AS later,
             count(*) FILTER (WHERE deferrals > 0) AS deferred,
-            floor(1000::numeric * extract(epoch FROM epoch - min(due_at) FILTER (WHERE deferrals = 0 AND due_at <= epoch)))::bigint
-                AS oldest_due_ms
+            -- What the sender gave back waits on while its pause lasts.
+            min(coalesce(waits_since, CASE WHEN due_at <= epoch THEN due_at END)) FILTER (WHERE deferrals = 0) AS oldest
         FROM mailroom.queue
     ) AS waiting
     CROSS JOIN (
@@ -299,29 +384,72 @@ BEGIN
             count(*) AS leases,
             coalesce(sum(pg_catalog.cardinality(tokens)), 0::bigint) AS leased_tokens,
             count(*) FILTER (WHERE ends_at <= epoch) AS lapsed_leases,
-            floor(1000::numeric * extract(epoch FROM epoch - min(claimed_at)))::bigint AS oldest_lease_ms
+            floor(1000::numeric * extract(epoch FROM epoch - min(claimed_at)))::bigint AS oldest_lease_ms,
+            -- What is tried again waits on meanwhile.
+            min((
+                SELECT min(item.waits_since)
+                FROM ROWS FROM (pg_catalog.unnest(attempts), pg_catalog.unnest(waits_since)) AS item (attempt, waits_since)
+                WHERE item.attempt > 1
+            )) AS oldest
         FROM mailroom.leases
-    ) AS claimed;
+    ) AS claimed
+    CROSS JOIN (
+        SELECT
+            count(*) FILTER (WHERE NOT is_suppressed) AS total,
+            count(*) FILTER (WHERE NOT is_suppressed AND died_at > epoch - interval '1 hour') AS last_hour,
+            count(*) FILTER (WHERE is_suppressed) AS suppressed
+        FROM mailroom.dead_letters
+    ) AS given_up
+    CROSS JOIN (
+        SELECT
+            count(*) FILTER (WHERE is_alive) AS alive,
+            count(*) FILTER (WHERE NOT is_alive) AS lost,
+            floor(1000::numeric * extract(epoch FROM epoch - min(state_since) FILTER (
+                WHERE is_alive AND state IN ('unanswered', 'failing', 'open', 'half_open')
+            )))::bigint AS unavailable_ms,
+            coalesce(
+                json_agg(
+                    json_build_object(
+                        'name', name,
+                        'is_alive', is_alive,
+                        'seen_ms', floor(1000::numeric * extract(epoch FROM epoch - seen_at))::bigint,
+                        'state', state,
+                        'since', to_char(state_since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                        'state_ms', floor(1000::numeric * extract(epoch FROM epoch - state_since))::bigint,
+                        'reason', state_reason
+                    )
+                    ORDER BY started_at, holder
+                ),
+                '[]'::json
+            ) AS list
+        FROM mailroom.present_collectors(epoch)
+    ) AS known;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.status() IS
     'For operators: how many tokens are due, by priority, how many will be later, since how many milliseconds the oldest'
     ' is due; batches that are claimed, their tokens, those whose lease has lapsed, since how many milliseconds the oldest is'
-    ' claimed; deferred tokens; dead letters, those whose address is suppressed apart; tokens that expired unsent, in all of the log and within the last hour; and since'
-    ' when, in seconds of the Unix epoch, the log is complete.';
+    ' claimed; deferred tokens; dead letters, in all and of the last hour, those whose address is suppressed apart; tokens that expired unsent, in all of the log and within the last hour; and since'
+    ' when, in seconds of the Unix epoch, the log is complete; collectors that are alive and that are missed, since how many milliseconds'
+    ' a sender has been unavailable, and each collector with the state of its sender. A token that the sender gave back because it was'
+    ' unavailable is due since it was due first.';
 
-CREATE FUNCTION mailroom.require_a_day(before timestamptz) RETURNS void
-LANGUAGE plpgsql STABLE
+CREATE FUNCTION mailroom.begin_step(before timestamptz) RETURNS void
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    -- Not waited for: whoever has it prunes already.
+    LOCK TABLE mailroom.prune_lock IN EXCLUSIVE MODE NOWAIT;
+
     IF (before <= mailroom.clock() - interval '1 day') IS NOT TRUE THEN
         RAISE EXCEPTION 'what is younger than a day is not pruned' USING ERRCODE = 'invalid_parameter_value';
     END IF;
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.require_a_day(timestamptz) IS 'Fails unless the time is at least a day ago.';
+COMMENT ON FUNCTION mailroom.begin_step(timestamptz) IS
+    'Begins a transaction that prunes: fails unless the time is at least a day ago, and if another one prunes (SQLSTATE 55P03).';
 
 -- Where the log is read it is read in the order of its blocks, so that every block is read once, however many rows are dead
 -- by then. New rows fill the blocks of pruned ones, so any block can hold an old row.
@@ -332,7 +460,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM mailroom.require_a_day(before);
+    PERFORM mailroom.begin_step(before);
 
     all_blocks := pg_relation_size('mailroom.delivery_log'::regclass) / current_setting('block_size'::text)::bigint;
 
@@ -362,7 +490,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     pruned bigint;
 BEGIN
-    PERFORM mailroom.require_a_day(before);
+    PERFORM mailroom.begin_step(before);
 
     DELETE FROM mailroom.dead_letters
     WHERE token = ANY (ARRAY(
@@ -401,7 +529,7 @@ DECLARE
     seen integer;
     earliest bigint;
 BEGIN
-    PERFORM mailroom.require_a_day(before);
+    PERFORM mailroom.begin_step(before);
 
     SELECT count(*)::integer, min(created_at), max(id) INTO seen, earliest, through_id
     FROM (SELECT id, created_at FROM mailroom.issued_tokens AS tokens WHERE id > after_id ORDER BY id LIMIT most) AS next;
@@ -464,7 +592,8 @@ DECLARE
     signature text;
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
-        'history(bigint)', 'retry(bigint[])', 'retry_all()', 'suppress(text, text, text, text)', 'lift_suppression(text)', 'status()', 'prune_attempts(timestamptz, bigint, integer)',
+        'history(bigint)', 'retry(bigint[])', 'retry_all()', 'discard(bigint[])', 'discard_all(interval)',
+        'suppress(text, text, text, text)', 'lift_suppression(text)', 'status()', 'prune_attempts(timestamptz, bigint, integer)',
         'prune_dead_letters(timestamptz, integer)', 'prune_tokens(timestamptz, bigint, integer)'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);

@@ -603,7 +603,7 @@ DECLARE
     seen integer;
     earliest bigint;
 BEGIN
-    PERFORM mailroom.require_a_day(before);
+    PERFORM mailroom.begin_step(before);
 
     SELECT count(*)::integer, min(created_at), max(id) INTO seen, earliest, through_id
     FROM (SELECT id, created_at FROM mailroom.adopted_tokens WHERE id > after_id ORDER BY id LIMIT most) AS next;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use tokio::time::{sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout_at};
 
 use super::in_flight::SETTLE_PAUSE;
 use super::{CollectError, Collector};
@@ -25,8 +25,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let left = self.in_flight.abandon();
         self.cancel_unsent();
         if self.connection.opened_at.is_some() {
-            let limit = self.in_flight.sink.time_to_record();
-            if !matches!(timeout(limit, self.settle_finally()).await, Ok(Ok(()))) {
+            let end = tokio::time::Instant::now() + self.in_flight.sink.time_to_record();
+            if matches!(timeout_at(end, self.settle_finally()).await, Ok(Ok(()))) {
+                // If that fails, `mailroom status` misses this collector until another one replaces it.
+                timeout_at(end, self.queue.leave()).await.ok();
+            } else {
                 tracing::warn!(
                     event = "settlement_lost",
                     "the database could not record the last lines that the reader took; their tokens go out again"

@@ -107,6 +107,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     async fn do_what_is_due(&mut self, now: Instant) -> Result<(), CollectError> {
         if !self.connection.is_open {
+            self.queue.note_sender(self.in_flight.sink.state());
             self.in_flight.attend(&self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
             self.connection.opened(Instant::now());
             (self.poll_now, self.paused_until) = (true, None);
@@ -137,6 +138,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     async fn heartbeat(&mut self) -> Result<(), CollectError> {
+        self.queue.note_sender(self.in_flight.sink.state());
         let heartbeat = self.queue.heartbeat();
         let lost = self.in_flight.attend(&self.inputs.stop, STOP_GRACE, heartbeat).await?;
         if !lost.is_empty() {

@@ -137,6 +137,17 @@ impl Nack {
     }
 }
 
+/// What a collector tells the database of its sender, for `mailroom status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SenderState {
+    /// As the column `state` of the table `mailroom.collectors` has it.
+    pub name: &'static str,
+    /// For how long it has been so.
+    pub lasted: Duration,
+    /// Why it is not available, without control characters, addresses and tokens.
+    pub reason: Option<String>,
+}
+
 /// What to claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClaimRequest {
@@ -208,6 +219,14 @@ pub trait Queue {
     /// Keeps claims alive while they are in flight. Returns the batches that were lost, which another collector sends now.
     fn heartbeat(&mut self) -> impl Future<Output = Result<Vec<BatchId>, QueueError>> {
         async { Ok(Vec::new()) }
+    }
+
+    /// What the next heartbeat tells of the sender.
+    fn note_sender(&mut self, _state: Option<SenderState>) {}
+
+    /// Tells that this collector ends in order.
+    fn leave(&mut self) -> impl Future<Output = Result<(), QueueError>> {
+        async { Ok(()) }
     }
 
     /// Counts, in a statement that begins now, up to `enough` due tokens, also locked ones. A queue that announces all

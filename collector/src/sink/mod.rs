@@ -13,7 +13,7 @@ pub use sender::{SentTokens, parse_answer};
 pub(crate) use stdout::{StartError, Stdout};
 
 use crate::line::Line;
-use crate::queue::{BatchId, Nack};
+use crate::queue::{BatchId, Nack, SenderState};
 
 /// A destination of lines: standard output or a sender.
 pub(crate) trait Sink {
@@ -30,6 +30,11 @@ pub(crate) trait Sink {
 
     fn readiness(&self) -> Readiness {
         Readiness::Ready
+    }
+
+    /// The state of the sender, if there is one.
+    fn state(&mut self) -> Option<SenderState> {
+        None
     }
 
     /// How many lines were sent and neither taken, given up, cancelled nor dropped.

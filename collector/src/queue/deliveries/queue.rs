@@ -20,7 +20,7 @@ use crate::log::rate_limit::RateLimiter;
 use crate::preflight;
 use crate::queue::activity::Activity;
 use crate::queue::session::{QueueSession, answer, column, count, unexpected};
-use crate::queue::{BatchId, Claim, ClaimRequest, Peek, Queue, QueueError, Settlement};
+use crate::queue::{BatchId, Claim, ClaimRequest, Peek, Queue, QueueError, SenderState, Settlement};
 
 /// The most rows that one statement reads: some tenths of a second's work. After a claim that finds few eligible tokens
 /// the next one reads `WIDENING` times more. One call goes on past ineligible tokens for at most `SCAN_TIME`.
@@ -61,6 +61,7 @@ pub struct DeliveriesQueue {
     pub(super) lease: Duration,
     pub(super) collector_id: i64,
     collector_name: String,
+    sender: Option<SenderState>,
     pub(super) first_session: SessionSlot,
     /// A second session on the same server, if there is room for it, which settles while the other one claims.
     pub(super) second_session: SessionSlot,
@@ -110,6 +111,7 @@ impl DeliveriesQueue {
             lease,
             collector_id: random.cast_signed(),
             collector_name: format!("{host} process {}", std::process::id()),
+            sender: None,
             first_session: SessionSlot::new(),
             second_session: SessionSlot::new(),
             batches: Batches::default(),
@@ -141,12 +143,23 @@ impl DeliveriesQueue {
     /// Renews own leases, and returns lapsed ones to the queue.
     async fn renew(&mut self) -> Result<(), QueueError> {
         let leased: Vec<Uuid> = self.batches.leased().map(|batch| batch.0).collect();
-        let parameters: [SqlParameter<'_>; 5] = [
+        let (state, lasted, reason) = match &self.sender {
+            Some(SenderState { name, lasted, reason }) => {
+                (Some(*name), milliseconds(*lasted), reason.as_deref())
+            }
+            None => (None, 0, None),
+        };
+        // What another encoding cannot express would fail the heartbeat.
+        let reason = reason.filter(|reason| self.first_session.is_unicode() || reason.is_ascii());
+        let parameters: [SqlParameter<'_>; 8] = [
             (&self.collector_id, Type::INT8),
             (&self.collector_name, Type::TEXT),
             (&leased, Type::UUID_ARRAY),
             (&milliseconds(self.lease), Type::INT8),
             (&self.watermark.since, Type::TIMESTAMPTZ),
+            (&state, Type::TEXT),
+            (&lasted, Type::INT8),
+            (&reason, Type::TEXT),
         ];
         let rows = self.first_session.query(HEARTBEAT, &parameters).await?;
         let (last, kept) = rows.split_last().ok_or_else(|| unexpected("no row"))?;
@@ -369,6 +382,15 @@ impl Queue for DeliveriesQueue {
         // Last: if it fails, all else is done.
         Box::pin(self.sweeper.sweep(&mut self.first_session)).await?;
         Ok(std::mem::take(&mut self.lost))
+    }
+
+    fn note_sender(&mut self, state: Option<SenderState>) {
+        self.sender = state;
+    }
+
+    async fn leave(&mut self) -> Result<(), QueueError> {
+        self.sender = Some(SenderState { name: "ended", lasted: Duration::ZERO, reason: None });
+        self.renew().await
     }
 
     async fn peek(&mut self, enough: usize) -> Result<Peek, QueueError> {

@@ -9,6 +9,7 @@ mod pending_acks;
 mod process;
 mod protocol;
 mod redact;
+mod state;
 mod supervisor;
 
 use std::collections::VecDeque;
@@ -27,7 +28,7 @@ use super::{Ack, Readiness, Sink, SinkError};
 use crate::line::Line;
 use crate::log::outage::OutageLog;
 use crate::log::rate_limit::RateLimiter;
-use crate::queue::{BatchId, Nack};
+use crate::queue::{BatchId, Nack, SenderState};
 use crate::timer::sleep_until_opt;
 use circuit::{Circuit, CircuitState};
 use mailroom_pace::Backoff;
@@ -56,6 +57,8 @@ pub(crate) struct Sender {
     refused_tokens: RateLimiter,
     /// When the sender is to be ended at the latest, once nothing more is sent.
     closing: Option<Instant>,
+    /// Its state when it was asked for last, and since when.
+    reported: (&'static str, Instant),
 }
 
 impl Sender {
@@ -72,10 +75,11 @@ impl Sender {
             acks: Vec::new(),
             unsent: Vec::new(),
             circuit: Circuit::closed(),
-            outage: OutageLog::of("sending"),
+            outage: OutageLog::counting("sending"),
             ignored_answers: RateLimiter::default(),
             refused_tokens: RateLimiter::default(),
             closing: None,
+            reported: (state::NEW, Instant::now()),
         }
     }
 
@@ -155,6 +159,10 @@ impl Sink for Sender {
             (_, CircuitState::HalfOpen) => Readiness::OneBatch,
             (_, CircuitState::Closed) => Readiness::Ready,
         }
+    }
+
+    fn state(&mut self) -> Option<SenderState> {
+        Some(self.state_at(Instant::now()))
     }
 
     fn in_flight(&self) -> usize {

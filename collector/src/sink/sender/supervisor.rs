@@ -28,7 +28,7 @@ pub(super) const TERMINATION: Duration = Duration::from_secs(2);
 const END_AFTER_CLOSING: Duration = Duration::from_millis(500);
 
 /// After this time a sender that has answered, and is not hung, is started again without a growing pause.
-const SOUND: Duration = Duration::from_secs(10);
+pub(super) const SOUND: Duration = Duration::from_secs(10);
 
 /// The longest pause before a token of a failed trial is retried; random, so that the next trial begins with another.
 const SHUFFLE: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use clap::{Arg, CommandFactory, Error, FromArgMatches, Parser};
 
 #[cfg(feature = "send")]
 use crate::commands::send;
-use crate::commands::{collect, keygen, migrate, prune, retry, sign, status, suppress, verify};
+use crate::commands::{collect, discard, keygen, migrate, prune, retry, sign, status, suppress, verify};
 #[cfg(feature = "bounces")]
 use crate::config::SchemaSetting;
 
@@ -39,13 +39,18 @@ pub(crate) enum Command {
     Migrate(migrate::MigrateArguments),
     /// Show how many tokens wait, are being sent, were given up or expired
     ///
-    /// Of the queue of deliveries in the database of `MAILROOM_DATABASE_URL`. Ends with 1 if anything of it is an alarm.
+    /// Of the queue of deliveries in the database of `MAILROOM_DATABASE_URL`. Ends with 0 if all is well, 1 for a warning,
+    /// 2 if something is critical, and 3 if it cannot look or is called in the wrong way.
     Status(status::StatusArguments),
     /// Put tokens that were given up back into the queue
     ///
     /// Ids are those of the rows of the table `mailroom.issued_tokens`, which log lines name. A token goes out once, however many put it
     /// back at the same time. Ends with 1 if one that is named is no dead letter.
     Retry(retry::RetryArguments),
+    /// Delete tokens that were given up, so that nobody puts them back
+    ///
+    /// They are logged as cancelled, with the reason `discarded`. Ends with 1 if one that is named is no dead letter.
+    Discard(discard::DiscardArguments),
     /// Delete old delivery attempts, dead letters and expired tokens, in short transactions
     Prune(prune::PruneArguments),
     /// Show and change which addresses get no mails

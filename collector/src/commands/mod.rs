@@ -3,6 +3,7 @@
 mod action;
 
 pub(crate) mod collect;
+pub(crate) mod discard;
 pub(crate) mod keygen;
 pub(crate) mod migrate;
 pub(crate) mod prune;
@@ -26,7 +27,7 @@ use zeroize::Zeroizing;
 
 use crate::cli::{self, Command};
 use crate::collect::CollectError;
-use crate::config::{SchemaSetting, setting_of_variable};
+use crate::config::{SchemaSetting, setting_of_variable, unknown_variables};
 use crate::keys::KeyError;
 use crate::log::{self, LogFormat};
 use crate::migrate::MigrateError;
@@ -47,14 +48,17 @@ pub fn run() -> io::Result<ExitCode> {
     secrecy::keep();
     let command = match cli::parse() {
         Ok(command) => command,
-        Err(error) => return Ok(cli::report(&error)),
+        Err(error) => {
+            let code = cli::report(&error);
+            return Ok(if error.exit_code() == 0 { code } else { status::refused().unwrap_or(code) });
+        }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(execute(command));
     // Without waiting for a name that is still being looked up.
     runtime.shutdown_background();
     Ok(outcome.unwrap_or_else(|error| {
-        report(format_args!("mailroom: {error}"));
+        report_error(&error);
         error.exit_code()
     }))
 }
@@ -67,6 +71,7 @@ async fn execute(command: Command) -> Outcome {
         Command::Collect(arguments) => Box::pin(collect::run(*arguments)).await,
         Command::Migrate(arguments) => migrate::run(arguments).await,
         Command::Status(arguments) => status::run(arguments).await,
+        Command::Discard(arguments) => discard::run(arguments).await,
         Command::Retry(arguments) => retry::run(arguments).await,
         Command::Prune(arguments) => prune::run(arguments).await,
         Command::Suppress(arguments) => suppress::run(arguments).await,
@@ -135,6 +140,20 @@ fn report(line: impl Display) {
     writeln!(io::stderr(), "{line}").ok();
 }
 
+/// Says why a command fails, and which variables may have been meant for settings that are missing.
+fn report_error(error: &CommandError) {
+    report(format_args!("mailroom: {error}"));
+    let said = error.to_string();
+    // Only where it may be the cause: what is missing was perhaps set under another name.
+    for (name, nearest) in unknown_variables() {
+        if let Some(nearest) = nearest.filter(|nearest| error.is_usage() && said.contains(nearest.as_str())) {
+            report(format_args!(
+                "mailroom: the variable {name} is set, which is no setting; did you mean {nearest}?"
+            ));
+        }
+    }
+}
+
 fn random_bytes() -> Result<Zeroizing<[u8; 32]>, CommandError> {
     let mut bytes = Zeroizing::new([0; 32]);
     getrandom::fill(bytes.as_mut())
@@ -174,11 +193,21 @@ async fn connect_to_queue(
     application_name: &str,
     functions: &[&str],
 ) -> Result<(SchemaClient, bool), CommandError> {
+    connect_to_queue_with(schema, application_name, functions, &[]).await
+}
+
+/// The same, and requires the right to execute those of the `optional` functions that there are.
+async fn connect_to_queue_with(
+    schema: SchemaSetting,
+    application_name: &str,
+    functions: &[&str],
+    optional: &[&str],
+) -> Result<(SchemaClient, bool), CommandError> {
     let settings = connection_settings(schema)?;
     let Session { client, connection, keeps_state, .. } = connect(&settings, application_name, false).await?;
     connection.spawn();
     let client = SchemaClient { raw: client, schema: settings.schema };
-    let requirements = Requirements { functions, tables: &[], alternative: "" };
+    let requirements = Requirements { functions, optional, tables: &[], alternative: "" };
     match preflight::missing(&client, requirements).await? {
         Some(fault) => Err(CommandError::Failure(fault)),
         None => Ok((client, keeps_state)),

@@ -48,6 +48,6 @@ pub(crate) async fn run(arguments: RetryArguments) -> Outcome {
     Ok(if named.is_subset(&back) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn token_id(text: &str) -> Result<i64, &'static str> {
+pub(super) fn token_id(text: &str) -> Result<i64, &'static str> {
     digits(text).filter(|id| *id > 0).ok_or("an id is a whole number from 1 to 9223372036854775807")
 }

@@ -15,8 +15,15 @@ SELECT pg_catalog.json_build_object(
         'oldest_ms', oldest_lease_ms
     ),
     'dead_letters', dead_letters,
+    'dead', pg_catalog.json_build_object('last_hour', dead_last_hour),
     'suppressed', suppressed,
     'expired', pg_catalog.json_build_object('logged', expired, 'last_hour', expired_last_hour),
+    'collectors', pg_catalog.json_build_object(
+        'alive', collectors_alive,
+        'lost', collectors_lost,
+        'unavailable_ms', unavailable_ms,
+        'list', collectors
+    ),
     'log_since', log_since
 )::text
 FROM mailroom.status()

@@ -124,7 +124,7 @@ fn choose<T: Clone>(text: &str, values: &[T], name: impl Fn(&T) -> String) -> Re
     })
 }
 
-pub(super) fn whole_number(
+pub(crate) fn whole_number(
     range: RangeInclusive<usize>,
 ) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync {
     move |text| {
@@ -152,6 +152,13 @@ pub(super) fn duration(
 pub(crate) fn retention(text: &str) -> Result<Duration, String> {
     let age = with_unit(text, &[("h", 3_600), ("d", DAY)], &(DAY..=36_500 * DAY));
     age.map(Duration::from_secs).ok_or_else(|| must_be(text, AGES))
+}
+
+/// An age: minutes, hours or days, up to a hundred years.
+pub(crate) fn older_than(text: &str) -> Result<Duration, String> {
+    let age = with_unit(text, &[("m", 60), ("h", 3_600), ("d", DAY)], &(0..=36_500 * DAY));
+    age.map(Duration::from_secs)
+        .ok_or_else(|| must_be(text, "a whole number with the unit m, h or d, up to 36500d"))
 }
 
 pub(super) fn retention_or_off(text: &str) -> Result<Retention, String> {

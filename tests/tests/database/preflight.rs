@@ -139,7 +139,7 @@ async fn what_is_missing_is_named_with_role_path_and_mend() -> Result<()> {
         assert_eq!(status.code(), Some(1), "{log}");
         assert!(sentences.iter().all(|sentence| log.contains(sentence)), "{sentences:?} in {log}");
         let said = run(&url, &["status"])?;
-        assert_eq!(said.status.code(), Some(1));
+        assert_eq!(said.status.code(), Some(3));
         assert!(
             complaint(&said).contains("for the role \"daemon\" with search_path"),
             "{}",
@@ -217,7 +217,7 @@ async fn row_level_security_that_hides_accounts_is_said_and_does_not_keep_the_da
     collector.wait_for_log("row-level security binds the role owner", 1)?;
     collector.wait_for_log("ALTER ROLE owner BYPASSRLS", 1)?;
     let said = run(&place.in_mail("owner"), &["status"])?;
-    assert_eq!(said.status.code(), Some(1), "it is an alarm");
+    assert_eq!(said.status.code(), Some(2), "it is an alarm");
     let text = String::from_utf8(said.stdout)?;
     assert!(text.contains("row-level security binds the role owner"), "{text}");
     let json = String::from_utf8(run(&place.in_mail("owner"), &["status", "--json"])?.stdout)?;

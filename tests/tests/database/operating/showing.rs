@@ -50,8 +50,12 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
     let said = run(&database, &["status", "--json"])?;
     let status: Value = serde_json::from_str(&said.output)?;
     let alarms =
-        ["queue.oldest_due_ms", "leases.oldest_ms", "leases.lapsed", "dead_letters", "expired.last_hour"];
-    assert_eq!((said.code, &status["alarms"]), (Some(1), &json!(alarms)));
+        ["queue.oldest_due_ms", "leases.oldest_ms", "leases.lapsed", "dead.last_hour", "expired.last_hour"];
+    assert_eq!((said.code, &status["alarms"]), (Some(2), &json!(alarms)));
+    assert_eq!(
+        [&status["levels"]["leases.lapsed"], &status["levels"]["expired.last_hour"]],
+        ["warning", "critical"]
+    );
     assert_eq!(status["sent"], json!({ "last_minute": 1, "last_hour": 2 }));
     let queue = &status["queue"];
     let counts = ["depth", "first_due", "second_due", "later"].map(|field| &queue[field]);
@@ -68,17 +72,18 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
     assert_eq!(status["expired"], json!({ "logged": 2, "last_hour": 1 }));
 
     let said = run(&database, &["status"])?;
-    assert_eq!(said.code, Some(1));
+    assert_eq!(said.code, Some(2));
     let text = said.output;
     for line in [
         "waiting   5 tokens, the oldest due for ",
         "          3 due: 1 of priority 0, 2 of priority 1; 2 later\n",
         "leased    3 tokens in 2 batches, the oldest claimed for 6m; 1 lapsed\n",
         "deferred  1 token,",
-        "dead      1 token; 0 to suppressed addresses\n",
+        "dead      1 token, 1 of them within the last hour; 0 to suppressed addresses\n",
         "expired   2 tokens unsent, 1 of them within the last hour\n",
         "sent      1 token within the last minute, 2 within the last hour\n",
-        "alarm     queue.oldest_due_ms, leases.oldest_ms, leases.lapsed, dead_letters, expired.last_hour\n",
+        "alarm     queue.oldest_due_ms (warning)\n",
+        "alarm     expired.last_hour (critical)\n",
     ] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
@@ -86,7 +91,7 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
 }
 
 #[tokio::test]
-async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() -> Result<()> {
+async fn each_alarm_of_the_documents_ends_status_with_its_level_and_nothing_else_does() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let lease = |claimed: &str, ends: &str| {
@@ -106,19 +111,39 @@ async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() 
             "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES (ARRAY[1], now() - interval '{since}', 0, '{outcome}')"
         )
     };
-    let died =
-        "INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)
-        VALUES (1, now(), 0, 8, 8, 1, 'no')";
+    let died = |since: &str| {
+        format!(
+            "INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)
+                VALUES (1, now() - interval '{since}', 0, 8, 8, 1, 'no')"
+        )
+    };
+    let suppressed = died("0").replace("reason)", "reason, is_suppressed)").replace("'no')", "'no', true)");
+    let waits =
+        "INSERT INTO mailroom.queue (token, due_at, put_off_at, attempts, priority, secret, waits_since)
+        VALUES (1, now() + interval '5 seconds', now(), 3, 1, 'a', now() - interval '70 seconds')";
+    let tried = lease("1 second", "1 minute");
+    let again = tried
+        .replace("codes)", "codes, waits_since)")
+        .replace("'{NULL}')", "'{NULL}', ARRAY[now() - interval '70 seconds'])");
+    let often = again.replace("'{1}', '{0}'", "'{2}', '{0}'");
+    assert_ne!(often, again);
+    let warning = |alarm| Some((alarm, 1));
+    let critical = |alarm| Some((alarm, 2));
     for (scene, alarm) in [
         (due("55 seconds"), None),
-        (due("70 seconds"), Some("queue.oldest_due_ms")),
+        (due("70 seconds"), warning("queue.oldest_due_ms")),
+        (due("310 seconds"), critical("queue.oldest_due_ms")),
+        (waits.to_owned(), warning("queue.oldest_due_ms")),
+        (again, None),
+        (often, warning("queue.oldest_due_ms")),
         (lease("4 minutes", "1 minute"), None),
-        (lease("6 minutes", "1 minute"), Some("leases.oldest_ms")),
-        (lease("2 minutes", "-1 second"), Some("leases.lapsed")),
-        (died.to_owned(), Some("dead_letters")),
-        (died.replace("reason)", "reason, is_suppressed)").replace("'no')", "'no', true)"), None),
+        (lease("6 minutes", "1 minute"), warning("leases.oldest_ms")),
+        (lease("2 minutes", "-1 second"), warning("leases.lapsed")),
+        (died("59 minutes"), warning("dead.last_hour")),
+        (died("61 minutes"), None),
+        (suppressed, None),
         (logged("expired", "61 minutes"), None),
-        (logged("expired", "59 minutes"), Some("expired.last_hour")),
+        (logged("expired", "59 minutes"), critical("expired.last_hour")),
         (logged("sent", "1 minute"), None),
     ] {
         client
@@ -127,9 +152,20 @@ async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() 
         client.batch_execute(&scene).await?;
         let said = run(&database, &["status", "--json"])?;
         let status: Value = serde_json::from_str(&said.output)?;
-        assert_eq!(status["alarms"], json!(alarm.into_iter().collect::<Vec<_>>()), "{scene}");
-        assert_eq!(said.code, Some(i32::from(alarm.is_some())), "{scene}");
+        let (names, code) = alarm.map_or((vec![], 0), |(name, code)| (vec![name], code));
+        assert_eq!(status["alarms"], json!(names), "{scene}");
+        assert_eq!(said.code, Some(code), "{scene}");
     }
+    client.batch_execute("DELETE FROM mailroom.delivery_log").await?;
+    client.batch_execute(&died("2 hours")).await?;
+    assert_eq!(run(&database, &["status", "--max-dead", "1"])?.code, Some(0));
+    let said = run(&database, &["status", "--max-dead", "0"])?;
+    assert!(
+        said.code == Some(1) && said.output.contains("alarm     dead_letters (warning)"),
+        "{}",
+        said.output
+    );
+    client.batch_execute("DELETE FROM mailroom.dead_letters").await?;
     // The bounds are those of the collector's settings.
     client
         .batch_execute(&format!(
@@ -144,7 +180,7 @@ async fn each_alarm_of_the_documents_ends_status_with_1_and_nothing_else_does() 
     let mut command = super::command(database.url(), &["status"])?;
     command.env("MAILROOM_SENDER_TIMEOUT", "soon");
     let said = super::said(command)?;
-    assert_eq!(said.code, Some(2), "{}", said.errors);
+    assert_eq!(said.code, Some(3), "{}", said.errors);
     Ok(())
 }
 

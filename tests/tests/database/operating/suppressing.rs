@@ -48,7 +48,10 @@ async fn an_operator_suppresses_an_address_sees_it_and_lifts_it() -> Result<()> 
     let counts = ["dead_letters", "suppressed", "alarms"].map(|field| &status[field]);
     assert_eq!(counts, [&json!(0), &json!(1), &json!([])]);
     let text = run(&database, &["status"])?.success()?;
-    assert!(text.contains("dead      0 tokens; 1 to suppressed addresses\n"), "{text}");
+    assert!(
+        text.contains("dead      0 tokens, 0 of them within the last hour; 1 to suppressed addresses\n"),
+        "{text}"
+    );
     assert_eq!(
         run(&database, &["suppress", "remove", "USER1@x.test"])?.success()?,
         "the address is no longer suppressed\n"

@@ -3,8 +3,23 @@ use mailroom_tests::postgres::Database;
 
 use super::{command, count, give_up, run, said};
 
-const COMMANDS: [&[&str]; 4] =
-    [&["status"], &["retry", "--all-dead"], &["prune", "--older-than", "30d"], &["suppress", "list"]];
+const COMMANDS: [&[&str]; 5] = [
+    &["status"],
+    &["retry", "--all-dead"],
+    &["discard", "--all-dead"],
+    &["prune", "--older-than", "30d"],
+    &["suppress", "list"],
+];
+
+/// What a command ends with if it cannot do what it is asked for, or is called in the wrong way.
+fn failure(arguments: &[&str], is_usage: bool) -> Option<i32> {
+    Some(match (arguments[0], is_usage) {
+        ("status", _) => 3,
+        (_, true) => 2,
+        (_, false) => 1,
+    })
+}
+
 const ID: &str = "an id is a whole number from 1 to 9223372036854775807";
 const AGE: &str = "but must be a whole number with the unit h or d, from 24h to 36500d";
 
@@ -31,13 +46,20 @@ async fn nonsense_is_refused_in_one_sentence_and_changes_nothing() -> Result<()>
         (&["prune", "--older-than", "5m"], AGE),
         (&["prune", "--older-than", "a month"], AGE),
         (&["prune", "--older-than", "99999999999999999999d"], AGE),
+        (&["discard"], "the command needs "),
+        (&["discard", "0"], ID),
+        (&["discard", "1", "--all-dead"], "cannot be given together with"),
+        (&["discard", "1", "--older-than", "1d"], "cannot be given together with"),
+        (&["discard", "--all-dead", "--older-than", "-1d"], "a whole number with the unit m, h or d"),
+        (&["status", "--json", "--nagios"], "cannot be given together with"),
+        (&["status", "--max-dead", "-1"], "a whole number from 0"),
         (&["status", "--yaml"], "is not known to this command"),
         (&["status", "now"], "is not known to this command"),
     ] {
         let said = run(&database, arguments)?;
-        assert_eq!(said.code, Some(2), "{arguments:?}: {}", said.errors);
+        assert_eq!(said.code, failure(arguments, true), "{arguments:?}: {}", said.errors);
         assert!(said.errors.contains(sentence), "{arguments:?}: {}", said.errors);
-        assert_eq!(said.output, "");
+        assert_eq!(said.output.is_empty(), !arguments.contains(&"--nagios"), "{}", said.output);
     }
     assert_eq!(count(&client, "mailroom.dead_letters").await?, 2);
     Ok(())
@@ -48,7 +70,7 @@ async fn a_database_without_the_queue_is_told_to_be_migrated() -> Result<()> {
     for database in [Database::create()?, Database::with_base_schema()?] {
         for arguments in COMMANDS {
             let said = run(&database, arguments)?;
-            assert_eq!(said.code, Some(1), "{arguments:?}");
+            assert_eq!(said.code, failure(arguments, false), "{arguments:?}");
             assert!(said.errors.contains("run `mailroom migrate up`"), "{arguments:?}: {}", said.errors);
         }
     }
@@ -64,8 +86,13 @@ async fn a_role_needs_its_function_and_no_table() -> Result<()> {
     let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
     for arguments in COMMANDS {
         let said = said(command(&url, arguments)?)?;
-        assert_eq!(said.code, Some(1), "{arguments:?}");
-        assert!(said.errors.contains("GRANT EXECUTE ON FUNCTION mailroom."), "{}", said.errors);
+        assert_eq!(said.code, failure(arguments, false), "{arguments:?}");
+        let grant = if arguments[0] == "suppress" {
+            "GRANT SELECT ON mailroom.suppressed_addresses"
+        } else {
+            "GRANT EXECUTE ON FUNCTION mailroom."
+        };
+        assert!(said.errors.contains(grant), "{}", said.errors);
     }
     // As the documents say it, and as they said it when the log could not be read.
     let document = std::fs::read_to_string(mailroom_tests::tools::workspace().join("docs/OPERATIONS.md"))?;
@@ -98,11 +125,20 @@ fn without_a_usable_database_url_the_commands_are_used_wrongly() -> Result<()> {
             ("postgresql://%zz@host/", "MAILROOM_DATABASE_URL cannot be used: "),
         ] {
             let said = said(command(url, arguments)?)?;
-            assert_eq!(said.code, Some(2), "{arguments:?} {url}");
+            assert_eq!(said.code, failure(arguments, true), "{arguments:?} {url}");
             assert!(said.errors.contains(sentence), "{}", said.errors);
         }
+        let mut misspelt = command("", arguments)?;
+        misspelt.env("MAILROOM_DATABASE_URI", "postgresql://u:s3cret@127.0.0.1:1/x");
+        let misspelt = super::said(misspelt)?.errors;
+        assert!(
+            misspelt.contains(
+                "MAILROOM_DATABASE_URI is set, which is no setting; did you mean MAILROOM_DATABASE_URL?"
+            ),
+            "{misspelt}"
+        );
         let said = said(command("postgresql://u:s3cret@127.0.0.1:1/x", arguments)?)?;
-        assert_eq!(said.code, Some(1));
+        assert_eq!(said.code, failure(arguments, false));
         assert!(!said.errors.contains("s3cret"), "{}", said.errors);
     }
     Ok(())

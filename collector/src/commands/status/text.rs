@@ -1,0 +1,91 @@
+//! What `mailroom status` prints for people.
+
+use std::time::Duration;
+
+use mailroom_connect::Schema;
+use serde_json::Value;
+
+use super::alarms::{Alarm, at};
+use crate::log::display::{Counted, HumanDuration};
+
+/// How many collectors are listed.
+const LISTED: usize = 20;
+
+pub(super) fn text(status: &Value, alarms: &[Alarm], schema: &Schema) -> String {
+    let number = |place| at(status, place).unwrap_or_default();
+    let counted = |place, one, many| Counted(number(place), one, many);
+    let tokens = |place| counted(place, "token", "tokens");
+    let since = |place, what: &str| {
+        at(status, place)
+            .map_or_else(String::new, |oldest| format!(", the oldest {what} for {}", age(oldest)))
+    };
+    let (first, second, later) =
+        (number("queue.first_due"), number("queue.second_due"), number("queue.later"));
+    let (leased, batches) = (tokens("leases.tokens"), counted("leases.batches", "batch", "batches"));
+    let (claimed_since, lapsed) = (since("leases.oldest_ms", "claimed"), number("leases.lapsed"));
+    let (expired, last_hour) = (tokens("expired.logged"), number("expired.last_hour"));
+    let sent = if status["sent"].is_null() {
+        format!("unknown: this role may not read the table {schema}.delivery_attempts")
+    } else {
+        let (minute, hour) = (tokens("sent.last_minute"), number("sent.last_hour"));
+        format!("{minute} within the last minute, {hour} within the last hour")
+    };
+    let (dead, dead_last_hour) = (tokens("dead_letters"), number("dead.last_hour"));
+    let suppressed = number("suppressed");
+    let mut lines = vec![
+        ("waiting", format!("{}{}", tokens("queue.depth"), since("queue.oldest_due_ms", "due"))),
+        ("", format!("{} due: {first} of priority 0, {second} of priority 1; {later} later", first + second)),
+        (
+            "deferred",
+            format!("{}, until their subject is eligible and their action can be signed", tokens("deferred")),
+        ),
+        ("leased", format!("{leased} in {batches}{claimed_since}; {lapsed} lapsed")),
+        (
+            "dead",
+            format!(
+                "{dead}, {dead_last_hour} of them within the last hour; {suppressed} to suppressed addresses"
+            ),
+        ),
+        ("expired", format!("{expired} unsent, {last_hour} of them within the last hour")),
+        ("sent", sent),
+    ];
+    let collectors = status["collectors"]["list"].as_array().map(Vec::as_slice).unwrap_or_default();
+    lines.extend(collectors.iter().take(LISTED).map(|collector| ("collector", described(collector))));
+    let warnings = status["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
+    lines.extend(warnings.iter().map(|warning| ("warning", warning.as_str().unwrap_or_default().to_owned())));
+    lines.extend(alarms.iter().map(|alarm| ("alarm", format!("{} ({})", alarm.place, alarm.level.name()))));
+    let lines: Vec<_> = lines.iter().map(|(name, text)| format!("{name:<10}{text}")).collect();
+    lines.join("\n")
+}
+
+fn described(collector: &Value) -> String {
+    let text = |member: &str| collector[member].as_str().unwrap_or_default();
+    let lasted = |member: &str| age(collector[member].as_i64().unwrap_or_default());
+    let name = text("name");
+    if collector["is_alive"] == false {
+        return format!(
+            "{name} has given no sign of life for {} and did not end in order",
+            lasted("seen_ms")
+        );
+    }
+    let since = format!("since {} for {}", text("since"), lasted("state_ms"));
+    let state = match text("state") {
+        "ready" => "the sender works".to_owned(),
+        "new" => "the sender has had nothing to answer yet".to_owned(),
+        "unanswered" => format!("the sender has not answered {since}"),
+        state @ ("open" | "half_open" | "failing") => {
+            let trial = if state == "half_open" { ", and is being tried again" } else { "" };
+            format!("the sender has been unavailable {since}{trial}: {}", text("reason"))
+        }
+        _ => "writes to standard output".to_owned(),
+    };
+    format!("{name}: {state}")
+}
+
+/// Rounded down to whole days, hours, minutes or seconds, whichever there are at least two of.
+fn age(milliseconds: i64) -> HumanDuration {
+    let milliseconds = milliseconds.unsigned_abs();
+    let fits = |unit: &u64| milliseconds >= 2 * unit;
+    let unit = [86_400_000, 3_600_000, 60_000, 1_000].into_iter().find(fits).unwrap_or(1);
+    HumanDuration(Duration::from_millis(milliseconds / unit * unit))
+}

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mailroom_sender::toml_file::{self, Table};
 use mailroom_sender::{ReturnPath, Secret};
 use serde::Deserialize;
 
@@ -64,20 +65,15 @@ impl Config {
         let shown = path.display();
         let text =
             fs::read_to_string(path).map_err(|error| Error(format!("{shown} cannot be read: {error}")))?;
-        // The words of the parser can quote a value, which could be a secret in the wrong place: only the place is kept.
-        let mut config: Self = basic_toml::from_str(&text).map_err(|error| {
-            let (text, words) = (error.to_string(), ["unknown field `", "missing field `"]);
-            let known = words.iter().find_map(|words| {
-                let name = text.split_once(words)?.1.split_once('`')?.0;
-                Some(format!("{words}{name}`")).filter(|_| name.len() <= 24)
-            });
-            Error(format!(
-                "{shown} cannot be used: {}",
-                known.unwrap_or_else(|| {
-                    "it is not valid TOML, or a setting has the wrong type or appears twice".to_owned()
-                })
-            ))
-        })?;
+        let tables = [
+            Table::of::<Self>(""),
+            Table::of::<ResendConfig>("resend"),
+            Table::of::<PostmarkConfig>("postmark"),
+            Table::of::<SesConfig>("ses"),
+            Table::of::<MailConfig>("mail"),
+        ];
+        let mut config: Self = toml_file::parse(&text, &tables)
+            .map_err(|fault| Error(format!("{shown} cannot be used: {fault}")))?;
         path.parent().unwrap_or(Path::new("")).clone_into(&mut config.folder);
         Ok(config)
     }
@@ -155,8 +151,17 @@ mod tests {
             (String::new(), &b"x"[..], "names no provider"),
             ("[resend]\nsecret = \"hunter2\"\n".to_owned(), b"x", "unknown field `secret`"),
             ("[resend]\n".to_owned(), b"x", "missing field `secret_file`"),
-            ("[resend]\nsecret_file = [\"hunter2\"]\n".to_owned(), b"x", "not valid TOML"),
-            ("hunter2 hunter2".to_owned(), b"x", "not valid TOML"),
+            (
+                "[resend]\nsecret_file = [\"hunter2\"]\n".to_owned(),
+                b"x",
+                "line 2, `secret_file` in [resend]: invalid type",
+            ),
+            ("hunter2 hunter2".to_owned(), b"x", "line 1: "),
+            (
+                "secret_file = \"x\"\n[resend]\nsecret_file = \"x\"\n".to_owned(),
+                b"x",
+                "line 1: unknown field `secret_file`; it belongs in [resend]",
+            ),
             (resend.to_owned(), b"hunter2", "whsec_"),
             (resend.to_owned(), b"whsec_hunter2!", "whsec_"),
             (resend.to_owned(), b"whsec_", "whsec_"),

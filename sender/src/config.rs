@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::error::Error;
 use crate::link::Links;
 use crate::rate::{Domains, Rate};
+use crate::toml_file::{self, Table};
 
 /// Everything that can be configured, as it is written.
 #[derive(Debug, Deserialize)]
@@ -77,6 +78,24 @@ pub(crate) enum TokenPlace {
     Fragment,
 }
 
+/// What can stand where in the file; what stands before the first table comes first.
+fn tables() -> Vec<Table> {
+    vec![
+        Table::of::<Config>(""),
+        Table::of::<LinksConfig>("links"),
+        #[cfg(feature = "http")]
+        Table::of::<crate::provider::http::HttpConfig>("http"),
+        #[cfg(feature = "postmark")]
+        Table::of::<crate::provider::keyed::KeyedConfig>("postmark"),
+        #[cfg(feature = "resend")]
+        Table::of::<crate::provider::keyed::KeyedConfig>("resend"),
+        #[cfg(feature = "ses")]
+        Table::of::<crate::provider::ses::SesConfig>("ses"),
+        #[cfg(feature = "smtp")]
+        Table::of::<crate::provider::smtp::SmtpConfig>("smtp"),
+    ]
+}
+
 fn english() -> String {
     "en".to_owned()
 }
@@ -90,9 +109,8 @@ impl Config {
         let shown = path.display();
         let text = fs::read_to_string(path)
             .map_err(|error| Error::configuration(format!("{shown} cannot be read: {error}")))?;
-        let mut config: Self = basic_toml::from_str(&text).map_err(|error| {
-            Error::configuration(format!("{shown}: {}", without_values(&error.to_string())))
-        })?;
+        let mut config: Self = toml_file::parse(&text, &tables())
+            .map_err(|fault| Error::configuration(format!("{shown}: {fault}")))?;
         let folder = path.parent().unwrap_or(Path::new(""));
         config.journal = folder.join(config.journal);
         config.templates = config.templates.map(|templates| folder.join(templates));
@@ -164,23 +182,6 @@ fn mailbox(name: &str, text: &str) -> Result<Mailbox, Error> {
     })
 }
 
-/// An error of the parser, which quotes values in some of its words; a value could be a secret in the wrong place.
-fn without_values(error: &str) -> String {
-    let mut kept = String::new();
-    for (index, part) in error.split('"').enumerate() {
-        kept.push_str(if index % 2 == 0 { part } else { "…" });
-    }
-    // Names of settings are in these quotes, too, and are wanted.
-    for kind in ["unknown variant `", "string `", "value `"] {
-        if let Some((before, (_, after))) =
-            kept.split_once(kind).map(|(before, rest)| (before, rest.split_once('`').unwrap_or_default()))
-        {
-            kept = format!("{before}{kind}…`{after}");
-        }
-    }
-    kept.trim().replace('\n', " ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,6 +214,12 @@ mod tests {
             (GOOD.replace("\"Example\"", "\"\""), "product must be"),
             (GOOD.to_owned() + "token = \"hunter2\"", "unknown variant"),
             (GOOD.to_owned() + "base = \"hunter2\"", "duplicate"),
+            ("ca_file = \"/x\"\n".to_owned() + GOOD, "line 1: unknown field `ca_file`; it belongs in "),
+            (
+                GOOD.to_owned() + "rate = \"5/s\"\n[smtp]\nserver = \"x\"",
+                "`rate` in [links]; it belongs in [smtp]",
+            ),
+            (GOOD.to_owned() + "[smtp]\nserver = \"x\"\nrate = \"hunter2\"", "line 8, `rate` in [smtp]"),
         ] {
             let error = read(&text).unwrap_err().to_string();
             assert!(

@@ -46,6 +46,7 @@ mod return_path;
 mod secret;
 mod serve;
 mod templates;
+pub mod toml_file;
 mod writer;
 
 use std::io::{self, BufRead, Write};

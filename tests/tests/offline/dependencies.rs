@@ -15,7 +15,7 @@ use spdx::{Expression, Licensee, ParseMode};
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 fn policy() -> Result<Value> {
-    Ok(basic_toml::from_str(&std::fs::read_to_string(tools::workspace().join("deny.toml"))?)?)
+    Ok(toml::from_str(&std::fs::read_to_string(tools::workspace().join("deny.toml"))?)?)
 }
 
 /// A list of texts in `deny.toml`.

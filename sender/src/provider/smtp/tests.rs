@@ -16,7 +16,7 @@ fn an_address_that_is_silent_leaves_time_to_the_next() {
         stream.write_all(b"250 mail.example\r\n").unwrap();
         line
     });
-    let config = basic_toml::from_str("server = \"127.0.0.1\"\ntls = \"none\"").unwrap();
+    let config = toml::from_str("server = \"127.0.0.1\"\ntls = \"none\"").unwrap();
     let smtp = Smtp::new(&config).unwrap();
     let start = Instant::now();
     let dialogue = smtp.connect(&addresses, start + Duration::from_secs(8)).unwrap();

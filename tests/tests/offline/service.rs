@@ -31,6 +31,7 @@ fn the_unit_is_valid_starts_for_ever_and_is_exposed_to_3_0_at_most() -> Result<(
     let folder = tempfile::tempdir()?;
     let installed = folder.path().join("mailroom.service");
     let program = program::mailroom()?.get_program().to_string_lossy().into_owned();
+    the_sample_is_read(&program)?;
     fs::write(&installed, text.replace("/usr/local/bin/mailroom", &program))?;
     let verified = analyze(&["verify", "--man=no"], &installed)?.context("it was there")?;
     // Settings that it does not know are only said.
@@ -42,12 +43,38 @@ fn the_unit_is_valid_starts_for_ever_and_is_exposed_to_3_0_at_most() -> Result<(
     Ok(())
 }
 
+/// The sender that the unit runs reads the configuration beside it, and its journal lies where the service may write.
+fn the_sample_is_read(program: &str) -> Result<()> {
+    let sample = fs::read_to_string(workspace().join("packaging/send.toml"))?;
+    ensure!(
+        sample.contains("journal = \"/var/lib/mailroom/journal\""),
+        "the journal is not in StateDirectory=mailroom"
+    );
+    let folder = tempfile::tempdir()?;
+    let password = folder.path().join("smtp-password");
+    fs::write(&password, "hunter2")?;
+    let config = folder.path().join("send.toml");
+    fs::write(&config, sample.replace("/etc/mailroom/smtp-password", &password.to_string_lossy()))?;
+    let preview = folder.path().join("preview");
+    let output = Command::new(program)
+        .args(["send", "--config"])
+        .arg(&config)
+        .arg("--preview")
+        .arg(&preview)
+        .output()?;
+    ensure!(output.status.success() && preview.join("index.html").exists(), "{}", said(&output));
+    Ok(())
+}
+
 /// An outage does not end it, a wrong setting does, and a sender has the time that its default timeout gives it.
 fn starts_for_ever(unit: &str) -> Result<()> {
     for line in [
         "Wants=network-online.target",
         "After=network-online.target",
         "StartLimitIntervalSec=0",
+        "EnvironmentFile=/etc/mailroom/collector.env",
+        "ExecStart=/usr/local/bin/mailroom collect --sender \"/usr/local/bin/mailroom send --config /etc/mailroom/send.toml\"",
+        "StateDirectory=mailroom",
         "Restart=always",
         "RestartPreventExitStatus=2",
         "KillMode=mixed",

@@ -156,7 +156,19 @@ fn load_variable(name: &'static str) -> Result<Key, KeyError> {
         PUBLIC_KEY => ("public", PublicKey::parse(text.as_slice()).map(|key| Key::Verifying(key.into()))),
         _ => ("shared", SharedKey::from_hex(text.as_slice()).map(|key| Key::Verifying(key.into()))),
     };
-    key.map_err(|reason| KeyError(format!("{name} is no {kind} key: {reason}")))
+    key.map_err(|reason| KeyError(format!("{name} is no {kind} key: {reason}{}", surroundings(&text))))
+}
+
+/// What stands around a key that does not belong to it, if anything does.
+fn surroundings(text: &[u8]) -> &'static str {
+    let is_quote = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b'"' | b'\''));
+    if is_quote(text.trim_ascii().first()) || is_quote(text.trim_ascii().last()) {
+        "; it stands in quotes, which belong to no key: leave them out"
+    } else if text.trim_ascii().len() < text.len() {
+        "; there is a blank or a line break before or after it: leave it out"
+    } else {
+        ""
+    }
 }
 
 fn load_file(path: &Path) -> Result<Keys, KeyError> {
@@ -183,7 +195,9 @@ fn load_file(path: &Path) -> Result<Keys, KeyError> {
         } else {
             VerifyingKey::parse(text).map(Key::Verifying)
         };
-        keys.push(key.map_err(|reason| KeyError(format!("{place} is no key: {reason}")))?);
+        keys.push(
+            key.map_err(|reason| KeyError(format!("{place} is no key: {reason}{}", surroundings(text))))?,
+        );
         origin.get_or_insert(place);
     }
     let Some(origin) = origin else {

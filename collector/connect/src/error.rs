@@ -42,7 +42,10 @@ impl SettingsError {
     pub(crate) fn unknown_parameter(name: &str, may_be_secret: bool) -> Self {
         let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         Self::new(if is_word && (1..=40).contains(&name.len()) && !may_be_secret {
-            format!("unknown parameter \"{name}\"; see the list of parameters in docs/CONNECTING.md")
+            format!(
+                "unknown parameter \"{name}\"; it must be one of libpq's connection parameters, such as host, port, user, password, \
+                 dbname, sslmode, sslrootcert or options"
+            )
         } else {
             "unknown parameter; if it is a part of a password, quote or percent-encode the password"
                 .to_owned()
@@ -50,13 +53,18 @@ impl SettingsError {
     }
 }
 
+/// What helps where nothing can be written.
+const READ_ONLY: &str = "; if the server is a standby, connect to the primary, for instance with target_session_attrs=read-write; \
+                         otherwise switch default_transaction_read_only off for this role or database";
+
 /// What the server refuses, or how the connection was lost, in one sentence.
 ///
 /// The server's detail is left out, because it can quote rows.
 pub fn explain(error: &Error) -> String {
     if let Some(refusal) = error.as_db_error() {
         let (message, code, hint) = (refusal.message(), refusal.code().code(), pooler::hint(refusal));
-        return format!("the server says: {message} (SQLSTATE {code}){hint}");
+        let advice = if *refusal.code() == SqlState::READ_ONLY_SQL_TRANSACTION { READ_ONLY } else { "" };
+        return format!("the server says: {message} (SQLSTATE {code}){hint}{advice}");
     }
     match error.source() {
         Some(cause) if cause.is::<io::Error>() => format!("the connection is lost: {cause}"),
@@ -212,9 +220,16 @@ impl AttemptContext {
                     .to_owned()
             }
             _ if unusual == Some(&webpki::Error::CaUsedAsEndEntity) => {
-                format!("is an authority's own and not itself in {}", self.roots)
+                format!(
+                    "is an authority's own, as a self-signed one is, and not itself in {}; name its file in sslrootcert, or \
+                     make one that is no authority (basicConstraints=CA:FALSE)",
+                    self.roots
+                )
             }
-            Fault::UnknownIssuer => format!("is not signed by an authority in {}", self.roots),
+            Fault::UnknownIssuer => format!(
+                "is not signed by an authority in {}; name the file of its authority's certificate in sslrootcert",
+                self.roots
+            ),
             Fault::Expired | Fault::ExpiredContext { .. } => "has expired; renew it".to_owned(),
             Fault::NotValidYet | Fault::NotValidYetContext { .. } => {
                 "is not valid yet; is the clock right?".to_owned()

@@ -111,7 +111,8 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
         }
         MigrateAction::Status => migrate::status(&client.raw, plan).await?,
         MigrateAction::Bind => {
-            let requirements = Requirements { functions: &["mailroom.bind"], tables: &[], alternative: "" };
+            let requirements =
+                Requirements { functions: &["mailroom.bind"], optional: &[], tables: &[], alternative: "" };
             if let Some(fault) = preflight::missing(&client, requirements).await? {
                 return Err(CommandError::Failure(fault));
             }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::{Outcome, connect_to_queue, print, report};
+use super::{Outcome, connect_to_queue_with, print, report};
 use crate::config::{SchemaSetting, Setting, retention};
 use crate::log::display::{Counted, HumanDuration};
-use crate::retention::{Pruned, prune, try_lock};
+use crate::retention::{Pruned, prune};
 
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -26,21 +26,29 @@ pub(crate) struct PruneArguments {
 /// The progress goes to standard error, the outcome to standard output.
 pub(crate) async fn run(PruneArguments { older_than, schema }: PruneArguments) -> Outcome {
     let functions = ["mailroom.prune_attempts", "mailroom.prune_dead_letters", "mailroom.prune_tokens"];
-    let (client, keeps_state) = connect_to_queue(schema, "mailroom prune", &functions).await?;
-    if keeps_state && !try_lock(&client).await? {
-        report("another process is pruning; waiting for it to end");
-        while !try_lock(&client).await? {
-            sleep(PAUSE).await;
-        }
-    }
+    let optional = ["mailroom.prune_account_tokens"];
+    let (client, _) = connect_to_queue_with(schema, "mailroom prune", &functions, &optional).await?;
     let mut reported = Instant::now();
-    let progress = prune(&client, older_than, async |progress, _| {
-        if reported.elapsed() >= REPORT_INTERVAL {
-            reported = Instant::now();
-            let percent = 100 * progress.blocks / progress.all_blocks.max(1);
-            report(format_args!("{percent} % of the log scanned, {} pruned", shown(progress)));
+    let mut has_waited = false;
+    let wait = async || {
+        if !std::mem::replace(&mut has_waited, true) {
+            report("another process is pruning; waiting for it to end");
         }
-    })
+        sleep(PAUSE).await;
+        true
+    };
+    let progress = prune(
+        &client,
+        older_than,
+        async |progress, _| {
+            if reported.elapsed() >= REPORT_INTERVAL {
+                reported = Instant::now();
+                let percent = 100 * progress.blocks / progress.all_blocks.max(1);
+                report(format_args!("{percent} % of the log scanned, {} pruned", shown(progress)));
+            }
+        },
+        wait,
+    )
     .await?;
     print(format_args!("pruned {}, all older than {}", shown(progress), HumanDuration(older_than)))
 }

@@ -2,9 +2,12 @@
 
 use std::process::ExitCode;
 
+use mailroom_connect::Schema;
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::{Outcome, connect_to_queue, print};
+use super::{CommandError, Outcome, connect_to_queue, print};
 use crate::config::SchemaSetting;
 
 #[derive(clap::Args)]
@@ -32,12 +35,21 @@ enum SuppressAction {
 
 /// Ends with 0 if the address is as it was wanted, also if it was before.
 pub(crate) async fn run(SuppressArguments { action, schema }: SuppressArguments) -> Outcome {
-    let functions = ["mailroom.suppress", "mailroom.lift_suppression"];
-    let (client, _) = connect_to_queue(schema, "mailroom suppress", &functions).await?;
+    let functions = match &action {
+        SuppressAction::List { .. } => &[][..],
+        SuppressAction::Add { .. } => &["mailroom.suppress"],
+        SuppressAction::Remove { .. } => &["mailroom.lift_suppression"],
+    };
+    let (client, _) = connect_to_queue(schema, "mailroom suppress", functions).await?;
     let (statement, address, [now, before]) = match &action {
         SuppressAction::List { json } => {
-            for row in client.query_typed(include_str!("suppressed.sql"), &[]).await? {
+            let rows = client.query_typed(include_str!("suppressed.sql"), &[]).await;
+            let rows = rows.map_err(|error| why_not_listed(error, &client.schema))?;
+            for row in &rows {
                 print(row.try_get::<_, String>(usize::from(*json))?)?;
+            }
+            if rows.is_empty() && !json {
+                print("no address is suppressed")?;
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -51,4 +63,21 @@ pub(crate) async fn run(SuppressArguments { action, schema }: SuppressArguments)
     let rows = client.query_typed(statement, &[(address as _, Type::TEXT)]).await?;
     let has_changed = rows.first().is_some_and(|row| row.get(0));
     print(format_args!("the address {} suppressed", if has_changed { now } else { before }))
+}
+
+fn why_not_listed(error: Error, schema: &Schema) -> CommandError {
+    let fault = match error.code() {
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            format!(
+                "a right is missing; GRANT SELECT ON {schema}.suppressed_addresses to this role, as its owner"
+            )
+        }
+        Some(&SqlState::UNDEFINED_TABLE) => {
+            format!(
+                "the database has no view {schema}.suppressed_addresses; run `mailroom migrate up`, or name the right database"
+            )
+        }
+        _ => return error.into(),
+    };
+    CommandError::Failure(fault)
 }

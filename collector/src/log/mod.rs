@@ -47,7 +47,10 @@ fn write_text(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt:
         "event" | "activity" => return Ok(()),
         "message" => {}
         "reason" => writer.write_str(": ")?,
-        name => write!(writer, " {name}=")?,
+        name => {
+            write!(writer, " {name}=")?;
+            return write_value(writer, &format!("{value:?}"));
+        }
     }
     // Text of a server or a sender stays one line and moves no cursor.
     for character in format!("{value:?}").chars() {
@@ -58,6 +61,35 @@ fn write_text(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt:
         }
     }
     Ok(())
+}
+
+/// The value of a field as in logfmt: quoted unless it is one word, so that text of a server or a sender makes no fields.
+fn write_value(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
+    let is_word = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, '"' | '=' | '\\');
+    let is_list =
+        text.starts_with('[') && text.ends_with(']') && text.chars().all(|c| "[], 0123456789-".contains(c));
+    if is_list {
+        return writer.write_str(&text.replace(' ', ""));
+    }
+    if is_quoted(text) {
+        return writer.write_str(text);
+    }
+    if !text.is_empty() && text.chars().all(is_word) {
+        writer.write_str(text)
+    } else {
+        write!(writer, "{text:?}")
+    }
+}
+
+/// Whether a text is in quotes already, as the debug form of a text is, and ends where these do.
+fn is_quoted(text: &str) -> bool {
+    let Some(inside) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else { return false };
+    let mut is_escaped = false;
+    inside.chars().all(|c| {
+        let ends = c == '"' && !is_escaped || c.is_control();
+        is_escaped = c == '\\' && !is_escaped;
+        !ends
+    }) && !is_escaped
 }
 
 struct JsonLines;
@@ -106,5 +138,31 @@ impl Visit for Members {
 
     fn record_i64(&mut self, field: &Field, value: i64) {
         self.write(field, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_several_words_is_quoted_as_in_logfmt() {
+        for (value, written) in [
+            ("word", "word"),
+            ("/run/postgresql:5432", "/run/postgresql:5432"),
+            ("", "\"\""),
+            ("two words", "\"two words\""),
+            ("level=ERROR", "\"level=ERROR\""),
+            ("a \"b\"", "\"a \\\"b\\\"\""),
+            ("line\nbreak", "\"line\\nbreak\""),
+            ("\u{1b}[1m", "\"\\u{1b}[1m\""),
+            ("[1, 2]", "[1,2]"),
+            ("\"two words\"", "\"two words\""),
+            ("\"a\" level=\"ERROR\"", "\"\\\"a\\\" level=\\\"ERROR\\\"\""),
+        ] {
+            let mut text = String::new();
+            write_value(&mut Writer::new(&mut text), value).unwrap();
+            assert_eq!(text, written);
+        }
     }
 }

@@ -5,6 +5,9 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Row};
 
 const MISSING: &str = include_str!("missing.sql");
+/// The oldest version of PostgreSQL.
+const OLDEST: i32 = 14;
+
 const WARNINGS: &str = include_str!("warnings.sql");
 
 pub(crate) const OF_COLLECTORS: Requirements<'_> = Requirements {
@@ -17,18 +20,21 @@ pub(crate) const OF_COLLECTORS: Requirements<'_> = Requirements {
         "mailroom.peek",
         "mailroom.list_actions",
     ],
+    optional: &[],
     tables: &[],
     alternative: ", or set MAILROOM_QUEUE_KIND to `cursor` for a schema from before migration 17",
 };
 
 pub(crate) const OF_CURSORS: Requirements<'_> =
-    Requirements { functions: &[], tables: &["accounts", "jobs", "tokens"], alternative: "" };
+    Requirements { functions: &[], optional: &[], tables: &["accounts", "jobs", "tokens"], alternative: "" };
 
 /// What a command needs of the database: functions or tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requirements<'a> {
     /// Functions to execute, with their schema.
     pub(crate) functions: &'a [&'a str],
+    /// Functions to execute where there are such.
+    pub(crate) optional: &'a [&'a str],
     pub(crate) tables: &'a [&'a str],
     /// What else helps if they are in no schema.
     pub(crate) alternative: &'a str,
@@ -39,13 +45,29 @@ pub(crate) async fn missing(
     client: &SchemaClient,
     requirements: Requirements<'_>,
 ) -> Result<Option<String>, Error> {
-    let functions: Vec<_> = requirements.functions.iter().map(|name| client.schema.sql(name)).collect();
+    let functions = requirements.functions.iter().chain(requirements.optional);
+    let functions: Vec<_> = functions.map(|name| client.schema.sql(name)).collect();
     let parameters = [(&functions as _, Type::TEXT_ARRAY), (&requirements.tables as _, Type::TEXT_ARRAY)];
-    let rows = client.query_typed(MISSING, &parameters).await?;
+    let mut rows = client.query_typed(MISSING, &parameters).await?;
+    let optional: Vec<_> = requirements.optional.iter().map(|name| client.schema.sql(name)).collect();
+    let is_there = |row: &Row| row.get::<_, Option<String>>(3).is_some();
+    rows.retain(|row| is_there(row) || !optional.iter().any(|name| **name == *row.get::<_, &str>(2)));
     let Some(first) = rows.first() else { return Ok(None) };
+    let version =
+        client.query_typed_one("SELECT current_setting('server_version_num')::integer", &[]).await?;
+    if let Some(fault) = too_old(version.try_get(0)?) {
+        return Ok(Some(fault));
+    }
     let (role, path): (&str, &str) = (first.get(0), first.get(1));
     Ok(fault(&rows, requirements, role)
         .map(|fault| format!("for the role \"{role}\" with search_path = {path}, {fault}")))
+}
+
+/// What is wrong with a server of a version such as 130014, if anything is.
+fn too_old(version: i32) -> Option<String> {
+    let major = version / 10_000;
+    (major < OLDEST)
+        .then(|| format!("the server is PostgreSQL {major}, but Mailroom needs {OLDEST} or newer"))
 }
 
 /// Conditions under which tokens are silently not made or not sent, each with what helps, in a sentence.
@@ -55,7 +77,7 @@ pub(crate) async fn warnings(client: &SchemaClient) -> Result<Vec<String>, Error
 
 /// The rows are those of `missing.sql`.
 fn fault(rows: &[Row], requirements: Requirements<'_>, role: &str) -> Option<String> {
-    let Requirements { functions, tables, alternative } = requirements;
+    let Requirements { functions, tables, alternative, .. } = requirements;
     let kind = if tables.is_empty() { "function" } else { "table" };
     let name = |row: &Row| row.get::<_, String>(2);
     let schema = |row: &Row| row.get::<_, Option<String>>(3);
@@ -101,5 +123,17 @@ fn fault(rows: &[Row], requirements: Requirements<'_>, role: &str) -> Option<Str
             let moves = if names.contains("jobs") { " and GRANT UPDATE ON jobs" } else { "" };
             Some(format!("a right is missing; GRANT SELECT ON {names}{moves} TO \"{role}\", as their owner"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_too_old_is_named() {
+        assert_eq!(too_old(140_000), None);
+        let said = too_old(130_014).unwrap();
+        assert_eq!(said, "the server is PostgreSQL 13, but Mailroom needs 14 or newer");
     }
 }

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use mailroom_connect::{ConnectionSettings, SchemaClient, SessionOptions, explain};
 use tokio::time::sleep;
 use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use crate::log::display::HumanDuration;
-use mailroom_pace::jittered;
+use mailroom_pace::{Backoff, jittered};
 
 /// The size of a step: some 12,000 rows of the log, and about as many dead letters or tokens.
 const BLOCKS: i32 = 128;
@@ -18,6 +19,10 @@ const ROWS: i32 = 10_000;
 /// When a collector prunes. The first time is soon after the start, for collectors that never run long.
 const FIRST: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_secs(3_600);
+
+/// How long pruning may be refused because another process prunes, until the log says so.
+const LONG_REFUSED: Duration = Duration::from_secs(24 * 3_600);
+const LOCKED: &str = "another session has had the table prune_lock whenever it was tried for more than a day; pg_locks says which";
 
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -32,7 +37,6 @@ const PRUNE_TOKENS: &str = include_str!("prune_tokens.sql");
 const PRUNE_ACCOUNT_TOKENS: &str = include_str!("prune_account_tokens.sql");
 const HAS_ACCOUNTS: &str =
     "SELECT to_regprocedure('mailroom.prune_account_tokens(timestamptz, bigint, integer)') IS NOT NULL";
-const TRY_LOCK: &str = include_str!("try_lock.sql");
 
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Pruned {
@@ -44,16 +48,18 @@ pub(crate) struct Pruned {
     pub(crate) all_blocks: i64,
 }
 
-/// Tries the advisory lock of the one process that prunes. It lasts as long as the session, which a pooler may share.
-pub(crate) async fn try_lock(client: &SchemaClient) -> Result<bool, Error> {
-    client.query_typed_one(TRY_LOCK, &[]).await?.try_get(0)
+/// Whether a step failed because another process prunes: each step locks a table as long as it lasts.
+pub(crate) fn is_locked(error: &Error) -> bool {
+    error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
-/// Deletes what is older than `age`. Awaits `report` after each step with what was deleted and how long the step took.
+/// Deletes what is older than `age`. Awaits `report` after each step with what was deleted and how long the step took. Awaits `wait` where
+/// another process prunes, which answers whether to try again.
 pub(crate) async fn prune(
     client: &SchemaClient,
     age: Duration,
     mut report: impl AsyncFnMut(Pruned, Duration),
+    mut wait: impl AsyncFnMut() -> bool,
 ) -> Result<Pruned, Error> {
     type Step = (&'static str, i32, fn(&mut Pruned) -> &mut i64);
     const STEPS: [Step; 4] = [
@@ -72,7 +78,10 @@ pub(crate) async fn prune(
             let start = Instant::now();
             let parameters =
                 &[(&seconds as _, Type::FLOAT8), (&from as _, Type::INT8), (&size as _, Type::INT4)];
-            let row = client.query_typed_one(statement, parameters).await?;
+            let row = match client.query_typed_one(statement, parameters).await {
+                Err(error) if is_locked(&error) && wait().await => continue,
+                row => row?,
+            };
             *count(&mut pruned) += row.try_get::<_, i64>(0)?;
             position = row.try_get(1)?;
             if statement == PRUNE_ATTEMPTS {
@@ -85,47 +94,89 @@ pub(crate) async fn prune(
     Ok(pruned)
 }
 
-/// Prunes beside the collecting: once an hour, one collector at a time, on a connection of its own.
+/// Prunes beside the collecting: once an hour, one collector at a time, on a connection of its own. While the database is away it is
+/// tried again sooner.
 pub(crate) async fn prune_hourly(connection: ConnectionSettings, age: Duration) {
-    sleep(jittered(FIRST)).await;
+    let mut pauses = Backoff::up_to(INTERVAL);
+    let mut refused_since = None;
+    let mut pause = jittered(FIRST);
     loop {
-        let older_than = HumanDuration(age);
-        match run(&connection, age).await {
-            Ok(Pruned { attempts, dead_letters, tokens, .. }) if attempts + dead_letters + tokens > 0 => {
-                let message = "delivery attempts and tokens are pruned";
-                tracing::info!(event = "pruned", attempts, dead_letters, tokens, %older_than, "{message}");
-            }
-            Ok(_) => {}
-            Err(cause) => tracing::warn!(
-                event = "prune_failed",
-                reason = %cause,
-                %older_than,
-                "old delivery attempts and tokens are not pruned, trying again in an hour"
-            ),
+        sleep(pause).await;
+        pause = jittered(INTERVAL);
+        let (older_than, now) = (HumanDuration(age), Instant::now());
+        let outcome = run(&connection, age).await;
+        if !matches!(outcome, Err(Failure::Locked)) {
+            refused_since = None;
         }
-        sleep(jittered(INTERVAL)).await;
+        if !matches!(outcome, Err(Failure::Away(_))) {
+            pauses.reset();
+        }
+        let reason = match outcome {
+            Ok(Pruned { attempts, dead_letters, tokens, .. }) => {
+                if attempts + dead_letters + tokens > 0 {
+                    let message = "delivery attempts and tokens are pruned";
+                    tracing::info!(event = "pruned", attempts, dead_letters, tokens, %older_than, "{message}");
+                }
+                continue;
+            }
+            Err(Failure::Locked) => {
+                // Another collector prunes, which takes some minutes.
+                let since = *refused_since.get_or_insert(now);
+                if now.duration_since(since) < LONG_REFUSED {
+                    continue;
+                }
+                LOCKED.to_owned()
+            }
+            Err(Failure::Away(reason)) => {
+                pause = jittered(pauses.pause().max(FIRST));
+                reason
+            }
+            Err(Failure::Refused(reason)) => reason,
+        };
+        let next = HumanDuration(Duration::from_secs(pause.as_secs()));
+        tracing::warn!(
+            event = "prune_failed",
+            reason = %reason,
+            %older_than,
+            "old delivery attempts and tokens are not pruned, trying again in {next}"
+        );
     }
 }
 
-async fn run(connection: &ConnectionSettings, age: Duration) -> Result<Pruned, String> {
+/// Why nothing was pruned.
+#[derive(Debug)]
+enum Failure {
+    /// The database cannot be reached or used now.
+    Away(String),
+    /// Another process prunes.
+    Locked,
+    /// A right is missing, or a step fails.
+    Refused(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match &error {
+            error if is_locked(error) => Self::Locked,
+            error if error.as_db_error().is_none() => Self::Away(explain(error)),
+            error => Self::Refused(explain(error)),
+        }
+    }
+}
+
+async fn run(connection: &ConnectionSettings, age: Duration) -> Result<Pruned, Failure> {
     let options = SessionOptions {
         application_name: "mailroom collect (pruning)",
         statement_timeout: Some(STEP_TIMEOUT),
         needs_session: false,
     };
     let session = Box::pin(mailroom_connect::connect(connection, &options)).await;
-    let session = session.map_err(|error| error.to_string())?;
+    let session = session.map_err(|error| Failure::Away(error.to_string()))?;
     let client = SchemaClient { raw: session.client, schema: connection.schema.clone() };
     let driver = session.connection.run();
-    let work = async {
-        if session.keeps_state && !try_lock(&client).await? {
-            return Ok(Pruned::default());
-        }
-        prune(&client, age, async |_, took| sleep(took * PAUSE_FACTOR).await).await
-    };
+    let work = prune(&client, age, async |_, took| sleep(took * PAUSE_FACTOR).await, async || false);
     tokio::select! {
-        outcome = work => outcome,
-        Err(error) = driver => Err(error),
+        outcome = work => Ok(outcome?),
+        Err(error) = driver => Err(error.into()),
     }
-    .map_err(|error| explain(&error))
 }

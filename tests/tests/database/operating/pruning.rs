@@ -114,22 +114,50 @@ async fn one_process_prunes_at_a_time() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     write_log(&client, 1_000).await?;
-    let turn = "SELECT pg_advisory_lock(1886549349, 'mailroom.delivery_log'::regclass::oid::integer)";
-    client.batch_execute(turn).await?;
+    client.batch_execute("BEGIN; LOCK TABLE mailroom.prune_lock IN EXCLUSIVE MODE").await?;
+    let reader = database.connect().await?;
     // The collector comes to it within five seconds and leaves it to the other; the command waits.
     let mut collector = Collector::start(&mut collector::command(database.url())?)?;
     let lines = collector.lines()?;
     let mut command = command(database.url(), &["prune", "--older-than", "30d"])?;
     let pruning = thread::spawn(move || command.output());
     lines.expect_none(Duration::from_secs(7))?;
-    assert_eq!(count(&client, OLD).await?, 500);
-    client.batch_execute("SELECT pg_advisory_unlock_all()").await?;
+    assert_eq!(count(&reader, OLD).await?, 500);
+    client.batch_execute("COMMIT").await?;
     let output = pruning.join().map_err(|_| anyhow::anyhow!("the command panicked"))??;
     // On a slow machine lines about its progress follow.
     let said = String::from_utf8(output.stderr)?;
     assert!(said.starts_with("another process is pruning; waiting for it to end\n"), "{said}");
     assert_eq!(count(&client, OLD).await?, 0);
     collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_other_role_can_keep_anybody_from_pruning() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let role = database.name();
+    client.batch_execute(&format!("CREATE ROLE {role}; SET ROLE {role}")).await?;
+    let lock = client.batch_execute("BEGIN; LOCK TABLE mailroom.prune_lock IN ACCESS SHARE MODE").await;
+    let error = lock.expect_err("it may not lock it");
+    assert_eq!(error.code(), Some(&tokio_postgres::error::SqlState::INSUFFICIENT_PRIVILEGE));
+    client.batch_execute(&format!("ROLLBACK; RESET ROLE; DROP ROLE {role}")).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_function_is_named_that_a_role_may_not_execute() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let role = database.name();
+    client.batch_execute(&format!("CREATE ROLE {role} LOGIN")).await?;
+    let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
+    let said = super::said(command(&url, &["prune", "--older-than", "30d"])?)?;
+    for function in ["prune_attempts", "prune_dead_letters", "prune_tokens", "prune_account_tokens"] {
+        assert!(said.errors.contains(&format!("mailroom.{function}")), "{}", said.errors);
+    }
+    client.batch_execute(&format!("DROP ROLE {role}")).await?;
     Ok(())
 }
 

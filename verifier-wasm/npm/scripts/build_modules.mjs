@@ -50,7 +50,15 @@ function compiled(feature) {
   // Flags for the machine's own programs would replace those of .cargo/config.toml.
   const { RUSTFLAGS: _, CARGO_ENCODED_RUSTFLAGS: __, ...env } = process.env;
   const features = ["--no-default-features", "--features", feature];
-  const module = ["--package", "mailroom-verifier-wasm", "--lib", "--target", WASM_TARGET, "--profile", "wasm"];
+  const module = [
+    "--package",
+    "mailroom-verifier-wasm",
+    "--lib",
+    "--target",
+    WASM_TARGET,
+    "--profile",
+    "wasm",
+  ];
   run("cargo", ["build", "--locked", ...module, ...features], { cwd: ROOT, env });
   const linked = join(target, WASM_TARGET, "wasm/mailroom_verifier_wasm.wasm");
   rmSync(folder, { recursive: true, force: true });

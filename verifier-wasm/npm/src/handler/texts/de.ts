@@ -4,7 +4,7 @@ export const de: Texts = {
   actions: {
     activate: {
       title: "Konto aktivieren",
-      text: "Mit dem Knopf wird Ihr Konto aktiviert. Bisher ist nichts geschehen.",
+      text: "Mit dem Knopf wird Ihr Konto aktiviert. Das Öffnen dieser Seite hat nichts geändert.",
       button: "Mein Konto aktivieren",
       done: "Ihr Konto ist aktiv",
     },
@@ -16,7 +16,7 @@ export const de: Texts = {
     },
     other: {
       title: "Bestätigen",
-      text: "Mit dem Knopf bestätigen Sie. Bisher ist nichts geschehen.",
+      text: "Mit dem Knopf bestätigen Sie. Das Öffnen dieser Seite hat nichts geändert.",
       button: "Bestätigen",
       done: "Bestätigt",
     },

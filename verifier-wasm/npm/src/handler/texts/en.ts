@@ -4,7 +4,7 @@ export const en: Texts = {
   actions: {
     activate: {
       title: "Activate your account",
-      text: "Press the button to activate your account. Nothing has happened so far.",
+      text: "Press the button to activate your account. Opening this page has changed nothing.",
       button: "Activate my account",
       done: "Your account is active",
     },
@@ -16,7 +16,7 @@ export const en: Texts = {
     },
     other: {
       title: "Confirm",
-      text: "Press the button to confirm. Nothing has happened so far.",
+      text: "Press the button to confirm. Opening this page has changed nothing.",
       button: "Confirm",
       done: "Confirmed",
     },

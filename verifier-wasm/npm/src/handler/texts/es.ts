@@ -4,7 +4,7 @@ export const es: Texts = {
   actions: {
     activate: {
       title: "Activar su cuenta",
-      text: "Pulse el botón para activar su cuenta. Todavía no ha ocurrido nada.",
+      text: "Pulse el botón para activar su cuenta. Abrir esta página no ha cambiado nada.",
       button: "Activar mi cuenta",
       done: "Su cuenta está activa",
     },
@@ -16,7 +16,7 @@ export const es: Texts = {
     },
     other: {
       title: "Confirmar",
-      text: "Pulse el botón para confirmar. Todavía no ha ocurrido nada.",
+      text: "Pulse el botón para confirmar. Abrir esta página no ha cambiado nada.",
       button: "Confirmar",
       done: "Confirmado",
     },

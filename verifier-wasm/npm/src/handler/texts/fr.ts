@@ -4,7 +4,7 @@ export const fr: Texts = {
   actions: {
     activate: {
       title: "Activer votre compte",
-      text: "Appuyez sur le bouton pour activer votre compte. Rien n’a encore été fait.",
+      text: "Appuyez sur le bouton pour activer votre compte. L’ouverture de cette page n’a rien changé.",
       button: "Activer mon compte",
       done: "Votre compte est actif",
     },
@@ -16,7 +16,7 @@ export const fr: Texts = {
     },
     other: {
       title: "Confirmer",
-      text: "Appuyez sur le bouton pour confirmer. Rien n’a encore été fait.",
+      text: "Appuyez sur le bouton pour confirmer. L’ouverture de cette page n’a rien changé.",
       button: "Confirmer",
       done: "C’est confirmé",
     },

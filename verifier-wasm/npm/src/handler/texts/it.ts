@@ -4,7 +4,7 @@ export const it: Texts = {
   actions: {
     activate: {
       title: "Attiva il tuo account",
-      text: "Premi il pulsante per attivare il tuo account. Finora non è successo nulla.",
+      text: "Premi il pulsante per attivare il tuo account. Aprire questa pagina non ha cambiato nulla.",
       button: "Attiva il mio account",
       done: "Il tuo account è attivo",
     },
@@ -16,7 +16,7 @@ export const it: Texts = {
     },
     other: {
       title: "Conferma",
-      text: "Premi il pulsante per confermare. Finora non è successo nulla.",
+      text: "Premi il pulsante per confermare. Aprire questa pagina non ha cambiato nulla.",
       button: "Conferma",
       done: "Confermato",
     },

@@ -4,7 +4,7 @@ export const nl: Texts = {
   actions: {
     activate: {
       title: "Uw account activeren",
-      text: "Druk op de knop om uw account te activeren. Er is nog niets gebeurd.",
+      text: "Druk op de knop om uw account te activeren. Het openen van deze pagina heeft niets veranderd.",
       button: "Mijn account activeren",
       done: "Uw account is actief",
     },
@@ -16,7 +16,7 @@ export const nl: Texts = {
     },
     other: {
       title: "Bevestigen",
-      text: "Druk op de knop om te bevestigen. Er is nog niets gebeurd.",
+      text: "Druk op de knop om te bevestigen. Het openen van deze pagina heeft niets veranderd.",
       button: "Bevestigen",
       done: "Bevestigd",
     },

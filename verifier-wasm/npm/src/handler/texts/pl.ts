@@ -4,7 +4,7 @@ export const pl: Texts = {
   actions: {
     activate: {
       title: "Aktywuj swoje konto",
-      text: "Naciśnij przycisk, aby aktywować konto. Jak dotąd nic się nie stało.",
+      text: "Naciśnij przycisk, aby aktywować konto. Otwarcie tej strony niczego nie zmieniło.",
       button: "Aktywuj moje konto",
       done: "Twoje konto jest aktywne",
     },
@@ -16,7 +16,7 @@ export const pl: Texts = {
     },
     other: {
       title: "Potwierdź",
-      text: "Naciśnij przycisk, aby potwierdzić. Jak dotąd nic się nie stało.",
+      text: "Naciśnij przycisk, aby potwierdzić. Otwarcie tej strony niczego nie zmieniło.",
       button: "Potwierdź",
       done: "Potwierdzono",
     },

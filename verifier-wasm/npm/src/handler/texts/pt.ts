@@ -4,7 +4,7 @@ export const pt: Texts = {
   actions: {
     activate: {
       title: "Ativar a sua conta",
-      text: "Prima o botão para ativar a sua conta. Ainda não aconteceu nada.",
+      text: "Prima o botão para ativar a sua conta. Abrir esta página não alterou nada.",
       button: "Ativar a minha conta",
       done: "A sua conta está ativa",
     },
@@ -16,7 +16,7 @@ export const pt: Texts = {
     },
     other: {
       title: "Confirmar",
-      text: "Prima o botão para confirmar. Ainda não aconteceu nada.",
+      text: "Prima o botão para confirmar. Abrir esta página não alterou nada.",
       button: "Confirmar",
       done: "Confirmado",
     },

@@ -22,7 +22,8 @@ import { SITES } from "./sites.mjs";
 const LINES = 5;
 const START = "import { links } from";
 
-const ASKS = `const answer = await ask(Buffer.from(secret).toString("hex"));
+const ASKS = `const digits = Array.from(secret, (byte) => byte.toString(16).padStart(2, "0"));
+  const answer = await ask(digits.join(""));
   return answer.text();`;
 const DATABASE = `const ask = (body) => fetch(process.env.DATABASE, { method: "POST", body });
 
@@ -95,7 +96,7 @@ async function onSite({ where, links, folder, context, ...site }) {
     const given = {
       ...site.files,
       "package.json": JSON.stringify({ name: "site", private: true, type: "module" }),
-      [join(sources, "links.js")]: site.links?.(links) ?? links,
+      [join(sources, "links.js")]: site.linksWith?.(links) ?? links,
       [join(sources, "database.js")]: site.worker ? DATABASE_OF_WORKER : DATABASE,
     };
     for (const [name, text] of Object.entries(given)) {

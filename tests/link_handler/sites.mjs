@@ -53,7 +53,7 @@ export default app;
     files: { "main.js": `import { links } from "./links.js";\n\n${code}\n` },
     worker: "main.js",
     flags: [],
-    links: (text) => `import { env } from "cloudflare:workers";\n${text.replace("process.env", "env")}`,
+    linksWith: (text) => `import { env } from "cloudflare:workers";\n${text.replace("process.env", "env")}`,
   }),
   Deno: (code) => ({
     files: {

@@ -29,7 +29,7 @@ export function* handlerFragment(subject) {
       const [, nonce] = /script-src 'nonce-([0-9a-f]{32})';/.exec(page.headers.get("Content-Security-Policy"));
       holds(
         page.text.includes(`<head>\n<meta charset="utf-8">\n<script nonce="${nonce}" data-cfasync="false">{`) &&
-          page.text.includes('location.hash.replace(/^#(token=)?/, "")'),
+          page.text.includes("location.hash.replace(/^#(token=)?"),
         page.text,
       );
       same([...page.text.matchAll(/<script/g)].length, 1, "scripts");

@@ -99,7 +99,8 @@ fn collect(database: &Database, configuration: &Path) -> Result<Collector> {
 async fn a_mail_gets_into_a_mailbox_at_the_first_attempt() -> Result<()> {
     let Some(postfix) = Postfix::start()? else { return Ok(()) };
     let (port, folder) = (postfix.port, postfix.folder.path().display());
-    let server = format!("server = \"localhost\"\nport = {port}\nca_file = \"{folder}/ca.pem\"");
+    let server =
+        format!("server = \"localhost\"\nport = {port}\ntls = \"starttls\"\nca_file = \"{folder}/ca.pem\"");
     let home = tempfile::tempdir()?;
     let configuration = follow_operations(home.path(), &server)?;
     let checked =

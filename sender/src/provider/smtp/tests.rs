@@ -25,3 +25,48 @@ fn an_address_that_is_silent_leaves_time_to_the_next() {
     assert!(server.join().unwrap().starts_with("EHLO "));
     assert!(smtp.connect(&addresses[..1], Instant::now() + Duration::from_millis(100)).is_err());
 }
+
+/// A progress that cannot be recorded.
+struct FullDisk;
+
+impl Progress for FullDisk {
+    fn enter_doubt(&self) -> Result<(), String> {
+        Err("the disk is full".to_owned())
+    }
+}
+
+#[test]
+fn a_mail_is_not_ended_if_doubt_cannot_be_recorded() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"220 mail.example\r\n").unwrap();
+        let mut heard = Vec::new();
+        for line in BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok) {
+            let reply = match line.split([' ', ':']).next() {
+                Some("EHLO" | "MAIL" | "RCPT") => "250 ok\r\n",
+                Some("DATA") => "354 go on\r\n",
+                _ => "",
+            };
+            heard.push(line);
+            stream.write_all(reply.as_bytes()).unwrap();
+        }
+        heard
+    });
+    let table = format!("server = \"127.0.0.1\"\nport = {port}\ntls = \"none\"");
+    let smtp = Smtp::new(&toml::from_str(&table).unwrap()).unwrap();
+    let sealed = Sealed {
+        key: crate::protocol::Key::default(),
+        provider: "smtp".to_owned(),
+        fixed_at: 0,
+        envelope_sender: "us@x.test".to_owned(),
+        to: "ada@x.test".to_owned(),
+        payload: "Subject: a\r\n\r\n.a\r\n".to_owned(),
+        other: None,
+    };
+    let verdict = smtp.connection().deliver(&sealed, &sealed.payload, &FullDisk);
+    assert_eq!(verdict, Verdict::Unavailable { after: None, reason: "the disk is full".to_owned() });
+    let heard = server.join().unwrap();
+    assert_eq!(heard[3..], ["DATA", "Subject: a", "", "..a"]);
+}

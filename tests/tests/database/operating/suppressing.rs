@@ -9,7 +9,7 @@ use super::{count, run};
 async fn an_operator_suppresses_an_address_sees_it_and_lifts_it() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    assert_eq!(run(&database, &["suppress", "list"])?.success()?, "");
+    assert_eq!(run(&database, &["suppress", "list"])?.success()?, "no address is suppressed\n");
     assert_eq!(
         run(&database, &["suppress", "add", "User1@x.test"])?.success()?,
         "the address is now suppressed\n"

@@ -20,7 +20,9 @@ enum Health {
     Working,
     /// It refused a mail for now, and may refuse others.
     Slow,
-    /// It was away, or gave no answer.
+    /// It gave no answer to a mail, and another provider takes the mails meanwhile.
+    Unsure,
+    /// It was away, or takes no mails.
     Failing,
 }
 
@@ -57,6 +59,12 @@ impl Breaker {
     }
 
     pub(crate) fn is_failing(&self) -> bool {
+        matches!(self.health, Health::Unsure | Health::Failing)
+    }
+
+    /// Whether a mail in doubt must wait until another one, or none at all, has shown that the provider works: it is never what is
+    /// tried, which would go out again and again.
+    pub(crate) fn is_down(&self) -> bool {
         self.health == Health::Failing
     }
 
@@ -68,6 +76,16 @@ impl Breaker {
     pub(crate) fn begin(&mut self) -> Attempt {
         self.in_flight += 1;
         Attempt(self.failures)
+    }
+
+    /// An attempt waits so long for its answer that it does not count as one that is on its way any more.
+    pub(crate) fn set_aside(&mut self) {
+        self.in_flight -= 1;
+    }
+
+    /// An attempt that was set aside ends.
+    pub(crate) fn take_back(&mut self) {
+        self.in_flight += 1;
     }
 
     pub(crate) fn end(&mut self, attempt: Attempt, verdict: &Verdict, now: Instant) {
@@ -97,7 +115,9 @@ impl Breaker {
             pause = pause.max(self.next_pause.unwrap_or_default());
             self.next_pause = self.next_pause.map(|pause| (pause * 2).min(LONGEST_PAUSE));
         }
-        self.health = Health::Failing;
+        let is_doubt = matches!(verdict, Verdict::InDoubt { .. });
+        let is_unsure = is_doubt && self.health != Health::Failing;
+        self.health = if is_unsure { Health::Unsure } else { Health::Failing };
         self.paused_until = self.paused_until.max(Some(now + pause));
     }
 }
@@ -164,6 +184,41 @@ mod tests {
         let trial = breaker.begin();
         breaker.end(trial, &sent(), now);
         assert_eq!(fail(&mut breaker, now).as_secs(), 1);
+    }
+
+    #[test]
+    fn an_attempt_in_doubt_is_no_failure_where_mails_have_no_other_way() {
+        let now = Instant::now();
+        let in_doubt = || Verdict::InDoubt { reason: String::new() };
+        for has_other in [false, true] {
+            let mut breaker = Breaker::new(has_other);
+            let attempt = breaker.begin();
+            breaker.end(attempt, &in_doubt(), now);
+            assert_eq!((breaker.is_failing(), breaker.is_down()), (has_other, false));
+            assert_eq!(breaker.pause_left(now).is_some(), has_other);
+        }
+        // Nor does it end one.
+        let mut breaker = Breaker::new(false);
+        fail(&mut breaker, now);
+        let attempt = breaker.begin();
+        breaker.end(attempt, &in_doubt(), now);
+        assert!(breaker.is_down() && breaker.has_place());
+    }
+
+    #[test]
+    fn what_waits_for_long_keeps_no_other_mail_from_being_tried() {
+        let now = Instant::now();
+        let mut breaker = Breaker::new(false);
+        let slow = breaker.begin();
+        fail(&mut breaker, now);
+        assert!(!breaker.has_place());
+        breaker.set_aside();
+        assert!(breaker.has_place());
+        let trial = breaker.begin();
+        breaker.end(trial, &sent(), now);
+        breaker.take_back();
+        breaker.end(slow, &sent(), now);
+        assert!(breaker.has_place() && !breaker.is_failing() && breaker.in_flight == 0);
     }
 
     #[test]

@@ -1,13 +1,21 @@
-//! The mails that wait for a provider, shared by the threads that send by it.
+//! The mails that wait for a provider and those on their way to it, shared by the threads that send by it.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::breaker::{Attempt, Breaker};
+use crate::breaker::{self, Breaker};
 use crate::guard::Guard;
-use crate::provider::{About, Sealed, Verdict};
-use crate::queue::Queue;
+use crate::protocol::Key;
+use crate::provider::{About, Verdict};
+use crate::queue::{Queue, Queued};
 use crate::rate::{Domains, LONGEST_WAIT, Pace, Rate};
+
+/// How long a mail may wait for the answer to its content until another one gets its place.
+const LONGEST_HOLD: Duration = Duration::from_secs(30);
+
+/// So many mails may wait without a place, for each connection that is configured.
+const ASIDE_PER_CONNECTION: usize = 3;
 
 /// The queue of a provider, with its limits.
 #[derive(Debug)]
@@ -17,6 +25,8 @@ pub(crate) struct Lane {
     guard: Mutex<Guard>,
     domains: Arc<Domains>,
     has_other: bool,
+    /// How many mails may wait for answers without a place.
+    most_aside: usize,
 }
 
 #[derive(Debug)]
@@ -24,7 +34,24 @@ struct State {
     waiting: Queue,
     pace: Option<Pace>,
     breaker: Breaker,
+    /// What is on its way, by the numbers of the attempts.
+    on_their_way: BTreeMap<u64, OnItsWay>,
+    /// How many attempts have begun.
+    begun: u64,
+    /// Whether there was a step forward.
+    has_moved: bool,
     is_closed: bool,
+}
+
+#[derive(Debug)]
+struct OnItsWay {
+    /// The token; none if the provider is only tried.
+    key: Option<Key>,
+    attempt: breaker::Attempt,
+    /// Since when it waits for the answer to its content.
+    in_doubt_since: Option<Instant>,
+    /// Whether another one has its place.
+    is_aside: bool,
 }
 
 /// Why a mail was not taken.
@@ -42,24 +69,52 @@ pub(crate) enum Refusal {
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Send this.
-    Send(Arc<Sealed>, Attempt),
+    Send(Queued, Ticket),
+    /// Find out whether the provider works again: all that waits is in doubt, and must not be what is tried.
+    Probe(Ticket),
     /// Nothing has come for some time.
     Nothing,
     /// Nothing will come any more.
     End,
 }
 
+/// An attempt that is on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket(u64);
+
+/// What follows from the end of an attempt.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// The mails that nobody has begun to send and that must not wait any longer for this provider.
+    pub(crate) withdrawn: Vec<Queued>,
+    /// Whether the thread goes on; otherwise another one has its place.
+    pub(crate) has_place: bool,
+}
+
 impl Lane {
-    /// A queue of no mails, beside that of another provider or alone.
-    pub(crate) fn new(rate: Option<Rate>, domains: Arc<Domains>, has_other: bool) -> Self {
-        let (waiting, breaker, pace) = (Queue::default(), Breaker::new(has_other), rate.map(Pace::new));
-        let state = State { waiting, pace, breaker, is_closed: false };
+    /// A queue of no mails for so many connections, beside that of another provider or alone.
+    pub(crate) fn new(
+        rate: Option<Rate>,
+        connections: usize,
+        domains: Arc<Domains>,
+        has_other: bool,
+    ) -> Self {
+        let state = State {
+            waiting: Queue::default(),
+            pace: rate.map(Pace::new),
+            breaker: Breaker::new(has_other),
+            on_their_way: BTreeMap::new(),
+            begun: 0,
+            has_moved: false,
+            is_closed: false,
+        };
         Self {
             state: Mutex::new(state),
             changed: Condvar::new(),
             guard: Mutex::default(),
             domains,
             has_other,
+            most_aside: ASIDE_PER_CONNECTION * connections,
         }
     }
 
@@ -76,10 +131,10 @@ impl Lane {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn push(&self, sealed: &Arc<Sealed>) -> Result<(), Refusal> {
+    pub(crate) fn push(&self, mail: Queued) -> Result<(), Refusal> {
         let (mut state, now) = (self.lock(), Instant::now());
         state.place_for(1, self.has_other, now).map_err(Refusal::Failing)?;
-        let domain = self.domains.limited(&sealed.to);
+        let domain = self.domains.limited(&mail.sealed.to);
         if let Some(domain) = &domain {
             let wait = self.domains.wait(domain, state.waiting.len_of(domain), now);
             if wait > LONGEST_WAIT {
@@ -92,7 +147,7 @@ impl Lane {
                 return Err(Refusal::Rate(wait));
             }
         }
-        state.waiting.push(Arc::clone(sealed), domain);
+        state.waiting.push(mail, domain);
         self.changed.notify_one();
         Ok(())
     }
@@ -106,13 +161,17 @@ impl Lane {
             if state.is_closed && state.waiting.is_empty() {
                 return Job::End;
             }
+            if state.has_to_probe() {
+                return Job::Probe(state.begin(None));
+            }
             let wait = match state.take(&self.domains, now) {
-                Ok(sealed) => {
+                Ok(mail) => {
                     // This thread waited for the turn of the next one, too, perhaps as the only one.
                     if !state.waiting.is_empty() {
                         self.changed.notify_one();
                     }
-                    return Job::Send(sealed, state.breaker.begin());
+                    let ticket = state.begin(Some(mail.sealed.key));
+                    return Job::Send(mail, ticket);
                 }
                 Err(wait) => wait.unwrap_or(patience).min(end.saturating_duration_since(now)),
             };
@@ -120,6 +179,15 @@ impl Lane {
                 return Job::Nothing;
             }
             (state, _) = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// From now on an attempt waits for the answer to its content.
+    pub(crate) fn enter_doubt(&self, ticket: Ticket, now: Instant) {
+        let mut state = self.lock();
+        state.has_moved = true;
+        if let Some(attempt) = state.on_their_way.get_mut(&ticket.0) {
+            attempt.in_doubt_since = Some(now);
         }
     }
 
@@ -134,17 +202,76 @@ impl Lane {
         (verdict, of_provider)
     }
 
-    /// Ends an attempt. Returns the mails that nobody has begun to send and that must not wait any longer for this provider.
-    pub(crate) fn finish(&self, attempt: Attempt, verdict: &Verdict) -> Vec<Arc<Sealed>> {
+    /// Ends an attempt.
+    pub(crate) fn finish(&self, ticket: Ticket, verdict: &Verdict) -> Finished {
         let mut state = self.lock();
+        state.has_moved = true;
+        let Some(ended) = state.on_their_way.remove(&ticket.0) else {
+            return Finished { withdrawn: Vec::new(), has_place: true };
+        };
+        if ended.is_aside {
+            state.breaker.take_back();
+        }
         // Wakes no thread: the caller comes for the next mail, and wakes another one if there are more.
-        state.breaker.end(attempt, verdict, Instant::now());
+        state.breaker.end(ended.attempt, verdict, Instant::now());
         let is_over = match verdict {
             Verdict::Unavailable { .. } | Verdict::Overloaded { .. } => true,
             Verdict::InDoubt { .. } => self.has_other,
             Verdict::Sent(_) | Verdict::Dead(_) | Verdict::Retry { .. } => false,
         };
-        if is_over { state.waiting.drain() } else { Vec::new() }
+        if ended.is_aside {
+            // It wakes nobody by coming for more.
+            self.changed.notify_one();
+        }
+        let withdrawn = if is_over { state.waiting.drain() } else { Vec::new() };
+        Finished { withdrawn, has_place: !ended.is_aside }
+    }
+
+    /// Ends the attempt of a thread that found out whether the provider works.
+    pub(crate) fn finish_probe(&self, ticket: Ticket, outcome: Result<(), Verdict>) -> Finished {
+        match outcome {
+            Ok(()) => self.finish(ticket, &Verdict::Sent(crate::provider::Receipt::default())),
+            Err(verdict) => self.finish(ticket, &verdict),
+        }
+    }
+
+    /// Gives up the places of mails that wait for their answers for long, as far as there may be so many. Returns how many mails wait
+    /// like that, and how many of them have just lost their places, for which there are to be other threads.
+    pub(crate) fn set_aside(&self, now: Instant) -> (usize, usize) {
+        let mut state = self.lock();
+        let before = state.on_their_way.values().filter(|attempt| attempt.is_aside).count();
+        let is_slow = |attempt: &&mut OnItsWay| {
+            let since = attempt.in_doubt_since;
+            !attempt.is_aside && since.is_some_and(|since| now.duration_since(since) >= LONGEST_HOLD)
+        };
+        let mut new = 0;
+        for attempt in state.on_their_way.values_mut().filter(is_slow).take(self.most_aside - before) {
+            attempt.is_aside = true;
+            new += 1;
+        }
+        for _ in 0..new {
+            state.breaker.set_aside();
+        }
+        (before + new, new)
+    }
+
+    /// The tokens whose mails wait for the answers to their contents.
+    pub(crate) fn in_doubt(&self) -> Vec<Key> {
+        let state = self.lock();
+        let waiting = state.on_their_way.values().filter(|attempt| attempt.in_doubt_since.is_some());
+        waiting.filter_map(|attempt| attempt.key).collect()
+    }
+
+    /// Whether something waits for the answer to its content, or there was a step forward since this was last asked.
+    pub(crate) fn is_moving(&self) -> bool {
+        let mut state = self.lock();
+        let is_waiting = state.on_their_way.values().any(|attempt| attempt.in_doubt_since.is_some());
+        std::mem::take(&mut state.has_moved) || is_waiting
+    }
+
+    /// Whether nothing is on its way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lock().on_their_way.is_empty()
     }
 
     /// Whether the provider did not fail, as far as anybody knows.
@@ -153,7 +280,7 @@ impl Lane {
     }
 
     /// Lets every thread end, and returns the mails that nobody has begun to send.
-    pub(crate) fn close(&self) -> Vec<Arc<Sealed>> {
+    pub(crate) fn close(&self) -> Vec<Queued> {
         let mut state = self.lock();
         state.is_closed = true;
         self.changed.notify_all();
@@ -166,11 +293,25 @@ impl Lane {
 }
 
 impl State {
+    fn begin(&mut self, key: Option<Key>) -> Ticket {
+        self.begun += 1;
+        self.has_moved = true;
+        let attempt = self.breaker.begin();
+        let on_its_way = OnItsWay { key, attempt, in_doubt_since: None, is_aside: false };
+        self.on_their_way.insert(self.begun, on_its_way);
+        Ticket(self.begun)
+    }
+
+    /// Whether a failing provider is to be tried, and there is nothing but what must not be tried.
+    fn has_to_probe(&self) -> bool {
+        self.breaker.is_down() && self.breaker.has_place() && self.waiting.is_all_doubtful()
+    }
+
     /// Takes a mail that may go out now.
     ///
     /// # Errors
     /// How long to wait for one, if that is known.
-    fn take(&mut self, domains: &Domains, now: Instant) -> Result<Arc<Sealed>, Option<Duration>> {
+    fn take(&mut self, domains: &Domains, now: Instant) -> Result<Queued, Option<Duration>> {
         if self.waiting.is_empty() || !self.breaker.has_place() {
             return Err(None);
         }
@@ -178,11 +319,11 @@ impl State {
         if !wait.is_zero() {
             return Err(Some(wait));
         }
-        let sealed = self.waiting.pop(domains, now)?;
+        let mail = self.waiting.pop(domains, !self.breaker.is_down(), now)?;
         if let Some(pace) = &mut self.pace {
             pace.take(now);
         }
-        Ok(sealed)
+        Ok(mail)
     }
 
     fn place_for(&self, mails: usize, has_other: bool, now: Instant) -> Result<(), Option<Duration>> {
@@ -194,5 +335,93 @@ impl State {
             return Err(None);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::{Receipt, Sealed};
+
+    fn lane(connections: usize) -> Lane {
+        Lane::new(None, connections, Arc::default(), false)
+    }
+
+    fn mail(number: u128, is_doubtful: bool) -> Queued {
+        let sealed = Sealed {
+            key: Key::of_number(number),
+            provider: "smtp".to_owned(),
+            fixed_at: 0,
+            envelope_sender: String::new(),
+            to: "ada@x.test".to_owned(),
+            payload: String::new(),
+            other: None,
+        };
+        Queued { sealed: Arc::new(sealed), known: u32::from(is_doubtful), is_doubtful }
+    }
+
+    fn begin(lane: &Lane, number: u128) -> Ticket {
+        lane.push(mail(number, false)).unwrap();
+        match lane.next(Duration::ZERO) {
+            Job::Send(mail, ticket) if mail.sealed.key == Key::of_number(number) => ticket,
+            other => panic!("{other:?} instead of mail {number}"),
+        }
+    }
+
+    fn unavailable() -> Verdict {
+        Verdict::Unavailable { after: None, reason: String::new() }
+    }
+
+    #[test]
+    fn mails_that_wait_long_for_their_answers_lose_their_places_once_and_not_without_bound() {
+        let (lane, start) = (lane(2), Instant::now());
+        let tickets: Vec<_> = (0..9).map(|number| begin(&lane, number)).collect();
+        for ticket in &tickets[..8] {
+            lane.enter_doubt(*ticket, start);
+        }
+        let soon = start + Duration::from_secs(29);
+        assert_eq!(lane.set_aside(soon), (0, 0));
+        let later = start + Duration::from_secs(31);
+        assert_eq!(lane.set_aside(later), (6, 6));
+        assert_eq!(lane.set_aside(later), (6, 0));
+        assert_eq!(lane.in_doubt().len(), 8);
+        // Whose place was given away has none any more, and the others go on.
+        let sent = Verdict::Sent(Receipt::default());
+        let places: Vec<_> = tickets.iter().map(|ticket| lane.finish(*ticket, &sent).has_place).collect();
+        assert_eq!(places.iter().filter(|has_place| **has_place).count(), 3);
+        assert!(lane.is_idle() && lane.in_doubt().is_empty());
+        assert_eq!(lane.set_aside(later), (0, 0));
+    }
+
+    #[test]
+    fn a_mail_in_doubt_is_never_what_shows_that_the_provider_works_again() {
+        let lane = lane(4);
+        let ticket = begin(&lane, 1);
+        assert_eq!(lane.finish(ticket, &unavailable()).withdrawn.len(), 0);
+        lane.push(mail(2, true)).unwrap();
+        // Without a mail.
+        let Job::Probe(ticket) = lane.next(Duration::ZERO) else { panic!("it is tried") };
+        assert!(matches!(lane.next(Duration::ZERO), Job::Nothing));
+        let withdrawn = lane.finish_probe(ticket, Err(unavailable())).withdrawn;
+        assert_eq!(withdrawn.len(), 1);
+        // Or with another one, which came later.
+        lane.push(mail(2, true)).unwrap();
+        let ticket = begin(&lane, 3);
+        assert!(matches!(lane.next(Duration::ZERO), Job::Nothing));
+        lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+        let Job::Send(mail, _) = lane.next(Duration::ZERO) else { panic!("it is not sent") };
+        assert_eq!(mail.sealed.key, Key::of_number(2));
+    }
+
+    #[test]
+    fn a_lane_moves_while_something_waits_for_an_answer_or_goes_on() {
+        let lane = lane(1);
+        assert!(!lane.is_moving());
+        let ticket = begin(&lane, 1);
+        assert!(lane.is_moving() && !lane.is_moving());
+        lane.enter_doubt(ticket, Instant::now());
+        assert!(lane.is_moving() && lane.is_moving());
+        lane.finish(ticket, &unavailable());
+        assert!(lane.is_moving() && !lane.is_moving());
     }
 }

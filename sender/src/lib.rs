@@ -3,8 +3,9 @@
 //! It reads tokens as OPERATIONS.md describes ("Senders"), writes a mail for each, hands it to one provider, and answers when the
 //! provider has accepted it. It has neither the signing keys nor the database.
 //!
-//! `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` → `protocol`. `serve` and `desk` move it; a `lane` is
-//! the `queue` of a provider, with its `rate` and its `breaker`.
+//! `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` → `protocol`. `serve`, `desk` and the threads of `pool`
+//! move it; a `lane` is the `queue` of a provider, with its `rate` and its `breaker`. An `attempt` records what may have been
+//! accepted, and `doubt` says what becomes of that.
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
@@ -24,10 +25,12 @@
 compile_error!("a sender needs a provider: enable the feature http, postmark, resend, ses or smtp");
 
 mod address;
+mod attempt;
 mod breaker;
 mod check;
 mod config;
 mod desk;
+mod doubt;
 mod encoding;
 mod error;
 mod guard;
@@ -36,6 +39,7 @@ mod lane;
 mod link;
 mod mail;
 mod message;
+mod pool;
 mod preview;
 pub mod protocol;
 mod provider;
@@ -107,5 +111,5 @@ pub fn send_between(
     };
     let writer = Writer::new(&config)?;
     let journal = Journal::open(&config.journal, serve::seconds(SystemTime::now()))?;
-    serve::serve(input, output, &writer, &providers, config.domains()?, journal)
+    serve::serve(input, output, &writer, providers, config.domains()?, journal)
 }

@@ -7,14 +7,26 @@ use std::time::{Duration, Instant};
 use crate::provider::Sealed;
 use crate::rate::Domains;
 
+/// A mail that waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Queued {
+    pub(crate) sealed: Arc<Sealed>,
+    /// How many of its attempts the database counts as in doubt.
+    pub(crate) known: u32,
+    /// Whether the provider may have accepted it and would accept it again.
+    pub(crate) is_doubtful: bool,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     /// How many mails came.
     count: u64,
     /// Mails with their numbers.
-    unlimited: VecDeque<(u64, Arc<Sealed>)>,
-    limited: BTreeMap<String, VecDeque<(u64, Arc<Sealed>)>>,
+    unlimited: Numbered,
+    limited: BTreeMap<String, Numbered>,
 }
+
+type Numbered = VecDeque<(u64, Queued)>;
 
 impl Queue {
     pub(crate) fn len(&self) -> usize {
@@ -30,50 +42,67 @@ impl Queue {
         self.limited.get(domain).map_or(0, VecDeque::len)
     }
 
+    /// Whether there are mails, all of them in doubt.
+    pub(crate) fn is_all_doubtful(&self) -> bool {
+        let mut mails = self.limited.values().chain([&self.unlimited]).flatten();
+        !self.is_empty() && mails.all(|(_, mail)| mail.is_doubtful)
+    }
+
     /// Adds a mail, to a limited domain if one is given.
-    pub(crate) fn push(&mut self, sealed: Arc<Sealed>, domain: Option<String>) {
+    pub(crate) fn push(&mut self, mail: Queued, domain: Option<String>) {
         self.count += 1;
         let queue = match domain {
             Some(domain) => self.limited.entry(domain).or_default(),
             None => &mut self.unlimited,
         };
-        queue.push_back((self.count, sealed));
+        queue.push_back((self.count, mail));
     }
 
-    /// Takes the first mail that may go out now.
+    /// Takes the first mail that may go out now; of those in doubt only if they may.
     ///
     /// # Errors
     /// How long to wait for one; nothing if there is none at all.
-    pub(crate) fn pop(&mut self, domains: &Domains, now: Instant) -> Result<Arc<Sealed>, Option<Duration>> {
-        let numbers = self.limited.iter().filter_map(|(domain, queue)| Some((queue.front()?.0, domain)));
+    pub(crate) fn pop(
+        &mut self,
+        domains: &Domains,
+        takes_doubtful: bool,
+        now: Instant,
+    ) -> Result<Queued, Option<Duration>> {
+        // The place and the number of the first mail of a queue that may be taken.
+        let first = |queue: &Numbered| {
+            let place = queue.iter().position(|(_, mail)| takes_doubtful || !mail.is_doubtful)?;
+            Some((queue[place].0, place))
+        };
+        let firsts = self.limited.iter().filter_map(|(domain, queue)| Some((first(queue)?, domain)));
         let mut waits = Vec::new();
-        let mut ready: Vec<(u64, &String)> = Vec::new();
-        for (number, domain) in numbers {
+        let mut ready = Vec::new();
+        for (found, domain) in firsts {
             match domains.wait(domain, 0, now) {
-                Duration::ZERO => ready.push((number, domain)),
+                Duration::ZERO => ready.push((found, domain)),
                 wait => waits.push(wait),
             }
         }
-        let limited = ready.into_iter().min().map(|(number, domain)| (number, domain.clone()));
-        let unlimited = self.unlimited.front().map(|(number, _)| *number);
-        if let Some((number, domain)) = limited
-            && unlimited.is_none_or(|other| number < other)
+        let limited = ready.into_iter().min().map(|(found, domain)| (found, domain.clone()));
+        let unlimited = first(&self.unlimited);
+        if let Some(((number, place), domain)) = limited
+            && unlimited.is_none_or(|(other, _)| number < other)
         {
             // Another provider's thread may have been faster.
             domains.take(&domain, now).map_err(Some)?;
             let queue = self.limited.get_mut(&domain).ok_or(None)?;
-            let mail = queue.pop_front();
+            let mail = queue.remove(place);
             if queue.is_empty() {
                 self.limited.remove(&domain);
             }
-            return mail.map(|(_, sealed)| sealed).ok_or(None);
+            return mail.map(|(_, mail)| mail).ok_or(None);
         }
-        self.unlimited.pop_front().map(|(_, sealed)| sealed).ok_or(waits.into_iter().min())
+        let mail = unlimited.and_then(|(_, place)| self.unlimited.remove(place));
+        mail.map(|(_, mail)| mail).ok_or(waits.into_iter().min())
     }
 
     /// Takes everything.
-    pub(crate) fn drain(&mut self) -> Vec<Arc<Sealed>> {
+    pub(crate) fn drain(&mut self) -> Vec<Queued> {
         let limited = std::mem::take(&mut self.limited).into_values().flatten();
-        self.unlimited.drain(..).chain(limited).map(|(_, sealed)| sealed).collect()
+        self.unlimited.drain(..).chain(limited).map(|(_, mail)| mail).collect()
     }
 }

@@ -1,27 +1,26 @@
 //! The sender's work: lines in, mails out, answers back.
 //!
-//! One thread reads lines, one for each connection sends, and one decides (`desk`): it alone has the journal and standard output.
+//! One thread reads lines, one for each connection sends (`pool`), and one decides (`desk`): it alone writes to standard output.
 
 use std::io::{BufRead, Read, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::journal::Journal;
-use crate::lane::{Job, Lane};
+use crate::lane::Lane;
+use crate::pool::{Pool, Shared};
 use crate::protocol::Key;
-use crate::provider::{Progress, Provider, Sealed, Verdict};
+use crate::provider::{Provider, Verdict};
+use crate::queue::Queued;
 use crate::rate::Domains;
 use crate::writer::Writer;
 
 /// The longest line that is read, in bytes: 10,000 tokens with the longest fields that make sense.
 const LONGEST_LINE: u64 = 64 << 20;
-
-/// How often a thread without work looks at its connection.
-const IDLE_PERIOD: Duration = Duration::from_secs(10);
 
 /// What the thread that decides hears of.
 pub(crate) enum Event {
@@ -31,12 +30,12 @@ pub(crate) enum Event {
     Delivered {
         /// The provider's place.
         lane: usize,
-        /// The token.
-        key: Key,
+        /// The token; none if the provider alone was tried.
+        key: Option<Key>,
         /// What became of it.
         verdict: Verdict,
         /// The mails that waited for this provider and must not wait any longer.
-        withdrawn: Vec<Arc<Sealed>>,
+        withdrawn: Vec<Queued>,
     },
     /// No line will come any more.
     InputEnded(Result<(), String>),
@@ -50,7 +49,7 @@ pub(crate) fn serve(
     input: impl BufRead + Send + 'static,
     output: impl Write,
     writer: &Writer,
-    providers: &[Box<dyn Provider>],
+    providers: Vec<Box<dyn Provider>>,
     domains: Domains,
     journal: Journal,
 ) -> Result<(), Error> {
@@ -59,20 +58,18 @@ pub(crate) fn serve(
     // Not waited for at the end: after an error it may still wait for a line.
     thread::spawn(move || read(input, &read_lines));
     let (domains, has_other) = (Arc::new(domains), providers.len() > 1);
-    let lanes = providers.iter().map(|provider| Lane::new(provider.rate(), Arc::clone(&domains), has_other));
-    let lanes: Vec<Lane> = lanes.collect();
-    thread::scope(|scope| {
-        for (index, (provider, lane)) in providers.iter().zip(&lanes).enumerate() {
-            for _ in 0..provider.connections() {
-                let events = events.clone();
-                scope.spawn(move || deliver(index, &**provider, lane, &events));
-            }
-        }
-        let mut desk = Desk::new(output, writer, providers, &lanes, journal);
-        let outcome = desk.run(&received);
-        desk.finish(&received);
-        outcome
-    })
+    let lanes = providers
+        .iter()
+        .map(|provider| Lane::new(provider.rate(), provider.connections(), Arc::clone(&domains), has_other));
+    let lanes = lanes.collect();
+    let shared = Arc::new(Shared { providers, lanes, journal });
+    let mut pool = Pool::start(&shared, events);
+    let mut desk = Desk::new(output, writer, &shared);
+    let outcome = desk.run(&received, &mut pool);
+    if desk.finish(&received) {
+        pool.join();
+    }
+    outcome
 }
 
 fn read(mut input: impl BufRead, events: &Sender<Event>) {
@@ -93,36 +90,6 @@ fn read(mut input: impl BufRead, events: &Sender<Event>) {
         if events.send(event).is_err() || is_end {
             return;
         }
-    }
-}
-
-fn deliver(index: usize, provider: &dyn Provider, lane: &Lane, events: &Sender<Event>) {
-    let mut connection = provider.connection();
-    loop {
-        match lane.next(IDLE_PERIOD) {
-            Job::Send(sealed, attempt) => {
-                let payload = sealed.payload(provider.name());
-                let payload = payload.expect("the mail was fixed for this provider");
-                let answer = connection.deliver(&sealed, payload, &Unrecorded);
-                let (verdict, of_provider) = lane.weigh(&sealed.to, answer);
-                let withdrawn = lane.finish(attempt, &of_provider);
-                let event = Event::Delivered { lane: index, key: sealed.key, verdict, withdrawn };
-                if events.send(event).is_err() {
-                    return;
-                }
-            }
-            Job::Nothing => connection.idle(),
-            Job::End => return,
-        }
-    }
-}
-
-/// An attempt whose doubt nobody records.
-struct Unrecorded;
-
-impl Progress for Unrecorded {
-    fn enter_doubt(&self) -> Result<(), String> {
-        Ok(())
     }
 }
 

@@ -119,6 +119,7 @@ fn sample(action: &str, payload: Value) -> Item {
         expires_at: 1_800_000_900,
         language: None,
         payload,
+        doubts: 0,
     }
 }
 

@@ -2,7 +2,7 @@
 """A mail server (aiosmtpd) that refuses what it is told to. Prints its port, then each accepted mail as a line of JSON.
 
 The recipient says what happens to a mail: `PHASE-CODE@…` is refused with this code in this phase (`rcpt`, `data`, `content`), each
-`PHASE-CODE-first…@…` only once; `cut…@…` loses its connection after the content, once; `silent@…` gets no answer to the content.
+`PHASE-CODE-first…@…` only once; `cut…@…` loses its connection after the content, once; `silent@…` is accepted without an answer to the content.
 """
 import argparse, asyncio, email, email.policy, json, os, ssl, sys, threading
 from aiosmtpd import smtp
@@ -97,14 +97,14 @@ class Handler:
             server.transport.close()
         if code:
             return f"{code} 4.6.0 not now" if code < "5" else f"{code} 5.6.0 not this mail"
-        if recipient.startswith("silent"):
-            await asyncio.sleep(3600)
         if options.delay:
             await asyncio.sleep(options.delay)
         mail = email.message_from_bytes(envelope.content, policy=email.policy.default)
         text, html = (mail.get_body((kind,)).get_content().replace("\r\n", "\n") for kind in ("plain", "html"))
         tell(to=recipient, sender=envelope.mail_from, content=envelope.content.decode(), text=text, html=html,
              hello=session.host_name)
+        if recipient.startswith("silent"):
+            await asyncio.sleep(3600)
         if recipient.startswith("cut") and recipient not in seen:
             seen.add(recipient)
             server.transport.abort()

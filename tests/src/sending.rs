@@ -138,6 +138,17 @@ impl Sending {
         Ok((status, errors.unwrap_or_default()))
     }
 
+    /// Closes its input, and returns what it answers until it ends.
+    pub fn end_input(mut self) -> Result<Vec<Value>> {
+        drop(self.input.take());
+        let mut answers = Vec::new();
+        while let Ok(line) = self.answers.recv_timeout(PATIENCE) {
+            answers.push(serde_json::from_str(&line).with_context(|| format!("{line} is no JSON"))?);
+        }
+        anyhow::ensure!(self.child.wait()?.success(), "it fails");
+        Ok(answers)
+    }
+
     /// Ends it as the kernel does.
     pub fn kill(mut self) -> Result<()> {
         self.child.kill()?;
@@ -157,6 +168,19 @@ impl Drop for Sending {
 pub fn batch(name: &str, people: &[(i64, &str)]) -> String {
     let items: Vec<Value> = people.iter().map(|(id, email)| item(*id, email)).collect();
     json!({"v": 1, "batch": name, "items": items}).to_string()
+}
+
+/// What a collector of this version understands.
+pub const KNOWS: [&str; 5] = ["in_doubt", "working", "exact", "receipts", "unknown_address"];
+
+/// A batch of a collector that understands these answers, in which so many attempts of each token are known to be in doubt.
+pub fn batch_knowing(name: &str, knows: &[&str], people: &[(i64, &str)], doubts: u32) -> String {
+    let items = people.iter().map(|(id, email)| {
+        let mut item = item(*id, email);
+        item["doubts"] = json!(doubts);
+        item
+    });
+    json!({"v": 1, "batch": name, "knows": knows, "items": items.collect::<Vec<_>>()}).to_string()
 }
 
 /// An activation as a line carries it.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, FlockOperation, flock};
 
 use crate::error::Error;
 
@@ -35,6 +35,21 @@ pub(super) fn lock(path: &Path) -> Result<File, Error> {
         sleep(Duration::from_millis(20));
     }
     Ok(file)
+}
+
+/// Looks whether the files of a journal could be opened and made, without doing so.
+pub(super) fn check(path: &Path) -> Result<(), Error> {
+    let is_allowed = |place: &Path, access: Access, named: &Path| {
+        rustix::fs::access(place, access).map_err(|error| unusable(named, &error.into()))
+    };
+    let lock_path = beside(path, "lock");
+    is_allowed(folder(path), Access::EXISTS | Access::WRITE_OK | Access::EXEC_OK, &lock_path)?;
+    for file in [&lock_path, path] {
+        if file.exists() {
+            is_allowed(file, Access::READ_OK | Access::WRITE_OK, file)?;
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn folder(path: &Path) -> &Path {

@@ -1,4 +1,5 @@
-//! The records of a journal: one a line, `KIND KEY [EXPIRES_AT [MAIL]]`, `bound KEY PROVIDER`, `table NUMBER KEYS EXPIRES_AT` or `synced`.
+//! The records of a journal: one a line, `KIND KEY [EXPIRES_AT [MAIL]]`, `bound KEY PROVIDER`, `doubt KEY COUNT SINCE`,
+//! `table NUMBER KEYS EXPIRES_AT` or `synced LENGTH`.
 //! The mail is base64 of JSON, so that no text of it ends a line.
 
 use std::ops::Range;
@@ -6,14 +7,16 @@ use std::ops::Range;
 use base64ct::{Base64UrlUnpadded, Encoding};
 
 use super::table::Name;
+use crate::doubt::Doubt;
 use crate::protocol::Key;
 use crate::provider::Sealed;
 
 /// The first line.
-pub(super) const HEADER: &[u8] = b"mailroom send journal 2\n";
+pub(super) const HEADER: &[u8] = b"mailroom send journal 3\n";
 
-/// Says that everything before it is on the disk, so that no kill and no crash has damaged a line of it.
-pub(super) const SYNCED: &[u8] = b"synced\n";
+/// The first line of the version before, and how it said that everything before is on the disk.
+pub(super) const HEADER_BEFORE: &[u8] = b"mailroom send journal 2\n";
+const SYNCED_BEFORE: &[u8] = b"synced\n";
 
 /// What overwrites a mail. It is no character of base64.
 pub(super) const ERASED: u8 = b'.';
@@ -35,8 +38,10 @@ pub(super) enum Record {
     GivenUp { key: Key },
     /// The table of accepted keys.
     Table(Name),
-    /// Everything before it is on the disk.
-    Synced,
+    /// So many attempts are in doubt, the last one since this time.
+    Doubt { key: Key, doubt: Doubt },
+    /// So many bytes of the file are on the disk, so that no kill and no crash has damaged a line of them.
+    Synced(u64),
 }
 
 /// The line of a mail, and where in it the mail is.
@@ -66,14 +71,23 @@ pub(super) fn given_up(key: Key) -> Vec<u8> {
     format!("given-up {key}\n").into_bytes()
 }
 
+pub(super) fn doubt(key: Key, doubt: Doubt) -> Vec<u8> {
+    format!("doubt {key} {} {}\n", doubt.count, doubt.since).into_bytes()
+}
+
+/// Says how much of the file the disk has.
+pub(super) fn synced(length: u64) -> Vec<u8> {
+    format!("synced {length}\n").into_bytes()
+}
+
 pub(super) fn table(name: Name) -> Vec<u8> {
     format!("table {} {} {}\n", name.number, name.keys, name.expires_at).into_bytes()
 }
 
 /// The record of a line, if it is whole.
 pub(super) fn parse(line: &[u8]) -> Option<Record> {
-    if line == SYNCED {
-        return Some(Record::Synced);
+    if line == SYNCED_BEFORE {
+        return Some(Record::Synced(u64::MAX));
     }
     let line = str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let mut words = line.split(' ');
@@ -82,6 +96,10 @@ pub(super) fn parse(line: &[u8]) -> Option<Record> {
         let (number, keys) = (second.parse().ok()?, words.next()?.parse().ok()?);
         let name = Name { number, keys, expires_at: words.next()?.parse().ok()? };
         return words.next().is_none().then_some(Record::Table(name));
+    }
+    if kind == "synced" {
+        let length = second.parse().ok()?;
+        return words.next().is_none().then_some(Record::Synced(length));
     }
     let key = Key::parse(second)?;
     let mut expires_at = || words.next()?.parse().ok();
@@ -97,6 +115,10 @@ pub(super) fn parse(line: &[u8]) -> Option<Record> {
             }
         }
         "bound" => Record::Bound { key, provider: words.next()?.to_owned() },
+        "doubt" => {
+            let count = words.next()?.parse().ok()?;
+            Record::Doubt { key, doubt: Doubt { count, since: words.next()?.parse().ok()? } }
+        }
         "free" => Record::Free { key },
         "accepted" => Record::Accepted { key, expires_at: expires_at()? },
         "given-up" => Record::GivenUp { key },

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::files::unusable;
 use super::record::{self, Record};
+use super::state::{Span, Tried};
 use super::table::Table;
-use super::{Span, Tried};
 use crate::error::Error;
 use crate::protocol::Key;
 use crate::provider::Sealed;
@@ -30,11 +30,12 @@ impl Contents {
     pub(super) fn read(path: &Path, file: &File) -> Result<Self, Error> {
         let failed = |error| unusable(path, &error);
         let Self { mut tried, mut accepted, mut table } = Self::default();
-        let (mut erased, mut damaged) = (BTreeMap::new(), None);
+        // The number of the first damaged line, and where it begins.
+        let (mut erased, mut damaged) = (BTreeMap::new(), None::<(u64, u64)>);
         let mut lines = BufReader::new(file);
         let mut line = Vec::new();
-        lines.read_until(b'\n', &mut line).map_err(failed)?;
-        if !record::HEADER.starts_with(&line) {
+        let mut end = lines.read_until(b'\n', &mut line).map_err(failed)? as u64;
+        if ![record::HEADER, record::HEADER_BEFORE].iter().any(|header| header.starts_with(&line)) {
             return Err(Error::configuration(format!(
                 "{} is not a journal of this version of mailroom send",
                 path.display()
@@ -42,7 +43,9 @@ impl Contents {
         }
         for number in 2_u64.. {
             line.clear();
-            if lines.read_until(b'\n', &mut line).map_err(failed)? == 0 {
+            let start = end;
+            end += lines.read_until(b'\n', &mut line).map_err(failed)? as u64;
+            if end == start {
                 break;
             }
             match record::parse(&line) {
@@ -51,7 +54,8 @@ impl Contents {
                     let (mail, bound) = (Span { offset: 0, length: 0 }, Some(sealed.provider.clone()));
                     erased.remove(&key);
                     accepted.remove(&key);
-                    tried.insert(key, Tried { sealed, expires_at, mail, bound });
+                    let doubt = tried.get(&key).map(|old| old.doubt).unwrap_or_default();
+                    tried.insert(key, Tried { sealed, expires_at, mail, bound, doubt });
                 }
                 Some(Record::Erased { key }) => _ = erased.insert(key, number),
                 Some(Record::Bound { key, provider }) => {
@@ -75,12 +79,17 @@ impl Contents {
                     accepted.remove(&key);
                 }
                 Some(Record::Table(name)) => table = Some(Table::open(path, name).map_err(failed)?),
-                Some(Record::Synced) => {
-                    if let Some(number) = damaged {
+                Some(Record::Doubt { key, doubt }) => {
+                    if let Some(tried) = tried.get_mut(&key) {
+                        tried.doubt = doubt;
+                    }
+                }
+                Some(Record::Synced(length)) => {
+                    if let Some((number, _)) = damaged.filter(|(_, start)| *start < length) {
                         return Err(damaged_line(path, number));
                     }
                 }
-                None => damaged = damaged.or(Some(number)),
+                None => damaged = damaged.or(Some((number, start))),
             }
         }
         // A mail is erased once the disk has what settles it.

@@ -54,18 +54,19 @@ impl Table {
     /// Opens the table of a journal and reads it once, so that damage shows before the first mail.
     pub(super) fn open(journal: &Path, name: Name) -> io::Result<Self> {
         let path = name.path(journal);
-        let opened = File::open(&path).and_then(|file| {
-            file.set_permissions(fs::Permissions::from_mode(0o600))?;
-            Ok(file)
-        });
-        let file =
-            opened.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+        let file = File::open(&path)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
         let table = Self { name, file };
         if table.file.metadata()?.len() != name.pages() * PAGE as u64 {
             return Err(table.damaged());
         }
         (0..name.pages()).try_for_each(|page| table.page(page).map(|_| ()))?;
         Ok(table)
+    }
+
+    /// What is in it is for its owner alone.
+    pub(super) fn restrict(&self) -> io::Result<()> {
+        self.file.set_permissions(fs::Permissions::from_mode(0o600))
     }
 
     /// Writes the keys of a table and of memory that are of use to the next table, which counts once the journal names it.

@@ -3,6 +3,8 @@ use std::fs::OpenOptions;
 use base64ct::{Base64UrlUnpadded, Encoding};
 
 use super::record::Record;
+use super::state::GRACE;
+use super::table::Table;
 use super::*;
 
 mod tables;
@@ -81,7 +83,7 @@ fn a_mail_is_what_it_was_at_its_first_attempt_until_it_is_accepted_and_then_its_
 fn a_mail_that_is_written_anew_for_another_provider_takes_the_place_of_the_old_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let mut journal = Journal::open(&path, NOW).unwrap();
+    let journal = Journal::open(&path, NOW).unwrap();
     journal.fix(Sealed { provider: "resend".to_owned(), ..sealed(1) }, LATER).unwrap();
     journal.sync(NOW).unwrap();
     journal.fix(sealed(1), LATER).unwrap();
@@ -113,7 +115,9 @@ fn who_may_have_accepted_a_mail_is_known_after_a_kill_and_in_a_file_that_was_wri
     journal.sync(NOW).unwrap();
     for _ in 0..3 {
         for (number, expected) in [(1, Some("smtp")), (2, Some("ses")), (3, None), (4, Some("smtp"))] {
-            let Some(Known::Tried { sealed, bound }) = known(&journal, number) else { panic!("it is lost") };
+            let Some(Known::Tried { sealed, bound, .. }) = known(&journal, number) else {
+                panic!("it is lost")
+            };
             assert_eq!(bound.as_deref(), expected, "{number}");
             assert_eq!(sealed.payload("ses"), Some("{}"));
         }
@@ -134,13 +138,13 @@ fn a_journal_of_one_provider_is_read() {
 fn whatever_a_kill_leaves_of_a_file_the_whole_records_count() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let mut journal = Journal::open(&path, NOW).unwrap();
+    let journal = Journal::open(&path, NOW).unwrap();
     journal.fix(sealed(1), LATER).unwrap();
-    let first = journal.end;
+    let first = journal.state().end;
     journal.fix(sealed(2), LATER).unwrap();
-    let second = journal.end;
+    let second = journal.state().end;
     journal.accept(key(1)).unwrap();
-    let third = journal.end;
+    let third = journal.state().end;
     drop(journal);
     let whole = fs::read(&path).unwrap();
     let cut = folder.path().join("cut");
@@ -182,7 +186,7 @@ fn a_damaged_record_that_was_never_relied_upon_costs_no_other() {
 fn a_damaged_record_that_was_relied_upon_is_an_error_and_the_file_stays_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let mut journal = Journal::open(&path, NOW).unwrap();
+    let journal = Journal::open(&path, NOW).unwrap();
     for number in 1..=3 {
         journal.fix(sealed(number), LATER).unwrap();
     }
@@ -221,7 +225,7 @@ fn a_damaged_record_that_was_relied_upon_is_an_error_and_the_file_stays_as_it_is
         );
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
-    fs::write(&path, whole.replace("journal 2", "journal 1")).unwrap();
+    fs::write(&path, whole.replace("journal 3", "journal 1")).unwrap();
     assert!(Journal::open(&path, NOW).unwrap_err().to_string().contains("not a journal of this version"));
     fs::write(&path, &whole).unwrap();
     let journal = Journal::open(&path, NOW).unwrap();
@@ -232,7 +236,7 @@ fn a_damaged_record_that_was_relied_upon_is_an_error_and_the_file_stays_as_it_is
 fn expired_keys_are_forgotten_and_the_file_stays_small() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let mut journal = Journal::open(&path, NOW).unwrap();
+    let journal = Journal::open(&path, NOW).unwrap();
     journal.fix(sealed(0), NOW + 1_000_000).unwrap();
     let mut now = NOW;
     for round in 0..200 {
@@ -249,7 +253,8 @@ fn expired_keys_are_forgotten_and_the_file_stays_small() {
     drop(journal);
     let journal = Journal::open(&path, now).unwrap();
     assert!(tried(&journal, 0) && accepted(&journal, 19_901) && known(&journal, 1).is_none());
-    assert!(journal.tried.len() + journal.accepted.len() < 400);
+    let state = journal.state();
+    assert!(state.tried.len() + state.accepted.len() < 400);
 }
 
 #[test]
@@ -272,22 +277,132 @@ fn a_journal_belongs_to_one_process_and_no_other_file_is_overwritten() {
 fn a_disk_that_is_full_leaves_no_half_record() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let mut journal = Journal::open(&path, NOW).unwrap();
+    let journal = Journal::open(&path, NOW).unwrap();
     journal.fix(sealed(1), LATER).unwrap();
     journal.sync(NOW).unwrap();
     let before = fs::read(&path).unwrap();
     // Every write to it ends like one to a full disk.
-    let file =
-        std::mem::replace(&mut journal.file, OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let full = Arc::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let file = std::mem::replace(&mut journal.state().file, full);
     let error = journal.fix(sealed(2), LATER).unwrap_err().to_string();
     assert!(error.contains("No space left on device"), "{error}");
     assert!(journal.accept(key(1)).is_err());
     assert!(accepted(&journal, 1) && known(&journal, 2).is_none());
-    journal.file = file;
+    journal.state().file = file;
     journal.fix(sealed(3), LATER).unwrap();
     journal.sync(NOW).unwrap();
     assert_eq!(fs::read(&path).unwrap()[..before.len()], before);
     drop(journal);
     let journal = Journal::open(&path, NOW).unwrap();
     assert!(tried(&journal, 3) && tried(&journal, 1) && known(&journal, 2).is_none());
+}
+
+#[test]
+fn doubts_are_counted_across_kills_and_rewrites_until_an_outcome_takes_them_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut journal = Journal::open(&path, NOW).unwrap();
+    let doubt = |count| Doubt { count, since: NOW + 5 };
+    for number in 1..=5 {
+        journal.fix(sealed(number), LATER).unwrap();
+    }
+    journal.sync(NOW).unwrap();
+    journal.set_doubt(key(1), doubt(1)).unwrap();
+    journal.set_doubt(key(1), doubt(2)).unwrap();
+    journal.set_doubt(key(2), doubt(1)).unwrap();
+    journal.set_doubt(key(2), Doubt::default()).unwrap();
+    journal.set_doubt(key(3), doubt(1)).unwrap();
+    journal.accept(key(3)).unwrap();
+    // Written anew for another provider: what the one before may have accepted stays in doubt.
+    journal.set_doubt(key(4), doubt(1)).unwrap();
+    journal.fix(Sealed { provider: "ses".to_owned(), ..sealed(4) }, LATER).unwrap();
+    journal.set_doubt(key(5), doubt(3)).unwrap();
+    journal.give_up(key(5)).unwrap();
+    journal.set_doubt(key(6), doubt(1)).unwrap();
+    // Nothing waited for the disk: a kill leaves what was written.
+    for _ in 0..3 {
+        assert_eq!(journal.doubt(key(1)), doubt(2));
+        assert_eq!(journal.doubt(key(2)), Doubt::default());
+        assert_eq!(journal.doubt(key(4)), doubt(1));
+        assert!(accepted(&journal, 3) && known(&journal, 5).is_none() && known(&journal, 6).is_none());
+        assert_eq!(journal.doubt(key(5)), Doubt::default());
+        let Some(Known::Tried { doubt: found, .. }) = known(&journal, 1) else { panic!("it is lost") };
+        assert_eq!(found, doubt(2));
+        drop(journal);
+        journal = Journal::open(&path, NOW).unwrap();
+    }
+}
+
+#[test]
+fn what_is_written_during_a_wait_for_the_disk_is_not_said_to_be_on_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let journal = Journal::open(&path, NOW).unwrap();
+    journal.fix(sealed(1), LATER).unwrap();
+    let (_, end, erasable) = journal.state().begin_sync(&path).unwrap();
+    journal.set_doubt(key(1), Doubt { count: 1, since: NOW }).unwrap();
+    journal.accept(key(1)).unwrap();
+    journal.state().end_sync(&path, end, erasable, NOW).unwrap();
+    // Its acceptance may be lost by a crash, so that its mail is still needed.
+    assert!(holds(&path, 1));
+    journal.fix(sealed(2), LATER).unwrap();
+    let text = fs::read(&path).unwrap();
+    assert!(records(&text).any(|record| record == Record::Synced(end)));
+    drop(journal);
+    // A crash that damages what was not on the disk costs no other record.
+    let from = usize::try_from(end).unwrap();
+    for damaged in [from + 3, text.len() - 3] {
+        let mut text = text.clone();
+        text[damaged] = 0;
+        fs::write(&path, &text).unwrap();
+        let journal = Journal::open(&path, NOW).unwrap();
+        assert!(accepted(&journal, 1), "{damaged}");
+    }
+    let mut text = text;
+    text[from - 3] = 0;
+    fs::write(&path, &text).unwrap();
+    assert!(Journal::open(&path, NOW).unwrap_err().to_string().contains("line 3 is damaged"));
+}
+
+#[test]
+fn a_journal_of_the_version_before_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut text = record::HEADER_BEFORE.to_vec();
+    text.extend(record::tried(key(1), LATER, &sealed(1)).0);
+    text.extend(b"synced\n");
+    text.extend(record::accepted(key(2), LATER));
+    fs::write(&path, &text).unwrap();
+    let journal = Journal::open(&path, NOW).unwrap();
+    assert!(tried(&journal, 1) && accepted(&journal, 2));
+    drop(journal);
+    text[30] = b'?';
+    fs::write(&path, &text).unwrap();
+    assert!(Journal::open(&path, NOW).unwrap_err().to_string().contains("line 2 is damaged"));
+}
+
+#[test]
+fn a_check_reads_what_a_start_would_read_and_makes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let names = || fs::read_dir(folder.path()).unwrap().count();
+    Journal::check(&path).unwrap();
+    assert_eq!(names(), 0);
+    let journal = Journal::open(&path, NOW).unwrap();
+    journal.fix(sealed(1), LATER).unwrap();
+    journal.sync(NOW).unwrap();
+    journal.accept(key(1)).unwrap();
+    // Also while another process has it.
+    Journal::check(&path).unwrap();
+    drop(journal);
+    let text = fs::read_to_string(&path).unwrap().replace("tried", "xried");
+    fs::write(&path, &text).unwrap();
+    let [checked, started] = [Journal::check(&path).unwrap_err(), Journal::open(&path, NOW).unwrap_err()];
+    assert_eq!(checked, started);
+    assert!(checked.to_string().contains("line 3 is damaged"), "{checked}");
+    assert_eq!((names(), fs::read_to_string(&path).unwrap()), (2, text));
+    fs::write(&path, "from = 5").unwrap();
+    assert_eq!(Journal::check(&path), Journal::open(&path, NOW).map(|_| ()));
+    let nowhere = folder.path().join("nothing/journal");
+    assert!(Journal::check(&nowhere).unwrap_err().to_string().contains("journal.lock cannot be used"));
 }

@@ -132,6 +132,7 @@ pub(super) struct Client<A> {
     method: Method,
     url: String,
     connections: usize,
+    timeout: Duration,
     rate: Option<Rate>,
     api: A,
 }
@@ -174,7 +175,8 @@ impl<A: Api> Client<A> {
             .timeout_connect(Some(Duration::from_secs(timeout_seconds) / 2))
             .build()
             .new_agent();
-        Ok(Self { name, agent, method: Method::POST, url, connections, rate, api })
+        let (method, timeout) = (Method::POST, Duration::from_secs(timeout_seconds));
+        Ok(Self { name, agent, method, url, connections, timeout, rate, api })
     }
 
     /// Sends mails by another method than POST.
@@ -230,6 +232,10 @@ impl<A: Api> Provider for Client<A> {
 
     fn connections(&self) -> usize {
         self.connections
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.timeout)
     }
 
     fn rate(&self) -> Option<Rate> {

@@ -48,6 +48,9 @@ pub(crate) trait Provider: Send + Sync {
     /// How many connections it is to have.
     fn connections(&self) -> usize;
 
+    /// How long an attempt may take until its content has begun, if it waits for others: all steps together.
+    fn timeout(&self) -> Option<Duration>;
+
     /// How many mails it may get in a time.
     fn rate(&self) -> Option<Rate> {
         None

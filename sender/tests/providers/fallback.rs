@@ -215,12 +215,12 @@ fn an_unanswered_attempt_of_the_fallback_binds_to_it() {
     let configuration = configuration(&first, &second);
     let mut sending = Sending::start(&configuration);
     let verdict = sending.verdict(1, "ada@x.test");
-    assert!(verdict.kind == "retry" && verdict.reason.contains("no answer"), "{verdict:?}");
+    assert!(verdict.kind == "in_doubt" && verdict.reason.contains("no answer"), "{verdict:?}");
     sending.finish();
     one.set("200");
     two.set("500");
     let mut sending = Sending::start(&configuration);
-    assert_eq!(sending.verdict(1, "ada@x.test").kind, "retry");
+    assert_eq!(sending.verdict(1, "ada@x.test").kind, "in_doubt");
     two.set("200");
     insist(&mut sending, 1, "ada@x.test", "ok");
     sending.finish();

@@ -162,14 +162,14 @@ fn answers_mean_what_the_rules_say_and_otherwise_what_their_status_says() {
         ("status-302", "unavailable", None),
         ("status-401", "unavailable", None),
         ("status-400", "retry", Some(15_000)),
-        ("status-500", "retry", None),
-        ("noise", "retry", None),
+        ("status-500", "in_doubt", None),
+        ("noise", "in_doubt", None),
         ("later-429-7", "unavailable", Some(7_000)),
-        ("later-503-0", "unavailable", Some(0)),
+        ("later-503-0", "in_doubt", None),
         ("later-409-20", "retry", Some(20_000)),
         ("later-429-99999999999999999999999", "unavailable", None),
         ("later-429-soon", "unavailable", None),
-        ("lost", "retry", None),
+        ("lost", "in_doubt", None),
     ]) {
         let mut sending = Sending::start(&configuration);
         let verdict = sending.verdict(id, &format!("{name}@x.test"));
@@ -186,7 +186,7 @@ fn answers_mean_what_the_rules_say_and_otherwise_what_their_status_says() {
 fn a_key_that_the_api_has_already_is_a_mail_that_went_out_once() {
     let server = start();
     let configuration = configuration(&server);
-    for expected in ["retry", "ok"] {
+    for expected in ["in_doubt", "ok"] {
         let mut sending = Sending::start(&configuration);
         assert_eq!(sending.verdict(1, "lost@x.test").kind, expected);
         sending.finish();

@@ -1,9 +1,11 @@
 //! A sender at work, with a test in the collector's place.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, PipeWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -17,15 +19,21 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// A variable that cargo sets for every test, and what it holds: a process cannot safely set one of its own.
 pub(crate) const VARIABLE: (&str, &str) = ("CARGO_PKG_NAME", env!("CARGO_PKG_NAME"));
 
-/// A folder with a configuration.
+/// What a collector of this version understands.
+const KNOWS: [&str; 5] = ["in_doubt", "working", "exact", "receipts", "unknown_address"];
+
+/// A folder with a configuration, and what the collector's database counts for it: doubts, by the ids of tokens.
 pub(crate) struct Configuration {
     folder: TempDir,
+    doubts: Doubts,
 }
+
+type Doubts = Arc<Mutex<BTreeMap<i64, u32>>>;
 
 impl Configuration {
     /// One with these lines before its tables, and these tables.
     pub(crate) fn new(settings: &str, tables: &str) -> Self {
-        let configuration = Self { folder: tempfile::tempdir().unwrap() };
+        let configuration = Self { folder: tempfile::tempdir().unwrap(), doubts: Doubts::default() };
         fs::write(configuration.path("key"), "a-key\n").unwrap();
         configuration.write(settings, tables);
         configuration
@@ -59,13 +67,15 @@ impl Configuration {
 /// A sender on a thread; it ends when this is dropped, and is waited for by [`finish`](Self::finish).
 pub(crate) struct Sending {
     input: Option<PipeWriter>,
+    doubts: Doubts,
     answers: Receiver<String>,
     ended: JoinHandle<Result<(), Error>>,
 }
 
 impl Sending {
     pub(crate) fn start(configuration: &Configuration) -> Self {
-        Self::start_with(&configuration.file())
+        let doubts = Arc::clone(&configuration.doubts);
+        Self { doubts, ..Self::start_with(&configuration.file()) }
     }
 
     pub(crate) fn start_with(file: &Path) -> Self {
@@ -77,22 +87,43 @@ impl Sending {
         let (sender, answers) = channel();
         let lines = BufReader::new(output).lines();
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        Self { input: Some(input), answers, ended }
+        Self { input: Some(input), doubts: Doubts::default(), answers, ended }
     }
 
-    /// Gives it a batch with an activation for each of these ids and addresses. The key follows from the id.
+    /// Gives it a batch with an activation for each of these ids and addresses, as a collector that understands every answer. The
+    /// key follows from the id.
     pub(crate) fn write(&mut self, batch: &str, people: &[(i64, &str)]) {
-        let items: Vec<Value> = people.iter().map(|(id, email)| item(*id, email)).collect();
-        let line = json!({"v": 1, "batch": batch, "items": items}).to_string() + "\n";
+        let doubts = self.doubts.lock().unwrap();
+        let item = |(id, email): &(i64, &str)| {
+            let mut item = item(*id, email);
+            if let Some(count) = doubts.get(id) {
+                item["doubts"] = json!(count);
+            }
+            item
+        };
+        let items: Vec<Value> = people.iter().map(item).collect();
+        let line = json!({"v": 1, "batch": batch, "knows": KNOWS, "items": items}).to_string() + "\n";
         self.input.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
     }
 
+    /// The next answer to a batch.
     pub(crate) fn answer(&self) -> Value {
-        let line = self.answers.recv_timeout(PATIENCE).expect("an answer comes");
-        serde_json::from_str(&line).unwrap()
+        loop {
+            let line = self.answers.recv_timeout(PATIENCE).expect("an answer comes");
+            let answer: Value = serde_json::from_str(&line).unwrap();
+            if answer.get("working").is_some() {
+                continue;
+            }
+            assert_eq!(answer["exact"], true);
+            for entry in answer["in_doubt"].as_array().into_iter().flatten() {
+                *self.doubts.lock().unwrap().entry(entry["id"].as_i64().unwrap()).or_default() += 1;
+            }
+            return answer;
+        }
     }
 
-    /// The verdicts on all tokens of a batch: `ok`, `retry`, `dead` or `unavailable`, with the reason and the pause.
+    /// The verdicts on all tokens of a batch: `ok`, `retry`, `in_doubt`, `dead` or `unavailable`, with the reason
+    /// and the pause.
     pub(crate) fn verdicts(&mut self, batch: &str, people: &[(i64, &str)]) -> Vec<Verdict> {
         self.write(batch, people);
         let mut verdicts: Vec<Option<Verdict>> = vec![None; people.len()];
@@ -133,7 +164,7 @@ impl Verdict {
             reason: found["reason"].as_str().unwrap_or_default().to_owned(),
             after: found["after_ms"].as_u64(),
         };
-        for kind in ["retry", "dead"] {
+        for kind in ["retry", "in_doubt", "dead"] {
             let found = answer[kind].as_array().into_iter().flatten().find(|entry| entry["id"] == id);
             if let Some(found) = found {
                 return Some(of(kind, found));

@@ -155,12 +155,12 @@ fn what_the_api_answers_is_a_verdict_on_the_mail_or_on_the_account() {
         ("error-404-NotFoundException", "unavailable"),
         ("error-403-AccessDeniedException", "unavailable"),
         ("error-403-ExpiredTokenException", "unavailable"),
-        ("status-503", "unavailable"),
+        ("status-503", "in_doubt"),
         ("error-400-NobodyKnowsThisException", "retry"),
         ("status-400", "retry"),
-        ("error-500-InternalServiceErrorException", "retry"),
-        ("status-502", "retry"),
-        ("cut", "retry"),
+        ("error-500-InternalServiceErrorException", "in_doubt"),
+        ("status-502", "in_doubt"),
+        ("cut", "in_doubt"),
     ]) {
         let mut sending = Sending::start(&configuration);
         let verdict = sending.verdict(id, &format!("{name}@x.test"));

@@ -9,7 +9,7 @@ fn hashed(number: u128) -> u128 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
 }
 
-fn accept(journal: &mut Journal, numbers: impl Iterator<Item = u128>, expires_at: i64) {
+fn accept(journal: &Journal, numbers: impl Iterator<Item = u128>, expires_at: i64) {
     for number in numbers {
         journal.fix(sealed(hashed(number)), expires_at).unwrap();
         journal.accept(key(hashed(number))).unwrap();
@@ -31,9 +31,9 @@ fn memory_holds_recent_keys_alone_and_every_accepted_key_is_known_also_after_a_r
     let mut journal = Journal::open_with(&path, NOW, 100).unwrap();
     journal.fix(sealed(hashed(5_000)), LATER).unwrap();
     for round in 0..100 {
-        accept(&mut journal, round * 20..round * 20 + 20, LATER);
+        accept(&journal, round * 20..round * 20 + 20, LATER);
         journal.sync(NOW).unwrap();
-        assert!(journal.accepted.len() < 100);
+        assert!(journal.state().accepted.len() < 100);
     }
     for _ in 0..2 {
         assert!((0..2_000).all(|number| accepted(&journal, hashed(number))));
@@ -92,12 +92,12 @@ fn wherever_a_kill_stops_the_writing_of_a_table_no_key_is_lost() {
 fn stop_the_writing_of_a_table(now: i64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let mut journal = Journal::open_with(&path, NOW, 200).unwrap();
-    accept(&mut journal, 0..300, LATER);
+    let journal = Journal::open_with(&path, NOW, 200).unwrap();
+    accept(&journal, 0..300, LATER);
     journal.sync(NOW).unwrap();
     drop(journal);
-    let mut journal = Journal::open_with(&path, NOW, 10_000).unwrap();
-    accept(&mut journal, 300..700, LATER + 10_000);
+    let journal = Journal::open_with(&path, NOW, 10_000).unwrap();
+    accept(&journal, 300..700, LATER + 10_000);
     journal.fix(sealed(hashed(700)), LATER + 10_000).unwrap();
     journal.sync(NOW).unwrap();
     drop(journal);
@@ -147,25 +147,27 @@ fn where_no_table_can_be_written_memory_keeps_the_keys_until_one_can() {
     fs::write(in_the_way.join("file"), "").unwrap();
     let mut journal = Journal::open_with(&folder.path().join("other"), NOW, 10).unwrap();
     journal.path.clone_from(&path);
-    accept(&mut journal, 0..25, LATER);
+    accept(&journal, 0..25, LATER);
     journal.sync(NOW).unwrap();
-    assert!(journal.accepted.len() == 25 && journal.table.is_none());
+    let [recent, has_table] = kept(&journal);
+    assert_eq!((recent, has_table), (25, 0));
     fs::remove_dir_all(&in_the_way).unwrap();
     journal.sync(NOW).unwrap();
-    assert!(journal.accepted.is_empty() && (0..25).all(|number| accepted(&journal, hashed(number))));
+    assert_eq!(kept(&journal)[0], 0);
+    assert!((0..25).all(|number| accepted(&journal, hashed(number))));
 }
 
 #[test]
 fn expired_keys_leave_the_table_and_the_last_one_takes_it_away() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let mut journal = Journal::open_with(&path, NOW, 10).unwrap();
-    accept(&mut journal, 0..400, LATER);
+    let journal = Journal::open_with(&path, NOW, 10).unwrap();
+    accept(&journal, 0..400, LATER);
     journal.sync(NOW).unwrap();
-    accept(&mut journal, 400..800, LATER + 10_000);
+    accept(&journal, 400..800, LATER + 10_000);
     let now = LATER + GRACE + 1;
     journal.sync(now).unwrap();
-    assert_eq!(journal.table.as_ref().unwrap().name.keys, 400);
+    assert_eq!(journal.state().table.as_ref().unwrap().name.keys, 400);
     assert!((400..800).all(|number| accepted(&journal, hashed(number))));
     assert!((0..400).all(|number| known(&journal, hashed(number)).is_none()));
     drop(journal);
@@ -181,10 +183,10 @@ fn expired_keys_leave_the_table_and_the_last_one_takes_it_away() {
 fn a_table_that_is_damaged_or_missing_is_an_error_and_never_an_unknown_key() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let mut journal = Journal::open_with(&path, NOW, 400).unwrap();
-    accept(&mut journal, 0..400, LATER);
+    let journal = Journal::open_with(&path, NOW, 400).unwrap();
+    accept(&journal, 0..400, LATER);
     journal.sync(NOW).unwrap();
-    accept(&mut journal, 400..800, LATER);
+    accept(&journal, 400..800, LATER);
     journal.sync(NOW).unwrap();
     drop(journal);
     let whole = files(folder.path());
@@ -211,8 +213,8 @@ fn a_table_that_is_damaged_or_missing_is_an_error_and_never_an_unknown_key() {
     assert!(error.contains("journal.table-2: No such file"), "{error}");
     // A table of another journal that has this name.
     let other = tempfile::tempdir().unwrap();
-    let mut journal = Journal::open_with(&other.path().join("journal"), NOW, 800).unwrap();
-    accept(&mut journal, 0..800, LATER);
+    let journal = Journal::open_with(&other.path().join("journal"), NOW, 800).unwrap();
+    accept(&journal, 0..800, LATER);
     journal.sync(NOW).unwrap();
     fs::copy(other.path().join("journal.table-1"), &table).unwrap();
     assert!(Journal::open_with(&path, NOW, 400).is_err());
@@ -225,7 +227,7 @@ fn a_table_that_is_damaged_or_missing_is_an_error_and_never_an_unknown_key() {
     fs::write(&path, &whole["journal"]).unwrap();
 
     // Damage while the journal is open.
-    let mut journal = Journal::open_with(&path, NOW, 400).unwrap();
+    let journal = Journal::open_with(&path, NOW, 400).unwrap();
     let mut bytes = right.clone();
     bytes[2 * 4096 + 50] ^= 1;
     fs::write(&table, &bytes).unwrap();
@@ -240,10 +242,16 @@ fn a_table_that_is_damaged_or_missing_is_an_error_and_never_an_unknown_key() {
         }
     }
     assert!((170..800).contains(&failures), "{failures}");
-    accept(&mut journal, 800..1_200, LATER);
+    accept(&journal, 800..1_200, LATER);
     let error = journal.sync(NOW).unwrap_err().to_string();
     assert!(error.contains("its file table-2 is damaged"), "{error}");
     fs::write(&table, right).unwrap();
     journal.sync(NOW).unwrap();
     assert!((0..1_200).all(|number| accepted(&journal, hashed(number))));
+}
+
+/// How many accepted keys are in memory, and how many tables there are.
+fn kept(journal: &Journal) -> [usize; 2] {
+    let state = journal.state();
+    [state.accepted.len(), usize::from(state.table.is_some())]
 }

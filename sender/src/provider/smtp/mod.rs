@@ -155,6 +155,10 @@ impl Provider for Smtp {
         self.connections
     }
 
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.timeout)
+    }
+
     fn rate(&self) -> Option<Rate> {
         self.rate
     }

@@ -83,12 +83,25 @@ fn a_check_connects_and_sends_nothing() -> Result<()> {
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let configuration = Configuration::smtp(server.port, "")?;
     let (code, output, errors) = run(&configuration, &["--check"])?;
-    assert_eq!((code, output.lines().count()), (Some(0), 3), "{output}{errors}");
+    assert_eq!((code, output.lines().count()), (Some(0), 4), "{output}{errors}");
     assert!(
         output.contains("2 mails can be written") && output.contains("the provider smtp answers and accepts"),
         "{output}"
     );
     assert_eq!(server.mails(), []);
+    assert!(output.contains("timeout_seconds = 20 is below MAILROOM_SENDER_TIMEOUT"), "{output}");
+    assert!(!configuration.path("journal").exists() && !configuration.path("journal.lock").exists());
+    // A journal with which no start would go on.
+    fs::write(configuration.path("journal"), "mailroom send journal 3\nx\nsynced 26\n")?;
+    for arguments in [&["--check"][..], &[]] {
+        let (code, _, errors) = run(&configuration, arguments)?;
+        assert!(code == Some(1) && errors.contains("line 2 is damaged"), "{arguments:?}: {errors}");
+    }
+    fs::remove_file(configuration.path("journal"))?;
+    // The collector would end a sender that waits for longer than it does.
+    let patient = Configuration::smtp(server.port, "timeout_seconds = 60")?;
+    let (code, _, errors) = run(&patient, &["--check"])?;
+    assert!(code == Some(2) && errors.contains("not below MAILROOM_SENDER_TIMEOUT"), "{errors}");
     drop(server);
     let (code, output, errors) = run(&configuration, &["--check"])?;
     assert_eq!((code, output.as_str()), (Some(1), ""));

@@ -2,6 +2,7 @@
 
 mod api;
 mod configuration;
+mod doubt;
 mod once;
 mod smtp;
 mod strangers;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mailroom_tests::program;
-use mailroom_tests::sending::{Configuration, Sending, batch};
+use mailroom_tests::sending::{Configuration, Sending, batch, batch_knowing};
 use serde_json::Value;
 
 /// Status, standard output and standard error of `mailroom send` without input.
@@ -25,8 +26,17 @@ fn run(configuration: &Configuration, arguments: &[&str]) -> Result<(Option<i32>
 
 /// The one answer to a batch with one token.
 fn answer_for(configuration: &Configuration, email: &str) -> Result<Value> {
+    answer_to(configuration, &batch("b", &[(1, email)]))
+}
+
+/// The one answer to a batch with one token, of which the database knows one attempt in doubt.
+fn answer_after_a_doubt(configuration: &Configuration, email: &str) -> Result<Value> {
+    answer_to(configuration, &batch_knowing("b", &["in_doubt"], &[(1, email)], 1))
+}
+
+fn answer_to(configuration: &Configuration, line: &str) -> Result<Value> {
     let mut sending = Sending::start(configuration, &[])?;
-    sending.write(&batch("b", &[(1, email)]))?;
+    sending.write(line)?;
     let answer = sending.answer()?;
     assert_eq!(sending.answer_within(Duration::from_millis(20)), None);
     let (status, errors) = sending.finish()?;

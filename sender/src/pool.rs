@@ -1,0 +1,115 @@
+//! The threads that send: one for each connection, and others in place of those that wait long for an answer.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::attempt::Attempt;
+use crate::journal::Journal;
+use crate::lane::{Job, Lane};
+use crate::provider::{Provider, Verdict};
+use crate::serve::{Event, report};
+
+/// How often a thread without work looks at its connection.
+const IDLE_PERIOD: Duration = Duration::from_secs(10);
+
+/// What all threads share.
+pub(crate) struct Shared {
+    /// The first provider, and then the fallback.
+    pub(crate) providers: Vec<Box<dyn Provider>>,
+    /// Their queues.
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) journal: Journal,
+}
+
+/// The threads that send. They are not waited for where one may wait for an answer: what it would record is in doubt already.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    events: Sender<Event>,
+    threads: Vec<JoinHandle<()>>,
+    /// Whether it was said of each provider that mails wait long for its answers.
+    is_alarmed: Vec<bool>,
+}
+
+impl Pool {
+    pub(crate) fn start(shared: &Arc<Shared>, events: Sender<Event>) -> Self {
+        let is_alarmed = vec![false; shared.lanes.len()];
+        let mut pool = Self { shared: Arc::clone(shared), events, threads: Vec::new(), is_alarmed };
+        for index in 0..shared.providers.len() {
+            for _ in 0..shared.providers[index].connections() {
+                pool.add(index);
+            }
+        }
+        pool
+    }
+
+    /// Puts threads in the places of those that wait for an answer for long.
+    pub(crate) fn replace_waiting(&mut self, now: Instant) {
+        for index in 0..self.shared.lanes.len() {
+            let (waiting, new) = self.shared.lanes[index].set_aside(now);
+            let is_first = waiting > 0 && !self.is_alarmed[index];
+            self.is_alarmed[index] = waiting > 0;
+            if is_first {
+                let name = self.shared.providers[index].name();
+                report(&format!(
+                    "{name} took the content of {waiting} mails and has not answered for half a minute; further \
+                     connections are opened meanwhile, at most three times as many as configured"
+                ));
+            }
+            (0..new).for_each(|_| self.add(index));
+        }
+        self.threads.retain(|thread| !thread.is_finished());
+    }
+
+    fn add(&mut self, index: usize) {
+        let (shared, events) = (Arc::clone(&self.shared), self.events.clone());
+        self.threads.push(thread::spawn(move || deliver(&shared, index, &events)));
+    }
+
+    /// Waits for the threads, of which none is to have anything on its way.
+    pub(crate) fn join(self) {
+        for thread in self.threads {
+            thread.join().ok();
+        }
+    }
+}
+
+fn deliver(shared: &Shared, index: usize, events: &Sender<Event>) {
+    let (provider, lane) = (&*shared.providers[index], &shared.lanes[index]);
+    let mut connection = provider.connection();
+    loop {
+        let (event, has_place) = match lane.next(IDLE_PERIOD) {
+            Job::Send(mail, ticket) => {
+                let attempt = Attempt::begin(&shared.journal, provider, lane, &mail, ticket);
+                let payload = mail.sealed.payload(provider.name());
+                let payload = payload.expect("the mail was fixed for this provider");
+                let answer = connection.deliver(&mail.sealed, payload, &attempt);
+                let (verdict, of_provider) = lane.weigh(&mail.sealed.to, answer);
+                attempt.end(&verdict);
+                let finished = lane.finish(ticket, &of_provider);
+                let (key, withdrawn) = (Some(mail.sealed.key), finished.withdrawn);
+                (Event::Delivered { lane: index, key, verdict, withdrawn }, finished.has_place)
+            }
+            Job::Probe(ticket) => {
+                let outcome = provider.check();
+                let outcome =
+                    outcome.map(|_| ()).map_err(|reason| Verdict::Unavailable { after: None, reason });
+                let verdict = outcome.clone().err();
+                let finished = lane.finish_probe(ticket, outcome);
+                let Some(verdict) = verdict else { continue };
+                let event =
+                    Event::Delivered { lane: index, key: None, verdict, withdrawn: finished.withdrawn };
+                (event, finished.has_place)
+            }
+            Job::Nothing => {
+                connection.idle();
+                continue;
+            }
+            Job::End => return,
+        };
+        if events.send(event).is_err() || !has_place {
+            return;
+        }
+    }
+}

@@ -11,7 +11,7 @@ import { withWorker } from "../runtimes/workerd.mjs";
 import { freshLinks } from "./links.mjs";
 
 const FILES = ["worker.mjs", "outcomes.mjs", "redeeming.mjs", "interruptions.mjs", "network.mjs"];
-const ENTRIES = [".", "./errors", "./conformance", "./stores/durable-object"];
+const ENTRIES = [".", "./handler", "./errors", "./conformance", "./stores/durable-object"];
 /** As many as the Worker uses, which cannot sign any. */
 const LINKS = 100;
 /** Before RPC and Durable Objects in SQL, and now. */

@@ -53,12 +53,11 @@ impl Api for Resend {
         let text = answer.body["message"].as_str().unwrap_or_default();
         match (answer.status, name) {
             (409, "concurrent_idempotent_requests") => Some(Verdict::InDoubt { reason: answer.reason(name) }),
-            // The latter is documented as a refusal, not as a sign that the earlier request was accepted:
+            // The one of 409 is documented as a refusal, not as a sign that the earlier request was accepted:
             // somebody has to look.
-            (400 | 401 | 403 | 422 | 429 | 451, _) | (409, "invalid_idempotent_request") => {
-                Some(answer.refused(Step::Resend, name, text, name))
-            }
-            (_, "invalid_from_address" | "invalid_access" | "invalid_region") => {
+            (400 | 401 | 403 | 422 | 429 | 451, _)
+            | (409, "invalid_idempotent_request")
+            | (_, "invalid_from_address" | "invalid_access" | "invalid_region") => {
                 Some(answer.refused(Step::Resend, name, text, name))
             }
             _ => None,

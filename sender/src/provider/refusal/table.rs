@@ -25,7 +25,7 @@ pub(crate) struct Row {
 pub(super) struct Codes(pub(super) u16, pub(super) u16);
 
 impl Codes {
-    pub(super) const fn contains(&self, code: u16) -> bool {
+    pub(super) const fn contains(self, code: u16) -> bool {
         self.0 <= code && code <= self.1
     }
 }

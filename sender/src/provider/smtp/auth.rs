@@ -57,8 +57,8 @@ pub(super) fn authenticate(
     offers: &Extensions,
     command: &mut dyn FnMut(&str) -> Result<Reply, Lost>,
 ) -> Result<(), String> {
-    let is_offered = |name: &&str| offers.mechanisms.iter().any(|other| other == name);
-    let usable: Vec<_> = SUPPORTED.iter().filter(|(_, name)| is_offered(&name)).collect();
+    let is_offered = |name: &str| offers.mechanisms.iter().any(|other| other == name);
+    let usable: Vec<_> = SUPPORTED.iter().filter(|(_, name)| is_offered(name)).collect();
     if usable.is_empty() {
         let offered = offers.mechanisms.join(" ").chars().take(200).collect::<String>();
         return Err(if offered.is_empty() {

@@ -4,6 +4,7 @@ use super::reply::Reply;
 
 /// The extensions that matter, by their keywords, which are case-insensitive (RFC 5321, 2.4).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each says whether a keyword is there")]
 pub(super) struct Extensions {
     pub(super) starttls: bool,
     pub(super) smtputf8: bool,

@@ -27,8 +27,9 @@ fn no_server_takes_the_memory() {
             assert!(["unavailable", "retry", "ok"].contains(&verdict.kind.as_str()), "{verb}: {verdict:?}");
         }
     }
-    let server =
-        Server::start(Script::new().at("greeting", Act::Say([&b"220 "[..], &[b'a'; 1 << 20]].concat())));
+    let server = Server::start(
+        Script::new().at("greeting", Act::Say([b"220 ".to_vec(), vec![b'a'; 1 << 20]].concat())),
+    );
     assert_eq!(verdict_with(&server, SHORT, "ada@example.org").kind, "unavailable");
     let grown = kibibytes() - before;
     assert!(grown < 64 * 1_024, "{grown} KiB");

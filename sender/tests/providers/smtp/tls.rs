@@ -30,7 +30,7 @@ struct Server {
 }
 
 /// A server that knows no recipient: every acceptance is forged.
-fn server(begin: Begin, certificate: CertificateParams, folder: &Configuration) -> Server {
+fn server(begin: Begin, certificate: &CertificateParams, folder: &Configuration) -> Server {
     let key = KeyPair::generate().unwrap();
     let certificate = certificate.self_signed(&key).unwrap();
     fs::write(folder.path("ca.pem"), certificate.pem()).unwrap();
@@ -101,7 +101,7 @@ fn localhost() -> CertificateParams {
 }
 
 /// The verdict, and what the server has heard by encryption.
-fn verdict(begin: Begin, certificate: CertificateParams, trust: &str) -> (Verdict, Vec<String>) {
+fn verdict(begin: Begin, certificate: &CertificateParams, trust: &str) -> (Verdict, Vec<String>) {
     let configuration = Configuration::new("", "");
     let server = server(begin, certificate, &configuration);
     let mode = if matches!(begin, Begin::StartTls(..)) { "tls = \"starttls\"" } else { "" };
@@ -123,29 +123,29 @@ const TRUST: &str = "ca_file = \"ca.pem\"";
 fn what_somebody_on_the_way_adds_to_the_reply_to_starttls_is_not_believed() {
     let forged = "250 mx\r\n250 sender ok\r\n250 recipient ok\r\n354 go\r\n250 accepted\r\n";
     for added in [forged, "250 mx\r\n", "2", "\r\n", "\0"] {
-        let (verdict, heard) = verdict(Begin::StartTls(added, Duration::ZERO), localhost(), TRUST);
+        let (verdict, heard) = verdict(Begin::StartTls(added, Duration::ZERO), &localhost(), TRUST);
         assert_eq!(verdict.kind, "unavailable", "{verdict:?}");
         let says_why = verdict.reason.contains("forge the server's answers");
         assert!(heard.is_empty() && says_why, "{verdict:?} {heard:?}");
     }
     // Later it spoils the handshake.
-    let (verdict, heard) = verdict(Begin::StartTls(forged, Duration::from_millis(300)), localhost(), TRUST);
+    let (verdict, heard) = verdict(Begin::StartTls(forged, Duration::from_millis(300)), &localhost(), TRUST);
     assert!(verdict.kind == "unavailable" && heard.is_empty(), "{verdict:?} {heard:?}");
 }
 
 #[test]
 fn what_was_offered_before_the_encryption_is_forgotten() {
-    let (verdict, heard) = verdict(Begin::StartTls("", Duration::ZERO), localhost(), TRUST);
+    let (verdict, heard) = verdict(Begin::StartTls("", Duration::ZERO), &localhost(), TRUST);
     assert_eq!((verdict.kind.as_str(), verdict.reason.as_str()), ("dead", "550 5.1.1 no such user"));
     assert!(heard[0].starts_with("EHLO ") && heard[2] == "RCPT TO:<ada@example.org>", "{heard:?}");
 }
 
 #[test]
 fn encryption_is_implicit_unless_something_else_is_said() {
-    let (verdict, heard) = verdict(Begin::Encrypted, localhost(), TRUST);
+    let (verdict, heard) = verdict(Begin::Encrypted, &localhost(), TRUST);
     assert!(verdict.kind == "dead" && heard.len() >= 3, "{verdict:?} {heard:?}");
     for text in ["220 mx ESMTP\r\n", "\u{16}\u{3}\u{1}\0\u{5}xxxxxxxx", ""] {
-        let (found, _) = self::verdict(Begin::Garbage(text), localhost(), TRUST);
+        let (found, _) = self::verdict(Begin::Garbage(text), &localhost(), TRUST);
         assert!(found.kind == "unavailable" && found.reason.contains("TLS failed"), "{found:?}");
         assert!(!text.starts_with('2') || found.reason.contains("tls = \"starttls\""), "{found:?}");
     }
@@ -165,7 +165,7 @@ fn a_certificate_that_is_refused_is_explained() {
         (authority, TRUST, "CA:TRUE"),
     ] {
         for begin in [Begin::Encrypted, Begin::StartTls("", Duration::ZERO)] {
-            let (verdict, heard) = verdict(begin, certificate.clone(), trust);
+            let (verdict, heard) = verdict(begin, &certificate, trust);
             assert!(verdict.kind == "unavailable" && verdict.reason.contains(expected), "{verdict:?}");
             assert!(heard.is_empty(), "{heard:?}");
         }

@@ -221,7 +221,7 @@ impl AttemptContext {
             }
             _ if unusual == Some(&webpki::Error::CaUsedAsEndEntity) => {
                 format!(
-                    "is an authority's own, as a self-signed one is, and not itself in {}; name its file in sslrootcert, or \
+                    "is an authority's own and not itself in {}; if it is self-signed, name its file in sslrootcert, or \
                      make one that is no authority (basicConstraints=CA:FALSE)",
                     self.roots
                 )

@@ -57,8 +57,8 @@ impl Doubt {
 
     /// What is to be done with a mail that comes, of which the database counts `known` doubts. What a kill has left in doubt is
     /// counted there before it is sent again.
-    pub(crate) fn step(self, known: u32, knows: Knows, now: i64) -> Step {
-        if knows.in_doubt {
+    pub(crate) fn step(self, known: u32, collector: Knows, now: i64) -> Step {
+        if collector.in_doubt {
             return if self.count > known { Step::Answer(Outcome::InDoubt) } else { Step::Send };
         }
         let age = u64::try_from(now.saturating_sub(self.since)).unwrap_or_default();

@@ -44,16 +44,13 @@ pub fn parse_line(line: &[u8]) -> Result<Batch, InvalidLine> {
     let text = String::from_utf8_lossy(line);
     let is_utf8 = matches!(text, std::borrow::Cow::Borrowed(_));
     let parsed = serde_json::from_str::<Envelope<'_>>(&text).map_err(|error| error.column());
-    let (v, batch, knows, items) = match &parsed {
-        Ok(Envelope { v, batch, knows, items }) => {
-            let items = items.iter().map(|item| item.get()).collect();
-            (Some(*v), Some(batch.clone()), Knows::of(knows), items)
-        }
-        Err(_) => {
-            let batch = after_name(&text, "batch").and_then(string).map(str::to_owned);
-            let v = after_name(&text, "v").and_then(number).and_then(|v| u64::try_from(v).ok());
-            (v, batch, Knows::default(), pieces(&text))
-        }
+    let (v, batch, knows, items) = if let Ok(Envelope { v, batch, knows, items }) = &parsed {
+        let items = items.iter().map(|item| item.get()).collect();
+        (Some(*v), Some(batch.clone()), Knows::of(knows), items)
+    } else {
+        let batch = after_name(&text, "batch").and_then(string).map(str::to_owned);
+        let v = after_name(&text, "v").and_then(number).and_then(|v| u64::try_from(v).ok());
+        (v, batch, Knows::default(), pieces(&text))
     };
     let column = parsed.as_ref().err().copied().unwrap_or_default();
     let (Some(v), Some(batch)) = (v, batch) else {
@@ -166,7 +163,7 @@ mod tests {
     }
 
     fn with(rest: &str) -> String {
-        item(7).replace("}", &format!(",{rest}}}"))
+        item(7).replace('}', &format!(",{rest}}}"))
     }
 
     fn line(items: &[&str]) -> String {

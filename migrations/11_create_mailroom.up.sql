@@ -25,12 +25,13 @@ GRANT USAGE ON SCHEMA mailroom TO PUBLIC;
 
 COMMENT ON SCHEMA mailroom IS 'Mailroom: mails with one-time links, from their request to their hand-over to a sender.';
 
-CREATE TYPE mailroom.outcome AS ENUM ('sent', 'error', 'unanswered', 'lapsed', 'dead', 'expired', 'cancelled');
+CREATE TYPE mailroom.outcome AS ENUM ('sent', 'error', 'unanswered', 'lapsed', 'dead', 'expired', 'cancelled', 'in_doubt');
 
 COMMENT ON TYPE mailroom.outcome IS
     'How a delivery attempt ended: sent; error (refused for now); unanswered (no verdict, or the sender was unavailable); lapsed (the lease'
-    ' ended); dead (refused for ever, too many failures, or no line can carry it). Or why there was none: expired; cancelled (used,'
-    ' cancelled or deleted before); dead (its address is suppressed).';
+    ' ended); in_doubt (nobody knows whether the provider accepted it); dead (refused for ever, too many failures or doubts, or no line can'
+    ' carry it). Or why there was none: expired; cancelled (used, cancelled or deleted before); dead (its address is suppressed, or it'
+    ' expired and may have been delivered).';
 
 CREATE TABLE mailroom.actions (
     number smallint NOT NULL,
@@ -142,7 +143,7 @@ CREATE TABLE mailroom.payloads (
 
 COMMENT ON TABLE mailroom.payloads IS 'What the application says for the mail''s template, until the mail is sent or has become void.';
 COMMENT ON COLUMN mailroom.payloads.token IS 'As in queue.';
-COMMENT ON COLUMN mailroom.payloads.payload IS 'Any JSON; enqueue() takes at most 8192 bytes.';
+COMMENT ON COLUMN mailroom.payloads.payload IS 'JSON, as payload_fault() allows it.';
 
 CREATE TABLE mailroom.idempotency_keys (
     action smallint NOT NULL,
@@ -242,6 +243,7 @@ CREATE TABLE mailroom.queue (
     secret bytea NOT NULL,
     code text,
     waits_since timestamptz,
+    doubts smallint NOT NULL DEFAULT 0,
 
     CONSTRAINT queue_pkey PRIMARY KEY (token)
 ) WITH (
@@ -280,6 +282,9 @@ COMMENT ON COLUMN mailroom.queue.secret IS '32 random bytes, which the signed li
 COMMENT ON COLUMN mailroom.queue.code IS 'Digits that the mail shows and the person types; null for none.';
 COMMENT ON COLUMN mailroom.queue.waits_since IS
     'When it fell due first, if it came back since without a refusal of its own: because the sender was unavailable or failed. Null: due_at.';
+COMMENT ON COLUMN mailroom.queue.doubts IS
+    'How many attempts ended in doubt: nobody knows whether the provider accepted the mail. While this is not 0, it may have been'
+    ' delivered, and is never ended as expired.';
 COMMENT ON CONSTRAINT queue_pkey ON mailroom.queue IS 'Serves coming back: a token waits once, however often it is put back.';
 COMMENT ON INDEX mailroom.queue_priority_due_at_idx IS
     'Serves claiming: the oldest of each priority, from the time on before which nothing waits any more. What is due later'
@@ -302,6 +307,7 @@ CREATE TABLE mailroom.leases (
     codes text[] NOT NULL,
     has_payloads boolean NOT NULL DEFAULT true,
     waits_since timestamptz[],
+    doubts smallint[],
 
     CONSTRAINT leases_pkey PRIMARY KEY (batch)
 ) WITH (
@@ -334,6 +340,7 @@ COMMENT ON COLUMN mailroom.leases.secrets IS 'Of each token, as in queue.';
 COMMENT ON COLUMN mailroom.leases.codes IS 'Of each token, as in queue.';
 COMMENT ON COLUMN mailroom.leases.has_payloads IS 'Whether any of its tokens has a payload, which is deleted when it is sent.';
 COMMENT ON COLUMN mailroom.leases.waits_since IS 'Of each token, as in queue, where it is not null there; else due_at of the queue.';
+COMMENT ON COLUMN mailroom.leases.doubts IS 'Of each token, as in queue; null if no token has any.';
 COMMENT ON INDEX mailroom.leases_ends_at_idx IS 'Serves taking over what has lapsed.';
 
 CREATE TABLE mailroom.dead_letters (
@@ -347,6 +354,8 @@ CREATE TABLE mailroom.dead_letters (
     code text,
     reason text NOT NULL,
     is_suppressed boolean NOT NULL DEFAULT false,
+    doubts smallint NOT NULL DEFAULT 0,
+    is_in_doubt boolean NOT NULL GENERATED ALWAYS AS (doubts > 0) STORED,
 
     CONSTRAINT dead_letters_pkey PRIMARY KEY (token)
 );
@@ -367,6 +376,10 @@ COMMENT ON COLUMN mailroom.dead_letters.reason IS
     'What the sender said last, why the row could not be written on a line, or why its address is suppressed.';
 COMMENT ON COLUMN mailroom.dead_letters.is_suppressed IS
     'Whether it was given up because its address is suppressed: an expected end, of which no operator is alarmed.';
+COMMENT ON COLUMN mailroom.dead_letters.doubts IS
+    'As in queue; kept when it is put back, so that one more doubt makes it a dead letter again.';
+COMMENT ON COLUMN mailroom.dead_letters.is_in_doubt IS
+    'Whether it may have been delivered. Putting all dead letters back passes it over.';
 COMMENT ON INDEX mailroom.dead_letters_expires_at_idx IS 'Serves erasing the secrets of what has expired.';
 
 CREATE TABLE mailroom.delivery_log (
@@ -394,6 +407,8 @@ CREATE INDEX delivery_log_refused_idx ON mailroom.delivery_log ((tokens[1])) WHE
 CREATE INDEX delivery_log_happened_at_idx ON mailroom.delivery_log USING brin (happened_at);
 CREATE INDEX delivery_log_expired_idx ON mailroom.delivery_log (happened_at) WHERE outcome = 'expired';
 
+CREATE INDEX delivery_log_in_doubt_idx ON mailroom.delivery_log (happened_at) WHERE outcome = 'in_doubt';
+
 COMMENT ON TABLE mailroom.delivery_log IS
     'What became of delivery attempts: rows are appended and pruned, never changed. Tokens of a batch that were sent at the same attempt share'
     ' a row if their ids divided by 256 are the same; the view delivery_attempts has one row a token.';
@@ -406,14 +421,52 @@ COMMENT ON COLUMN mailroom.delivery_log.attempt IS
     'Which attempt of each token, from 1; where there was none, how many there were before.';
 COMMENT ON COLUMN mailroom.delivery_log.outcome IS 'How it ended.';
 COMMENT ON COLUMN mailroom.delivery_log.reason IS
-    'For error and dead why: what the sender said, why no line can carry the row, or that its address is suppressed. For unanswered why the sender was unavailable, if it was.';
+    'For error, in_doubt and dead why: what the sender said, why no line can carry the row, or that its address is suppressed. For unanswered why the sender was unavailable, if it was.';
 COMMENT ON INDEX mailroom.delivery_log_tokens_idx IS
     'Serves history(): a row for each sent token, and an entry of it in an index, would take as long as the rest of a settlement.';
 COMMENT ON INDEX mailroom.delivery_log_refused_idx IS 'Serves settling: how often a token was refused, and whether it was given up.';
 COMMENT ON INDEX mailroom.delivery_log_happened_at_idx IS
     'Serves counting what was sent lately. Pruning reads the log block by block.';
+COMMENT ON INDEX mailroom.delivery_log_in_doubt_idx IS
+    'Serves status(): how many attempts ended in doubt lately, without reading the log.';
 COMMENT ON INDEX mailroom.delivery_log_expired_idx IS
     'Serves status(): how many tokens expired before they were sent, without reading the log.';
+
+-- A subject that is erased loses its rows, too: those of its tokens by their ids and, since tokens are pruned earlier than that, those
+-- of its addresses by address_hash().
+CREATE TABLE mailroom.receipts (
+    token bigint NOT NULL,
+    attempt integer NOT NULL,
+    accepted_at timestamptz NOT NULL,
+    action smallint,
+    provider text NOT NULL,
+    message_id text,
+    answer text NOT NULL,
+    address_hash bytea
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0.05,
+    autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_analyze_scale_factor = 0.1
+);
+
+ALTER TABLE mailroom.receipts REPLICA IDENTITY FULL;
+
+CREATE INDEX receipts_token_idx ON mailroom.receipts (token);
+CREATE INDEX receipts_address_hash_idx ON mailroom.receipts (address_hash);
+
+COMMENT ON TABLE mailroom.receipts IS
+    'What providers said of the mails that they accepted, where the sender tells: rows are appended and pruned with the log, never changed.';
+COMMENT ON COLUMN mailroom.receipts.token IS 'The token, which may have been deleted since.';
+COMMENT ON COLUMN mailroom.receipts.attempt IS 'Which attempt of the token was accepted.';
+COMMENT ON COLUMN mailroom.receipts.accepted_at IS 'When the collector recorded it.';
+COMMENT ON COLUMN mailroom.receipts.action IS 'As in issued_tokens; null if the token was deleted before.';
+COMMENT ON COLUMN mailroom.receipts.provider IS 'Kind of the provider, such as smtp.';
+COMMENT ON COLUMN mailroom.receipts.message_id IS 'The provider''s own id of the mail, if the sender knows it.';
+COMMENT ON COLUMN mailroom.receipts.answer IS 'What the provider answered, at most 200 characters, without addresses and secrets.';
+COMMENT ON COLUMN mailroom.receipts.address_hash IS
+    'The address, as address_hash() has it: it can be looked for and not be read. Null if the token had none of its own.';
+COMMENT ON INDEX mailroom.receipts_token_idx IS 'Serves trace(), by token.';
+COMMENT ON INDEX mailroom.receipts_address_hash_idx IS 'Serves trace(), by address, also when the token is pruned.';
 
 CREATE TABLE mailroom.suppressions (
     address text NOT NULL,
@@ -480,6 +533,7 @@ CREATE TABLE mailroom.installation (
     is_only boolean NOT NULL DEFAULT true,
     log_complete_since timestamptz NOT NULL,
     system_identifier bigint,
+    address_key bytea NOT NULL DEFAULT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())),
 
     CONSTRAINT installation_pkey PRIMARY KEY (is_only),
     CONSTRAINT installation_one_row CHECK (is_only)
@@ -494,6 +548,9 @@ COMMENT ON COLUMN mailroom.installation.log_complete_since IS
     'From then on every delivery attempt is in delivery_log; what was done before did not exist or was pruned.';
 COMMENT ON COLUMN mailroom.installation.system_identifier IS
     'The cluster that the queue is sent from. In a dump that was restored into another one it is another''s, and nothing is sent.';
+
+COMMENT ON COLUMN mailroom.installation.address_key IS
+    'Key of the hashes of addresses in receipts. Whoever has it can try which addresses they are of.';
 
 CREATE TABLE mailroom.rate_lock ();
 

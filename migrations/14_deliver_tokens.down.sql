@@ -4,7 +4,7 @@ BEGIN;
 
 DROP FUNCTION mailroom.list_actions();
 DROP FUNCTION mailroom.claim(
-    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint
+    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint, boolean
 );
 DROP FUNCTION mailroom.reserve(bigint, integer, integer);
 DROP SEQUENCE mailroom.rate_in_use, mailroom.rate_spent_until;
@@ -16,10 +16,16 @@ DROP FUNCTION mailroom.judge_candidate(mailroom.candidate, text, text, text, big
 DROP FUNCTION mailroom.candidates(tid[]);
 DROP TYPE mailroom.judgement;
 DROP TYPE mailroom.candidate;
-DROP FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz);
+DROP FUNCTION mailroom.keep_receipts(uuid[], bigint[], text[], text[], text[]);
+DROP FUNCTION mailroom.address_hash(text, bytea);
+DROP FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz, boolean);
 DROP FUNCTION mailroom.release(bigint, uuid[]);
-DROP FUNCTION mailroom.settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint);
+DROP FUNCTION mailroom.settle(
+    uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint,
+    uuid[], bigint[], text[], text[], text[]
+);
 DROP FUNCTION mailroom.settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint);
+DROP FUNCTION mailroom.doubtful(text);
 DROP FUNCTION mailroom.too_late(timestamptz, bigint);
 DROP FUNCTION mailroom.pause_after(bigint, bigint, double precision);
 

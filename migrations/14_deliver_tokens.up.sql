@@ -28,10 +28,22 @@ REVOKE ALL ON FUNCTION mailroom.pause_after(bigint, bigint, double precision) FR
 COMMENT ON FUNCTION mailroom.pause_after(bigint, bigint, double precision) IS
     'Pause in milliseconds after so many refusals; the first pause is in milliseconds, the lifetime in seconds.';
 
+CREATE FUNCTION mailroom.doubtful(reason text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 'may have been delivered' || coalesce(': ' || reason, '');
+
+REVOKE ALL ON FUNCTION mailroom.doubtful(text) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.doubtful(text) IS
+    'Why a token is given up of which nobody knows whether it was delivered.';
+
 -- Settles batches of which not all tokens were sent; answers which tokens were given up, also when that is repeated. A refusal counts
 -- only where the collector says so, and an outage of the whole sender never does: it would kill the mails of links that live a
 -- quarter of an hour. Tokens that live long are tried again at most once an hour. Kinds of exceptions: 'dead'; 'refused', for now;
--- 'failed', also for now, but only max_attempts times; 'unavailable', back to its place or after its wait, and no failure; 'unanswered'.
+-- 'failed', also for now, but only max_attempts times; 'unavailable', back to its place or after its wait, and no failure; 'unanswered';
+-- 'in_doubt': nobody knows whether the provider has the mail, so it is repeated after one and after five minutes, however often it is
+-- refused between, and the third doubt makes it a dead letter that may have been delivered; 'unknown_address': dead, and its address is
+-- suppressed if the collector has the right to do so.
 CREATE FUNCTION mailroom.settle_exceptions(
     settled uuid[],
     exception_batches uuid[],
@@ -50,6 +62,11 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_memoize = off SE
 #variable_conflict use_column
 DECLARE
     epoch timestamptz := mailroom.clock();
+    -- The collector's own right: it calls this with the rights of the owner.
+    suppresses boolean := 'unknown_address' = ANY (exception_kinds)
+        AND has_function_privilege(
+            session_user, to_regprocedure('mailroom.suppress(text, text, text, text)'), 'EXECUTE'
+        ) IS TRUE;
 BEGIN
     -- As in settle(), which knows afterwards whether it has written anything.
     PERFORM pg_logical_emit_message(true, 'mailroom', '');
@@ -76,6 +93,8 @@ BEGIN
             exceptions.reason,
             known.expires_at,
             known.is_void,
+            coalesce(item.all_doubts, 0::smallint)
+                + CASE WHEN exceptions.kind = 'in_doubt' THEN 1 ELSE 0 END AS doubts,
             -- In seconds. What expires before its pause is over waits until then, so that it is counted then.
             greatest(known.expires_at::double precision - too_late::double precision, 0::double precision) AS lifetime,
             -- Not the failures, which a refusal need not be. A pause stops growing long before twenty.
@@ -92,45 +111,63 @@ BEGIN
             ) AS refusals,
             CASE
                 WHEN exceptions.kind IS NULL THEN 'sent'
+                WHEN exceptions.kind = 'in_doubt' AND coalesce(item.all_doubts, 0::smallint) >= 2 THEN
+                    -- Who has used the link has the mail.
+                    CASE WHEN known.is_open THEN 'dead' ELSE 'cancelled' END
                 WHEN exceptions.kind = 'failed' AND item.failures::integer + 1 >= max_attempts THEN 'dead'
                 WHEN exceptions.kind IN ('refused', 'failed') THEN 'error'
                 WHEN exceptions.kind = 'unavailable' THEN 'unanswered'
+                WHEN exceptions.kind = 'unknown_address' THEN 'dead'
                 ELSE exceptions.kind
             END AS outcome
         FROM gone
         CROSS JOIN LATERAL ROWS FROM (
             pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
             pg_catalog.unnest(gone.priorities), pg_catalog.unnest(gone.secrets), pg_catalog.unnest(gone.codes),
-            pg_catalog.unnest(gone.waits_since)
-        ) AS item (token, attempt, failures, priority, secret, code, waits_since)
+            pg_catalog.unnest(gone.waits_since), pg_catalog.unnest(gone.doubts)
+        ) AS item (token, attempt, failures, priority, secret, code, waits_since, all_doubts)
         LEFT JOIN exceptions ON exceptions.batch = gone.batch AND exceptions.token = item.token
         LEFT JOIN LATERAL (
-            SELECT expires_at, consumed_at IS NOT NULL OR cancelled_at IS NOT NULL OR expires_at <= too_late AS is_void
+            SELECT
+                expires_at,
+                consumed_at IS NOT NULL OR cancelled_at IS NOT NULL OR expires_at <= too_late AS is_void,
+                consumed_at IS NULL AND cancelled_at IS NULL AS is_open
             FROM mailroom.issued_tokens AS tokens
             WHERE id = item.token AND exceptions.kind IS NOT NULL
         ) AS known ON true
     ),
     logged AS (
         INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, batch, attempt, outcome, reason)
-        SELECT ARRAY[token], epoch, holder, batch, attempt, outcome::mailroom.outcome, reason FROM items
+        SELECT
+            ARRAY[token], epoch, holder, batch, attempt, outcome::mailroom.outcome,
+            CASE WHEN kind = 'in_doubt' AND outcome = 'dead' THEN mailroom.doubtful(reason) ELSE reason END
+        FROM items
     ),
     done AS (
         DELETE FROM mailroom.payloads
         WHERE token = ANY (ARRAY(
-            SELECT token FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM items WHERE outcome = 'sent'))
+            SELECT token FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM items WHERE outcome IN ('sent', 'cancelled')))
             FOR UPDATE SKIP LOCKED
         ))
     ),
     given_up AS (
-        INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason)
+        INSERT INTO mailroom.dead_letters (
+            token, died_at, expires_at, attempts, failures, priority, secret, code, reason, doubts,
+            is_suppressed
+        )
         SELECT
-            token, epoch, coalesce(expires_at, 0::bigint), attempt, least(failures::integer + 1, 32767)::smallint, priority,
-            CASE WHEN NOT is_void THEN secret END, CASE WHEN NOT is_void THEN code END, coalesce(reason, '')
+            token, epoch, coalesce(expires_at, 0::bigint), attempt,
+            CASE kind WHEN 'in_doubt' THEN failures ELSE least(failures::integer + 1, 32767)::smallint END,
+            priority, CASE WHEN NOT is_void THEN secret END, CASE WHEN NOT is_void THEN code END,
+            CASE kind WHEN 'in_doubt' THEN mailroom.doubtful(reason) ELSE coalesce(reason, '') END,
+            least(doubts, 32767)::smallint, kind = 'unknown_address' AND suppresses
         FROM items
         WHERE outcome = 'dead'
         ON CONFLICT DO NOTHING
     )
-    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, put_off_at, secret, code, waits_since)
+    INSERT INTO mailroom.queue (
+        token, due_at, attempts, failures, priority, put_off_at, secret, code, waits_since, doubts
+    )
     SELECT
         token,
         CASE
@@ -138,6 +175,8 @@ BEGIN
             WHEN outcome = 'unanswered' AND wait IS NULL THEN least(due_at, mailroom.clock())
             ELSE epoch + interval '1 millisecond' * least(
                 CASE
+                    WHEN outcome = 'in_doubt'
+                    THEN CASE doubts WHEN 1 THEN 60000::double precision ELSE 300000::double precision END
                     -- Others come first. At least a thousandth of its life, so that a token of days is not tried all the time,
                     -- but of that at most a minute: it may be the outage's fault, which can be over any moment.
                     WHEN outcome = 'unanswered' AND wait > 1000::bigint
@@ -152,14 +191,23 @@ BEGIN
         attempt,
         CASE WHEN kind = 'failed' THEN least(failures::integer + 1, 32767)::smallint ELSE failures END,
         priority,
-        CASE WHEN outcome = 'error' OR wait IS NOT NULL THEN epoch END,
+        CASE WHEN outcome IN ('error', 'in_doubt') OR wait IS NOT NULL THEN epoch END,
         secret,
         code,
-        -- A refusal of its own is no outage: it waits anew.
-        CASE WHEN kind <> 'refused' THEN coalesce(waits_since, due_at) END
+        -- A refusal of its own, or a doubt, is no outage: it waits anew.
+        CASE WHEN kind NOT IN ('refused', 'in_doubt') THEN coalesce(waits_since, due_at) END,
+        least(doubts, 32767)::smallint
     FROM items
-    WHERE outcome IN ('error', 'unanswered')
+    WHERE outcome IN ('error', 'unanswered', 'in_doubt')
     ON CONFLICT DO NOTHING;
+
+    IF suppresses THEN
+        PERFORM mailroom.suppress(known.recipient_email, 'bounce', 'smtp', log.reason)
+        FROM ROWS FROM (pg_catalog.unnest(exception_tokens), pg_catalog.unnest(exception_kinds)) AS exception (token, kind)
+        JOIN mailroom.delivery_log AS log ON tokens[1] = exception.token AND outcome = 'dead' AND log.batch = ANY (settled)
+        JOIN mailroom.issued_tokens AS known ON known.id = exception.token
+        WHERE exception.kind = 'unknown_address' AND mailroom.is_address(known.recipient_email);
+    END IF;
 
     -- From the log, not from what was just done: where the connection broke before the answer, the same is settled again, and the
     -- leases are gone. A statement of its own, since only such a one sees what was committed while this waited for the leases.
@@ -186,7 +234,12 @@ CREATE FUNCTION mailroom.settle(
     exception_reasons text[],
     max_attempts integer,
     backoff bigint,
-    min_lifetime bigint
+    min_lifetime bigint,
+    receipt_batches uuid[] DEFAULT '{}',
+    receipt_tokens bigint[] DEFAULT '{}',
+    receipt_providers text[] DEFAULT '{}',
+    receipt_message_ids text[] DEFAULT '{}',
+    receipt_answers text[] DEFAULT '{}'
 ) RETURNS TABLE (batch uuid, token bigint, attempt integer)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -194,6 +247,13 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
+    -- First, while the leases are there.
+    IF pg_catalog.cardinality(receipt_tokens) > 0 THEN
+        PERFORM mailroom.keep_receipts(
+            receipt_batches, receipt_tokens, receipt_providers, receipt_message_ids, receipt_answers
+        );
+    END IF;
+
     IF pg_catalog.cardinality(exception_tokens) > 0 THEN
         RETURN QUERY
         SELECT *
@@ -228,9 +288,12 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint) IS
-    'For collectors: records what became of batches; answers which tokens were given up by that. Spans are milliseconds, but for'
-    ' min_lifetime, in seconds.';
+COMMENT ON FUNCTION mailroom.settle(
+    uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint,
+    uuid[], bigint[], text[], text[], text[]
+) IS
+    'For collectors: records what became of batches, and what providers said of accepted mails; answers which tokens were given up by'
+    ' that. Spans are milliseconds, but for min_lifetime, in seconds.';
 
 CREATE FUNCTION mailroom.too_late(epoch timestamptz, min_lifetime bigint) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -251,16 +314,18 @@ BEGIN
     gone AS (
         DELETE FROM mailroom.leases WHERE batch = ANY (released) AND holder = collector RETURNING *
     )
-    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code, waits_since)
+    INSERT INTO mailroom.queue (
+        token, due_at, attempts, failures, priority, secret, code, waits_since, doubts
+    )
     SELECT
-        item.token, least(gone.due_at, mailroom.clock()), item.attempt - 1, item.failures, item.priority, item.secret, item.code,
-        item.waits_since
+        item.token, least(gone.due_at, mailroom.clock()), item.attempt - 1, item.failures,
+        item.priority, item.secret, item.code, item.waits_since, coalesce(item.doubts, 0::smallint)
     FROM gone
     CROSS JOIN LATERAL ROWS FROM (
         pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts), pg_catalog.unnest(gone.failures),
         pg_catalog.unnest(gone.priorities), pg_catalog.unnest(gone.secrets), pg_catalog.unnest(gone.codes),
-        pg_catalog.unnest(gone.waits_since)
-    ) AS item (token, attempt, failures, priority, secret, code, waits_since)
+        pg_catalog.unnest(gone.waits_since), pg_catalog.unnest(gone.doubts)
+    ) AS item (token, attempt, failures, priority, secret, code, waits_since, doubts)
     ON CONFLICT DO NOTHING;
 END;
 $$;
@@ -273,6 +338,7 @@ COMMENT ON FUNCTION mailroom.release(bigint, uuid[]) IS 'For collectors: gives b
 -- Locks: rows of the queue; those that another collector is just claiming are passed over.
 CREATE FUNCTION mailroom.pick(
     looks integer, turn integer, first_since timestamptz, second_since timestamptz, until timestamptz,
+    takes_doubtful boolean,
     OUT places tid[], OUT first_through timestamptz, OUT second_through timestamptz
 )
 LANGUAGE plpgsql VOLATILE
@@ -286,6 +352,7 @@ BEGIN
     FROM (
         SELECT ctid AS place, due_at FROM mailroom.queue
         WHERE priority = 0::smallint AND due_at >= first_since AND due_at <= until
+            AND (takes_doubtful OR doubts = 0)
         ORDER BY due_at
         LIMIT looks - reserved
         FOR UPDATE SKIP LOCKED
@@ -296,6 +363,7 @@ BEGIN
         FROM (
             SELECT ctid AS place, due_at FROM mailroom.queue
             WHERE priority = 1::smallint AND due_at >= second_since AND due_at <= until
+                AND (takes_doubtful OR doubts = 0)
             ORDER BY due_at
             LIMIT looks - cardinality(places)
             FOR UPDATE SKIP LOCKED
@@ -307,6 +375,7 @@ BEGIN
             FROM (
                 SELECT ctid AS place, due_at FROM mailroom.queue
                 WHERE priority = 0::smallint AND due_at >= coalesce(first_through, first_since) AND due_at <= until AND ctid <> ALL (places)
+                    AND (takes_doubtful OR doubts = 0)
                 ORDER BY due_at
                 LIMIT reserved - cardinality(second)
                 FOR UPDATE SKIP LOCKED
@@ -330,16 +399,74 @@ BEGIN
 END;
 $$;
 
-REVOKE ALL ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mailroom.pick(
+    integer, integer, timestamptz, timestamptz, timestamptz, boolean
+) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz) IS
-    'Locks rows of the queue, the oldest of each priority first; answers where they lie, in the order in which they go out, and the latest due'
-    ' time of each priority.';
+COMMENT ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz, boolean) IS
+    'Locks rows of the queue, the oldest of each priority first, and only on demand such as may have been delivered already; answers where'
+    ' they lie, in the order in which they go out, and the latest due time of each priority.';
+
+-- Addresses are kept as a hash with a key that only the owner reads: whoever reads a receipt can neither read the address nor try
+-- addresses.
+CREATE FUNCTION mailroom.address_hash(address text, key bytea) RETURNS bytea
+LANGUAGE sql STABLE
+RETURN substr(sha256(key || mailroom.to_utf8(mailroom.normal_address(address))), 1, 16);
+
+REVOKE ALL ON FUNCTION mailroom.address_hash(text, bytea) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.address_hash(text, bytea) IS
+    'By which receipts know an address: 16 bytes, with the key of the installation.';
+
+-- The leases are locked, so that a settlement that is repeated while the first one commits keeps nothing twice.
+CREATE FUNCTION mailroom.keep_receipts(
+    receipt_batches uuid[],
+    receipt_tokens bigint[],
+    receipt_providers text[],
+    receipt_message_ids text[],
+    receipt_answers text[]
+) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    key bytea := (SELECT address_key FROM mailroom.installation);
+BEGIN
+    WITH
+    held AS MATERIALIZED (
+        SELECT batch, tokens, attempts FROM mailroom.leases WHERE batch = ANY (receipt_batches) FOR UPDATE
+    )
+    INSERT INTO mailroom.receipts (
+        token, attempt, accepted_at, action, provider, message_id, answer, address_hash
+    )
+    SELECT
+        item.token, item.attempt, mailroom.clock(), known.action, receipt.provider,
+        left(receipt.message_id, 200), left(receipt.answer, 200),
+        mailroom.address_hash(known.recipient_email, key)
+    FROM held
+    CROSS JOIN LATERAL ROWS FROM (
+        pg_catalog.unnest(held.tokens), pg_catalog.unnest(held.attempts)
+    ) AS item (token, attempt)
+    JOIN ROWS FROM (
+        pg_catalog.unnest(receipt_batches), pg_catalog.unnest(receipt_tokens), pg_catalog.unnest(receipt_providers),
+        pg_catalog.unnest(receipt_message_ids), pg_catalog.unnest(receipt_answers)
+    ) AS receipt (batch, token, provider, message_id, answer)
+        ON receipt.batch = held.batch AND receipt.token = item.token
+    LEFT JOIN mailroom.issued_tokens AS known ON known.id = item.token;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.keep_receipts(uuid[], bigint[], text[], text[], text[]) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.keep_receipts(uuid[], bigint[], text[], text[], text[]) IS
+    'Keeps what providers said of mails that they accepted, of batches that are still leased.';
 
 CREATE TYPE mailroom.candidate AS (
     place tid, token bigint, due_at timestamptz, attempt integer, failures smallint, priority smallint, secret bytea, code text,
     id bigint, action smallint, subject_id text, recipient_email text, recipient_name text, language text, expires_at bigint, binding bytea,
-    has_payload boolean, is_void boolean, eligibility text, proves_address boolean, waits_since timestamptz
+    has_payload boolean, is_void boolean, eligibility text, proves_address boolean, waits_since timestamptz, doubts smallint
 );
 
 COMMENT ON TYPE mailroom.candidate IS 'A row of the queue and where it lies, with its token, whose id is null if it is gone, and what its action needs.';
@@ -347,7 +474,7 @@ COMMENT ON TYPE mailroom.candidate IS 'A row of the queue and where it lies, wit
 CREATE TYPE mailroom.judgement AS (
     place tid, token bigint, due_at timestamptz, attempt integer, failures smallint, priority smallint, secret bytea, code text,
     action smallint, email text, name text, language text, expires_at bigint, binding bytea, payload text, verdict text, fault text,
-    waits_since timestamptz
+    waits_since timestamptz, doubts smallint
 );
 
 COMMENT ON TYPE mailroom.judgement IS
@@ -364,10 +491,10 @@ BEGIN ATOMIC
         known.id, known.action, known.subject_id, known.recipient_email, known.recipient_name, known.language, known.expires_at,
         known.binding, known.has_payload, known.is_void,
         actions.eligibility, actions.proves_address,
-        coalesce(queued.waits_since, queued.due_at)
+        coalesce(queued.waits_since, queued.due_at), queued.doubts
     FROM pg_catalog.unnest(places) AS asked (place)
     CROSS JOIN LATERAL (
-        SELECT token, due_at, attempts, failures, priority, secret, code, waits_since FROM mailroom.queue WHERE ctid = asked.place
+        SELECT token, due_at, attempts, failures, priority, secret, code, waits_since, doubts FROM mailroom.queue WHERE ctid = asked.place
         OFFSET 0
     ) AS queued
     LEFT JOIN LATERAL (
@@ -413,7 +540,8 @@ BEGIN ATOMIC
             WHEN NOT recipient.is_address THEN 'the address of its account is not one that mail can be sent to'
             ELSE 'its address is suppressed (' || suppression.reason || ')'
         END,
-        (candidate).waits_since
+        (candidate).waits_since,
+        (candidate).doubts
     FROM (
         SELECT
             coalesce((candidate).recipient_email, present_email) AS email,
@@ -543,14 +671,36 @@ BEGIN
         deferrals = least(deferrals + 1, 100)::smallint
     WHERE token = ANY (deferred);
 
+    -- What may have been delivered did not expire unsent: it is listed, until somebody looks at it.
     WITH ended AS (
-        DELETE FROM mailroom.queue WHERE token = ANY (cancelled || expired) RETURNING token, attempts
+        DELETE FROM mailroom.queue WHERE token = ANY (cancelled || expired)
+        RETURNING queue.*, doubts > 0 AND token <> ALL (coalesce(cancelled, '{}')) AS is_in_doubt
+    ),
+    given_up AS (
+        INSERT INTO mailroom.dead_letters (
+            token, died_at, expires_at, attempts, failures, priority, reason, doubts
+        )
+        SELECT
+            token, epoch, tokens.expires_at, attempts, failures, priority,
+            mailroom.doubtful('it expired after an attempt in doubt'), doubts
+        FROM ended
+        JOIN mailroom.issued_tokens AS tokens ON tokens.id = token
+        WHERE is_in_doubt
+        ON CONFLICT DO NOTHING
     )
     INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, attempt, outcome, reason)
     SELECT
         ARRAY[token], epoch, collector, attempts,
-        CASE WHEN place IS NULL THEN 'expired'::mailroom.outcome ELSE 'cancelled'::mailroom.outcome END,
-        CASE WHEN place IS NULL THEN 'it expired before it could be sent' ELSE cancel_reasons[place] END
+        CASE
+            WHEN place IS NOT NULL THEN 'cancelled'::mailroom.outcome
+            WHEN is_in_doubt THEN 'dead'::mailroom.outcome
+            ELSE 'expired'::mailroom.outcome
+        END,
+        CASE
+            WHEN place IS NOT NULL THEN cancel_reasons[place]
+            WHEN is_in_doubt THEN mailroom.doubtful('it expired after an attempt in doubt')
+            ELSE 'it expired before it could be sent'
+        END
     FROM ended
     CROSS JOIN LATERAL pg_catalog.array_position(cancelled, token) AS place;
 
@@ -569,10 +719,12 @@ BEGIN
             INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, attempt, outcome, reason)
             SELECT ARRAY[token], epoch, collector, attempts, 'dead', reason FROM given_up
         )
-        INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason, is_suppressed)
+        INSERT INTO mailroom.dead_letters (
+            token, died_at, expires_at, attempts, failures, priority, secret, code, reason, is_suppressed, doubts
+        )
         SELECT
             token, epoch, tokens.expires_at, attempts, failures, priority, CASE WHEN is_unused THEN secret END, CASE WHEN is_unused THEN code END,
-            reason, true
+            reason, true, doubts
         FROM given_up
         JOIN mailroom.issued_tokens AS tokens ON tokens.id = token
         -- Used or cancelled while it was claimed, it keeps no secret.
@@ -669,11 +821,13 @@ CREATE FUNCTION mailroom.claim(
     min_lifetime bigint,
     signable smallint[],
     binds boolean,
-    rate_per_day bigint DEFAULT NULL
+    rate_per_day bigint DEFAULT NULL,
+    takes_doubtful boolean DEFAULT true
 ) RETURNS TABLE (
     batch uuid, tokens bigint[], attempts integer[], actions smallint[], emails bytea[], names bytea[], secrets bytea[], codes bytea[],
-    expirations bigint[], languages text[], payloads bytea[], bindings bytea[],
+    expirations bigint[], languages text[], payloads bytea[], bindings bytea[], doubts smallint[],
     looked integer, waiting integer, expired integer, cancelled integer, deferred integer, unsignable integer, suppressed integer,
+    dead_in_doubt integer,
     reason text, first_through timestamptz, second_through timestamptz, wait bigint, other_rate bigint, passed_over text
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -709,6 +863,7 @@ BEGIN
     deferred := 0;
     unsignable := 0;
     suppressed := 0;
+    dead_in_doubt := 0;
 
     IF rate_per_day IS NOT NULL THEN
         SELECT spent.wait, spent.other_rate INTO wait, other_rate FROM mailroom.reserve(rate_per_day, capacity, 0) AS spent;
@@ -717,7 +872,7 @@ BEGIN
     IF wait IS NULL THEN
         -- A statement of its own: the snapshots of those that follow have all rows that are locked by it. To assign it takes less than a
         -- query.
-        picked := mailroom.pick(looks, turn, coalesce(first_since, '-infinity'), coalesce(second_since, '-infinity'), epoch);
+        picked := mailroom.pick(looks, turn, coalesce(first_since, '-infinity'), coalesce(second_since, '-infinity'), epoch, takes_doubtful);
         looked := cardinality(picked.places);
         first_through := picked.first_through;
         second_through := picked.second_through;
@@ -753,10 +908,11 @@ BEGIN
                 array_agg(CASE WHEN is_utf8 THEN textsend(name) ELSE mailroom.to_utf8(name) END) AS names,
                 array_agg(CASE WHEN is_utf8 THEN textsend(code) ELSE mailroom.to_utf8(code) END) AS utf8_codes,
                 array_agg(expires_at) AS expirations, array_agg(language) AS languages,
-                array_agg(mailroom.to_utf8(payload)) AS payloads, count(payload) > 0 AS has_payloads, array_agg(binding) AS bindings
+                array_agg(mailroom.to_utf8(payload)) AS payloads, count(payload) > 0 AS has_payloads, array_agg(binding) AS bindings,
+                CASE WHEN max(doubts) > 0 THEN array_agg(doubts) END AS doubts
             FROM pg_catalog.unnest(eligible) WITH ORDINALITY AS judged (
                 place, token, due_at, attempt, failures, priority, secret, code, action, email, name, language, expires_at, binding,
-                payload, verdict, fault, waits_since, nth
+                payload, verdict, fault, waits_since, doubts, nth
             )
             WHERE nth <= taken
             GROUP BY 1
@@ -767,16 +923,16 @@ BEGIN
         leased AS (
             INSERT INTO mailroom.leases (
                 batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities, secrets, codes, has_payloads,
-                waits_since
+                waits_since, doubts
             )
             SELECT
                 wanted[ordinal], collector, epoch, epoch, epoch + interval '1 millisecond' * lease::double precision, due_at,
-                tokens, attempts, failures, priorities, secrets, codes, has_payloads, waits_since
+                tokens, attempts, failures, priorities, secrets, codes, has_payloads, waits_since, doubts
             FROM batches
         )
         SELECT
-            wanted[ordinal], tokens, attempts, actions, emails, names, secrets, utf8_codes, expirations, languages, payloads, bindings,
-            NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::text,
+            wanted[ordinal], tokens, attempts, actions, emails, names, secrets, utf8_codes, expirations, languages, payloads, bindings, doubts,
+            NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::text,
             NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint, NULL::text
         -- In the order of their ordinals, by which the aggregation sorts where enable_hashagg is off.
         FROM batches;
@@ -784,9 +940,10 @@ BEGIN
 
     IF taken < looked THEN
         SELECT
-            count(*) FILTER (WHERE verdict = 'eligible'), count(*) FILTER (WHERE verdict = 'expired'),
+            count(*) FILTER (WHERE verdict = 'eligible'), count(*) FILTER (WHERE verdict = 'expired' AND doubts = 0),
             count(*) FILTER (WHERE verdict = 'cancelled'), count(*) FILTER (WHERE verdict = 'ineligible'),
             count(*) FILTER (WHERE verdict = 'unsignable'), count(*) FILTER (WHERE verdict = 'suppressed'),
+            count(*) FILTER (WHERE verdict = 'expired' AND doubts > 0),
             min(fault) FILTER (WHERE verdict = 'ineligible'),
             -- The next claim begins at what is left, or after what was looked at.
             coalesce(min(due_at) FILTER (WHERE verdict = 'eligible' AND priority = 0), first_through),
@@ -796,7 +953,7 @@ BEGIN
             array_agg(token) FILTER (WHERE verdict = 'expired'),
             array_agg(token) FILTER (WHERE verdict = 'suppressed'), array_agg(fault) FILTER (WHERE verdict = 'suppressed')
         INTO
-            waiting, expired, cancelled, deferred, unsignable, suppressed, reason, first_through, second_through,
+            waiting, expired, cancelled, deferred, unsignable, suppressed, dead_in_doubt, reason, first_through, second_through,
             put_off, void, void_reasons, too_old, unwanted, unwanted_reasons
         FROM pg_catalog.unnest(eligible[taken + 1:] || others);
 
@@ -823,9 +980,10 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.claim(
-    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint
+    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint, boolean
 ) IS
-    'For collectors: claims batches of what is due, of actions that can be signed; bound links only if it can bind. The last row has no batch, and says what was found:'
+    'For collectors: claims batches of what is due, of actions that can be signed; bound links only if it can bind; and what may have been'
+    ' delivered already only on demand, since that is no trial of a sender. The last row has no batch, and says what was found:'
     ' passed_over is JSON, of what was not claimed by verdict and reason the count and some ids.'
     ' The span of the lease is milliseconds, min_lifetime seconds; the rate, if there is one, tokens a day for all collectors.';
 
@@ -843,9 +1001,9 @@ DECLARE
     signature text;
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
-        'settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint)',
+        'settle(uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint, uuid[], bigint[], text[], text[], text[])',
         'release(bigint, uuid[])',
-        'claim(bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint)',
+        'claim(bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint, smallint[], boolean, bigint, boolean)',
         'list_actions()'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);

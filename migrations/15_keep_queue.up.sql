@@ -30,15 +30,19 @@ BEGIN
         FROM gone
         CROSS JOIN LATERAL ROWS FROM (
             pg_catalog.unnest(tokens), pg_catalog.unnest(attempts), pg_catalog.unnest(failures), pg_catalog.unnest(priorities),
-            pg_catalog.unnest(secrets), pg_catalog.unnest(codes), pg_catalog.unnest(waits_since)
-        ) AS item (token, attempt, failures, priority, secret, code, waits_since)
+            pg_catalog.unnest(secrets), pg_catalog.unnest(codes), pg_catalog.unnest(waits_since),
+            pg_catalog.unnest(doubts)
+        ) AS item (token, attempt, failures, priority, secret, code, waits_since, doubts)
     ),
     logged AS (
         INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, batch, attempt, outcome)
         SELECT ARRAY[token], epoch, holder, batch, attempt, 'lapsed' FROM items
     )
-    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code, waits_since)
-    SELECT token, least(due_at, mailroom.clock()), attempt, failures, priority, secret, code, waits_since FROM items
+    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code, waits_since, doubts)
+    SELECT
+        token, least(due_at, mailroom.clock()), attempt, failures, priority, secret, code, waits_since,
+        coalesce(doubts, 0::smallint)
+    FROM items
     ON CONFLICT DO NOTHING;
 END;
 $$;

@@ -8,6 +8,8 @@ DROP FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer);
 DROP FUNCTION mailroom.begin_step(timestamptz);
 DROP FUNCTION mailroom.status();
 DROP FUNCTION mailroom.present_collectors(timestamptz);
+DROP FUNCTION mailroom.trace(bigint[], text);
+DROP FUNCTION mailroom.trace_token(bigint, timestamptz);
 DROP VIEW mailroom.deliveries;
 DROP FUNCTION mailroom.history(bigint);
 DROP VIEW mailroom.delivery_attempts;
@@ -16,7 +18,7 @@ DROP FUNCTION mailroom.lift_suppression(text);
 DROP FUNCTION mailroom.suppress(text, text, text, text);
 DROP FUNCTION mailroom.discard_all(interval);
 DROP FUNCTION mailroom.discard(bigint[]);
-DROP FUNCTION mailroom.retry_all();
+DROP FUNCTION mailroom.retry_all(boolean);
 DROP FUNCTION mailroom.retry(bigint[]);
 DROP FUNCTION mailroom.renew(mailroom.issued_tokens);
 

@@ -53,7 +53,8 @@ REVOKE ALL ON FUNCTION mailroom.renew(mailroom.issued_tokens) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.renew(mailroom.issued_tokens) IS 'Makes and queues a token in the place of one that expired.';
 
-CREATE FUNCTION mailroom.retry(tokens bigint[]) RETURNS SETOF bigint
+CREATE FUNCTION mailroom.retry(tokens bigint[])
+RETURNS TABLE (token bigint, is_in_doubt boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -65,6 +66,9 @@ DECLARE
     expired mailroom.issued_tokens;
 BEGIN
     FOR letter IN DELETE FROM mailroom.dead_letters WHERE token = ANY (retry.tokens) RETURNING * LOOP
+        token := letter.token;
+        is_in_doubt := letter.is_in_doubt;
+
         SELECT tokens.* INTO expired
         FROM mailroom.issued_tokens AS tokens
         JOIN mailroom.actions ON number = action
@@ -76,39 +80,51 @@ BEGIN
 
         IF FOUND THEN
             PERFORM mailroom.renew(expired);
-            INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
-            VALUES (ARRAY[letter.token], epoch, letter.attempts, 'expired');
-            RETURN NEXT letter.token;
+            INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
+            VALUES (
+                ARRAY[letter.token], epoch, letter.attempts,
+                CASE WHEN is_in_doubt THEN 'dead' ELSE 'expired' END::mailroom.outcome,
+                CASE WHEN is_in_doubt THEN mailroom.doubtful('a new mail was made in its place') END
+            );
+            RETURN NEXT;
             CONTINUE;
         END IF;
 
-        -- What cannot be used any more is ended by the next claim.
-        INSERT INTO mailroom.queue (token, due_at, attempts, priority, secret, code)
+        -- What cannot be used any more is ended by the next claim. Senders know the attempts in doubt, so the count stays: with one more
+        -- doubt the token is given up again.
+        INSERT INTO mailroom.queue (token, due_at, attempts, priority, secret, code, doubts)
         VALUES (
-            letter.token, mailroom.clock(), letter.attempts, letter.priority, coalesce(letter.secret, ''::bytea), letter.code
+            letter.token, mailroom.clock(), letter.attempts, letter.priority,
+            coalesce(letter.secret, ''::bytea), letter.code, letter.doubts
         )
         ON CONFLICT DO NOTHING;
 
         IF FOUND THEN
-            RETURN NEXT letter.token;
+            RETURN NEXT;
         END IF;
     END LOOP;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.retry(bigint[]) IS
-    'Puts dead letters back, with all their attempts left; answers which. What has expired meanwhile, and was neither used nor cancelled,'
-    ' is logged as expired and gets a new token.';
+    'Puts dead letters back, with all their attempts left; answers which, and whether they may have been delivered before. What has expired meanwhile, and was neither used nor cancelled,'
+    ' is logged as expired, or again as a dead letter that may have been delivered, and gets a new token.';
 
 -- A function of its own: an array that is null by mistake must not put everything back.
-CREATE FUNCTION mailroom.retry_all() RETURNS SETOF bigint
+CREATE FUNCTION mailroom.retry_all(in_doubt boolean DEFAULT false)
+RETURNS TABLE (token bigint, is_in_doubt boolean)
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    SELECT mailroom.retry(ARRAY(SELECT token FROM mailroom.dead_letters));
+    SELECT retried.token, retried.is_in_doubt
+    FROM mailroom.retry(ARRAY(
+        SELECT letter.token FROM mailroom.dead_letters AS letter
+        WHERE retry_all.in_doubt OR NOT letter.is_in_doubt
+    )) AS retried;
 END;
 
-COMMENT ON FUNCTION mailroom.retry_all() IS 'Puts all dead letters back, with all their attempts left; answers which.';
+COMMENT ON FUNCTION mailroom.retry_all(boolean) IS
+    'Puts all dead letters back, with all their attempts left; answers which. Those that may have been delivered only with in_doubt.';
 
 -- The token stays as it is: if an earlier attempt delivered the mail after all, its link goes on working.
 CREATE FUNCTION mailroom.discard(tokens bigint[]) RETURNS SETOF bigint
@@ -237,14 +253,20 @@ SELECT
     place.holder,
     collectors.name AS collector,
     place.batch,
-    place.reason
+    place.reason,
+    place.doubts
 FROM mailroom.issued_tokens AS tokens
 LEFT JOIN mailroom.queue ON queue.token = tokens.id
 LEFT JOIN mailroom.dead_letters AS dead ON dead.token = tokens.id
 LEFT JOIN (
-    SELECT item.token, item.attempt, leases.claimed_at, leases.holder, leases.batch
+    SELECT
+        item.token, item.attempt, leases.claimed_at, leases.holder, leases.batch,
+        coalesce(item.doubts, 0::smallint) AS doubts
     FROM mailroom.leases
-    CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(leases.tokens), pg_catalog.unnest(leases.attempts)) AS item (token, attempt)
+    CROSS JOIN LATERAL ROWS FROM (
+        pg_catalog.unnest(leases.tokens), pg_catalog.unnest(leases.attempts),
+        pg_catalog.unnest(leases.doubts)
+    ) AS item (token, attempt, doubts)
 ) AS leased ON leased.token = tokens.id
 LEFT JOIN LATERAL (
     SELECT log.outcome::text, log.attempt, log.happened_at, log.holder, log.batch, log.reason
@@ -256,28 +278,142 @@ LEFT JOIN LATERAL (
 CROSS JOIN mailroom.installation
 CROSS JOIN LATERAL (
     SELECT
-        'queued' AS state, queue.attempts, queue.due_at AS since, NULL::bigint AS holder, NULL::uuid AS batch, NULL::text AS reason
+        'queued' AS state, queue.attempts, queue.due_at AS since, NULL::bigint AS holder, NULL::uuid AS batch, NULL::text AS reason,
+        queue.doubts
     WHERE queue.deferrals = 0
     UNION ALL
     SELECT
         'deferred', queue.attempts, queue.put_off_at, NULL, NULL,
-        'its subject is not eligible for it, or collectors cannot sign it'
+        'its subject is not eligible for it, or collectors cannot sign it', queue.doubts
     WHERE queue.deferrals > 0
     UNION ALL
-    SELECT 'dead', dead.attempts, dead.died_at, NULL, NULL, dead.reason WHERE dead.token IS NOT NULL
+    SELECT 'dead', dead.attempts, dead.died_at, NULL, NULL, dead.reason, dead.doubts WHERE dead.token IS NOT NULL
     UNION ALL
-    SELECT 'leased', leased.attempt, leased.claimed_at, leased.holder, leased.batch, NULL WHERE leased.token IS NOT NULL
+    SELECT 'leased', leased.attempt, leased.claimed_at, leased.holder, leased.batch, NULL, leased.doubts WHERE leased.token IS NOT NULL
     UNION ALL
-    SELECT last.outcome, last.attempt, last.happened_at, last.holder, last.batch, last.reason WHERE last.outcome IS NOT NULL
+    SELECT last.outcome, last.attempt, last.happened_at, last.holder, last.batch, last.reason, NULL::smallint WHERE last.outcome IS NOT NULL
     UNION ALL
-    SELECT 'unrecorded', NULL, NULL, NULL, NULL, 'the log begins at ' || log_complete_since
+    SELECT 'unrecorded', NULL, NULL, NULL, NULL, 'the log begins at ' || log_complete_since, NULL
     LIMIT 1
 ) AS place
 LEFT JOIN mailroom.collectors ON collectors.holder = place.holder;
 
 COMMENT ON VIEW mailroom.deliveries IS
     'Where each token stands: queued, deferred, leased or dead; or how it ended: sent, expired or cancelled; or unrecorded, if'
-    ' that was before the log began. With the number of delivery attempts, since when, by whom and why.';
+    ' that was before the log began. With the number of delivery attempts, since when, by whom and why, and, until it has ended, how many'
+    ' attempts ended in doubt: nobody knows whether the mail was accepted.';
+
+-- What is known of a token, each by a look-up, also where its row is pruned. Within a second, which is what the token's own times have,
+-- things come in the order in which they can happen.
+CREATE FUNCTION mailroom.trace_token(traced bigint, epoch timestamptz) RETURNS TABLE (
+    token bigint, happened_at timestamptz, event text, attempt integer, action text, collector text,
+    provider text, message_id text, detail text
+)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH
+    known AS (
+        SELECT * FROM mailroom.issued_tokens WHERE id = traced
+    ),
+    told (rank, happened_at, event, attempt, action, holder, provider, message_id, detail) AS (
+        SELECT
+            0, to_timestamp(created_at), 'enqueued', NULL::integer, action, NULL::bigint, NULL::text, NULL::text,
+            'its link ends at ' || to_char(to_timestamp(expires_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+        FROM known
+        UNION ALL
+        SELECT 1, suppressed_at, 'suppressed', NULL, NULL, NULL, suppression.provider, NULL,
+            'the address gets no mails (' || reason || ')' || coalesce(': ' || suppression.detail, '')
+        FROM known
+        JOIN mailroom.suppressions AS suppression ON address = mailroom.normal_address(recipient_email)
+        UNION ALL
+        SELECT 1, accepted_at, 'accepted', attempt, action, NULL, provider, message_id, answer
+        FROM mailroom.receipts
+        WHERE token = traced
+        UNION ALL
+        SELECT 1, log.happened_at, outcome::text, attempt, NULL, holder, NULL, NULL, reason
+        FROM mailroom.delivery_log AS log
+        WHERE tokens[1] / 256 = traced / 256 AND traced = ANY (tokens)
+        UNION ALL
+        SELECT 2, to_timestamp(consumed_at), 'redeemed', NULL, NULL, NULL, NULL, NULL, 'its link was used'
+        FROM known
+        WHERE consumed_at IS NOT NULL
+        UNION ALL
+        SELECT 2, to_timestamp(cancelled_at), 'ended', NULL, NULL, NULL, NULL, NULL, 'its link was cancelled'
+        FROM known
+        WHERE cancelled_at IS NOT NULL
+        UNION ALL
+        SELECT 2, to_timestamp(expires_at), 'ended', NULL, NULL, NULL, NULL, NULL, 'its link is no longer valid'
+        FROM known
+        WHERE consumed_at IS NULL AND cancelled_at IS NULL AND to_timestamp(expires_at) <= epoch
+        UNION ALL
+        SELECT
+            3, greatest(due_at, epoch), 'waiting', attempts, NULL, NULL, NULL, NULL,
+            CASE
+                WHEN deferrals > 0 THEN 'its subject is not eligible for it, or collectors cannot sign it'
+                WHEN due_at > epoch THEN 'it is due then'
+                ELSE 'it is due'
+            END
+        FROM mailroom.queue
+        WHERE token = traced
+        UNION ALL
+        SELECT 3, claimed_at, 'claimed', item.attempt, NULL, holder, NULL, NULL, 'a collector has it'
+        FROM mailroom.leases
+        CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(tokens), pg_catalog.unnest(attempts)) AS item (token, attempt)
+        WHERE traced = ANY (tokens) AND item.token = traced
+    )
+    SELECT
+        traced, told.happened_at, told.event, told.attempt, actions.name, collectors.name, told.provider,
+        told.message_id, told.detail
+    FROM told
+    LEFT JOIN mailroom.actions ON number = told.action
+    LEFT JOIN mailroom.collectors USING (holder)
+    ORDER BY date_trunc('second', told.happened_at), rank, told.happened_at, told.attempt, told.event;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.trace_token(bigint, timestamptz) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.trace_token(bigint, timestamptz) IS 'What is known of a token, in order of time.';
+
+-- Tokens of an address are looked for by their receipts, which outlive them, and in all tokens there are: no index has their addresses,
+-- which every registration would have to write.
+CREATE FUNCTION mailroom.trace(tokens bigint[] DEFAULT NULL, address text DEFAULT NULL) RETURNS TABLE (
+    token bigint, happened_at timestamptz, event text, attempt integer, action text, collector text,
+    provider text, message_id text, detail text
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    normal text := mailroom.normal_address(trace.address);
+    traced bigint[] := coalesce(trace.tokens, '{}');
+BEGIN
+    IF normal IS NOT NULL THEN
+        traced := traced || ARRAY(
+            SELECT token FROM mailroom.receipts
+            WHERE address_hash = mailroom.address_hash(
+                trace.address, (SELECT address_key FROM mailroom.installation)
+            )
+            UNION
+            SELECT id FROM mailroom.issued_tokens WHERE mailroom.normal_address(recipient_email) = normal
+        );
+    END IF;
+
+    RETURN QUERY
+    SELECT told.*
+    FROM (SELECT DISTINCT asked FROM pg_catalog.unnest(traced) AS asked ORDER BY asked) AS each
+    CROSS JOIN LATERAL mailroom.trace_token(each.asked, mailroom.clock()) AS told;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.trace(bigint[], text) IS
+    'For support, a right of its own: the story of tokens, or of all tokens for an address, each in order of time: enqueued; attempts, as in'
+    ' delivery_log; accepted, by which provider, with its id and answer; suppressed; redeemed; ended; waiting or claimed. Also of tokens'
+    ' that were deleted, as far as log and receipts reach. By address it reads all tokens.';
 
 -- One that was started on the same host after another one was seen last has replaced it. Who ended without a word an hour ago is
 -- forgotten, unless nobody has come after it.
@@ -333,7 +469,10 @@ CREATE FUNCTION mailroom.status(
     OUT collectors_alive bigint,
     OUT collectors_lost bigint,
     OUT unavailable_ms bigint,
-    OUT collectors json
+    OUT collectors json,
+    OUT in_doubt bigint,
+    OUT in_doubt_last_hour bigint,
+    OUT dead_in_doubt bigint
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
@@ -364,17 +503,25 @@ BEGIN
         known.alive,
         known.lost,
         known.unavailable_ms,
-        known.list
+        known.list,
+        waiting.in_doubt + claimed.in_doubt,
+        (
+            SELECT count(*) FROM mailroom.delivery_log
+            WHERE outcome = 'in_doubt' AND happened_at > epoch - interval '1 hour'
+        ),
+        (SELECT count(*) FROM mailroom.dead_letters WHERE is_in_doubt)
     INTO
         first_due, second_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases, oldest_lease_ms, deferred,
         dead_letters, dead_last_hour, suppressed, expired, expired_last_hour, log_since,
-        collectors_alive, collectors_lost, unavailable_ms, collectors
+        collectors_alive, collectors_lost, unavailable_ms, collectors,
+        in_doubt, in_doubt_last_hour, dead_in_doubt
     FROM (
         SELECT
             count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority = 0::smallint) AS first_due,
             count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority <> 0::smallint) AS second_due,
             count(*) FILTER (WHERE deferrals = 0 AND due_at > epoch) AS later,
             count(*) FILTER (WHERE deferrals > 0) AS deferred,
+            count(*) FILTER (WHERE doubts > 0) AS in_doubt,
             -- What the sender gave back waits on while its pause lasts.
             min(coalesce(waits_since, CASE WHEN due_at <= epoch THEN due_at END)) FILTER (WHERE deferrals = 0) AS oldest
         FROM mailroom.queue
@@ -390,7 +537,9 @@ BEGIN
                 SELECT min(item.waits_since)
                 FROM ROWS FROM (pg_catalog.unnest(attempts), pg_catalog.unnest(waits_since)) AS item (attempt, waits_since)
                 WHERE item.attempt > 1
-            )) AS oldest
+            )) AS oldest,
+            coalesce(sum((SELECT count(*) FROM pg_catalog.unnest(doubts) AS doubt WHERE doubt > 0)), 0)
+                ::bigint AS in_doubt
         FROM mailroom.leases
     ) AS claimed
     CROSS JOIN (
@@ -433,7 +582,8 @@ COMMENT ON FUNCTION mailroom.status() IS
     ' claimed; deferred tokens; dead letters, in all and of the last hour, those whose address is suppressed apart; tokens that expired unsent, in all of the log and within the last hour; and since'
     ' when, in seconds of the Unix epoch, the log is complete; collectors that are alive and that are missed, since how many milliseconds'
     ' a sender has been unavailable, and each collector with the state of its sender. A token that the sender gave back because it was'
-    ' unavailable is due since it was due first.';
+    ' unavailable is due since it was due first. Tokens that wait or are claimed after an attempt in doubt,'
+    ' attempts that ended in doubt within the last hour, and dead letters that may have been delivered.';
 
 CREATE FUNCTION mailroom.begin_step(before timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -462,7 +612,14 @@ SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM mailroom.begin_step(before);
 
-    all_blocks := pg_relation_size('mailroom.delivery_log'::regclass) / current_setting('block_size'::text)::bigint;
+    all_blocks := greatest(
+        pg_relation_size('mailroom.delivery_log'::regclass), pg_relation_size('mailroom.receipts'::regclass)
+    ) / current_setting('block_size'::text)::bigint;
+
+    DELETE FROM mailroom.receipts
+    WHERE accepted_at < before
+        AND ctid >= pg_catalog.format('(%s,0)'::text, first_block)::tid
+        AND ctid < pg_catalog.format('(%s,0)'::text, first_block + block_count::bigint)::tid;
 
     WITH gone AS (
         DELETE FROM mailroom.delivery_log
@@ -480,8 +637,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer) IS
-    'Deletes delivery attempts from before a time, at least a day ago, in some blocks of the log; answers how many, and how many'
-    ' blocks the log has.';
+    'Deletes delivery attempts and receipts from before a time, at least a day ago, in some blocks of the log and of the receipts; answers'
+    ' how many attempts, and how many blocks the larger of the two has.';
 
 CREATE FUNCTION mailroom.prune_dead_letters(before timestamptz, most integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -592,7 +749,7 @@ DECLARE
     signature text;
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
-        'history(bigint)', 'retry(bigint[])', 'retry_all()', 'discard(bigint[])', 'discard_all(interval)',
+        'history(bigint)', 'trace(bigint[], text)', 'retry(bigint[])', 'retry_all(boolean)', 'discard(bigint[])', 'discard_all(interval)',
         'suppress(text, text, text, text)', 'lift_suppression(text)', 'status()', 'prune_attempts(timestamptz, bigint, integer)',
         'prune_dead_letters(timestamptz, integer)', 'prune_tokens(timestamptz, bigint, integer)'
     ] LOOP

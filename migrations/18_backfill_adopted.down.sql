@@ -38,10 +38,28 @@ BEGIN
         WITH expired AS (
             DELETE FROM mailroom.queue
             WHERE token = ANY (ARRAY(SELECT token FROM mailroom.queue WHERE token = ANY (gone) FOR UPDATE SKIP LOCKED))
-            RETURNING token, attempts
+            RETURNING *
+        ),
+        given_up AS (
+            INSERT INTO mailroom.dead_letters (
+                token, died_at, expires_at, attempts, failures, priority, reason, doubts
+            )
+            SELECT
+                token, clock_timestamp(), tokens.expires_at, attempts, failures, priority,
+                mailroom.doubtful('it expired after an attempt in doubt'), doubts
+            FROM expired
+            JOIN mailroom.issued_tokens AS tokens ON tokens.id = token
+            WHERE doubts > 0 AND tokens.consumed_at IS NULL
+            ON CONFLICT DO NOTHING
+            RETURNING token, reason
         )
-        INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
-        SELECT ARRAY[token], clock_timestamp(), attempts, 'expired' FROM expired;
+        INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
+        SELECT
+            ARRAY[expired.token], clock_timestamp(), attempts,
+            CASE WHEN given_up.token IS NULL THEN 'expired' ELSE 'dead' END::mailroom.outcome,
+            given_up.reason
+        FROM expired
+        LEFT JOIN given_up ON given_up.token = expired.token;
 
         DELETE FROM mailroom.issued_tokens WHERE id = ANY (gone) AND NOT EXISTS (SELECT FROM mailroom.queue WHERE token = id);
         lower := upper;

@@ -13,7 +13,7 @@ use clap::{Arg, CommandFactory, Error, FromArgMatches, Parser};
 
 #[cfg(feature = "send")]
 use crate::commands::send;
-use crate::commands::{collect, discard, keygen, migrate, prune, retry, sign, status, suppress, verify};
+use crate::commands::{collect, discard, keygen, migrate, prune, retry, sign, status, suppress, trace, verify};
 #[cfg(feature = "bounces")]
 use crate::config::SchemaSetting;
 
@@ -57,6 +57,12 @@ pub(crate) enum Command {
     ///
     /// Mails for them are given up when a collector claims them.
     Suppress(suppress::SuppressArguments),
+    /// Tell the story of a mail, or of all mails for an address
+    ///
+    /// What is known of each token in order of time, also once its row is pruned: when it was enqueued, each attempt and why it
+    /// failed, what the provider said when it accepted the mail, whether the address is suppressed, whether the link was used. It
+    /// needs the right to execute `mailroom.trace`. Ends with 1 if nothing is known.
+    Trace(trace::TraceArguments),
     /// Suppress addresses that bounce or complain, as providers and mail servers report
     ///
     /// It needs the right to execute `mailroom.suppress` in the database of `MAILROOM_DATABASE_URL`, and no other.

@@ -76,9 +76,9 @@ impl<S: Sink> InFlight<S> {
         }
     }
 
-    /// How many batches are in flight.
+    /// How many batches are in flight and keep others waiting.
     pub(super) fn count(&self) -> usize {
-        self.unsigned.len() + self.sink.in_flight()
+        self.unsigned.len() + self.sink.occupied()
     }
 
     /// What can be claimed now.
@@ -92,7 +92,8 @@ impl<S: Sink> InFlight<S> {
             Readiness::OneBatch => (one, self.adaptive.limit, true),
             Readiness::Ready => (self.prefetch.wanted(in_flight), self.adaptive.limit, false),
         };
-        let request = ClaimRequest { batches, limit, partial, rescan: false };
+        let spares_doubtful = self.sink.spares_doubtful();
+        let request = ClaimRequest { batches, limit, partial, rescan: false, spares_doubtful };
         (batches > 0 && !self.is_ending).then_some(request)
     }
 
@@ -109,7 +110,7 @@ impl<S: Sink> InFlight<S> {
             && let Some(batch) = self.unsigned.pop_front()
         {
             tokens += batch.tokens.len();
-            self.send(Line::of(&batch, &signer, self.format));
+            self.send(Line::of(&batch, &signer, self.format, self.sink.announces()));
         }
     }
 
@@ -117,7 +118,7 @@ impl<S: Sink> InFlight<S> {
     fn send(&mut self, mut line: Line) {
         let rejected = mem::take(&mut line.rejected);
         if line.ids.is_empty() {
-            self.unsettled.push(Settlement { batch: line.batch, nacks: rejected });
+            self.unsettled.push(Settlement::of(line.batch, rejected));
             return;
         }
         if !rejected.is_empty() {
@@ -218,11 +219,11 @@ impl<S: Sink> InFlight<S> {
         let before = self.unsettled.len();
         let (acks, unsent) = self.sink.ended();
         self.unsent.extend(unsent);
-        for Ack { batch, mut nacks, after } in acks {
+        for Ack { batch, mut nacks, receipts, after } in acks {
             self.prefetch.acked(after);
             self.adaptive.acked(after);
             nacks.extend(self.rejected.remove(&batch).unwrap_or_default());
-            self.unsettled.push(Settlement { batch, nacks });
+            self.unsettled.push(Settlement { batch, nacks, receipts });
         }
         self.unsettled.len() > before
     }

@@ -166,6 +166,7 @@ fn log_start(
         max_refusals = deliveries.bounds_refusals.then_some(deliveries.max_attempts),
         backoff = %HumanDuration(deliveries.backoff),
         min_lifetime = %HumanDuration(deliveries.min_lifetime),
+        suppress_unknown = if deliveries.suppress_unknown { "on" } else { "off" },
         rate = %deliveries.rate.map_or_else(|| "off".to_owned(), |rate| rate.to_string()),
         retention = %settings.retention.map_or_else(|| "off".to_owned(), |age| HumanDuration(age).to_string()),
         log_format = name_of(&settings.log_format),

@@ -13,6 +13,7 @@ pub(crate) mod send;
 pub(crate) mod sign;
 pub(crate) mod status;
 pub(crate) mod suppress;
+pub(crate) mod trace;
 pub(crate) mod verify;
 
 use std::fmt::Display;
@@ -75,6 +76,7 @@ async fn execute(command: Command) -> Outcome {
         Command::Retry(arguments) => retry::run(arguments).await,
         Command::Prune(arguments) => prune::run(arguments).await,
         Command::Suppress(arguments) => suppress::run(arguments).await,
+        Command::Trace(arguments) => trace::run(arguments).await,
         #[cfg(feature = "bounces")]
         Command::Bounces { arguments, schema } => {
             let database = connection_settings(schema).map_err(|error| error.to_string());

@@ -20,9 +20,13 @@ pub(crate) struct RetryArguments {
     )]
     ids: Vec<i64>,
 
-    /// All dead letters
+    /// All dead letters, except for those that may have been delivered
     #[arg(long, conflicts_with = "ids")]
     all_dead: bool,
+
+    /// With `--all-dead`: those, too; their recipients may get the mail a second time
+    #[arg(long, requires = "all_dead")]
+    in_doubt: bool,
 
     #[command(flatten)]
     schema: SchemaSetting,
@@ -33,14 +37,23 @@ pub(crate) async fn run(arguments: RetryArguments) -> Outcome {
     let function = if arguments.all_dead { "mailroom.retry_all" } else { "mailroom.retry" };
     let (client, _) = connect_to_queue(arguments.schema, "mailroom retry", &[function]).await?;
     let rows = if arguments.all_dead {
-        client.query_typed("SELECT * FROM mailroom.retry_all()", &[]).await?
+        let in_doubt = [(&arguments.in_doubt as _, Type::BOOL)];
+        client.query_typed("SELECT token, is_in_doubt FROM mailroom.retry_all($1)", &in_doubt).await?
     } else {
         let ids = [(&arguments.ids as _, Type::INT8_ARRAY)];
-        client.query_typed("SELECT * FROM mailroom.retry($1)", &ids).await?
+        client.query_typed("SELECT token, is_in_doubt FROM mailroom.retry($1)", &ids).await?
     };
     let back: BTreeSet<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     let count = i64::try_from(back.len()).unwrap_or(i64::MAX);
     print(format_args!("{} again", Counted(count, "token waits", "tokens wait")))?;
+    for row in &rows {
+        if row.try_get(1)? {
+            let id: i64 = row.try_get(0)?;
+            report(format_args!(
+                "mailroom: token {id} may have been delivered: its recipient may get the mail a second time"
+            ));
+        }
+    }
     let named: BTreeSet<i64> = arguments.ids.iter().copied().collect();
     for id in named.difference(&back) {
         report(format_args!("mailroom: token {id} is no dead letter"));

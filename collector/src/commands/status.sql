@@ -24,6 +24,11 @@ SELECT pg_catalog.json_build_object(
         'unavailable_ms', unavailable_ms,
         'list', collectors
     ),
+    'in_doubt', pg_catalog.json_build_object(
+        'waiting', in_doubt,
+        'last_hour', in_doubt_last_hour,
+        'dead_letters', dead_in_doubt
+    ),
     'log_since', log_since
 )::text
 FROM mailroom.status()

@@ -150,6 +150,11 @@ pub struct DeliverySettings {
     #[arg(long, value_name = "RATE", value_parser = Setting(rate_or_off))]
     #[arg(env = "MAILROOM_RATE", default_value = "off", allow_negative_numbers = true)]
     pub rate: RateLimit,
+
+    /// Whether an address is suppressed when the provider says for sure that it does not exist: on or off
+    #[arg(long, value_name = "WHETHER", value_parser = Setting(switch), action = ArgAction::Set)]
+    #[arg(env = "MAILROOM_SUPPRESS_UNKNOWN", default_value = "off", num_args = 0..=1, default_missing_value = "on")]
+    pub suppress_unknown: bool,
 }
 
 /// The timeouts that also decide which ages `mailroom status` reports as an alarm.

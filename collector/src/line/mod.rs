@@ -2,6 +2,7 @@
 
 mod csv;
 mod ndjson;
+mod payload;
 mod sign;
 
 use mailroom_verifier_core::Signer;
@@ -21,17 +22,19 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Signs the tokens of `batch` and writes the valid ones, in their order, as one line.
-    pub(crate) fn of(batch: &Batch, signer: &Signer, format: LineFormat) -> Self {
+    /// Signs the tokens of `batch` and writes the valid ones, in their order, as one line; for a sender, with what only a sender is told.
+    pub(crate) fn of(batch: &Batch, signer: &Signer, format: LineFormat, is_for_sender: bool) -> Self {
         let mut bytes = Vec::with_capacity(64 + 320 * batch.tokens.len());
         let (mut ids, mut rejected) = (Vec::with_capacity(batch.tokens.len()), Vec::new());
         if format == LineFormat::Ndjson {
-            ndjson::begin(&mut bytes, batch.id);
+            ndjson::begin(&mut bytes, batch.id, is_for_sender);
         }
         for token in &batch.tokens {
             let written = sign(signer, token).and_then(|signed| match format {
                 LineFormat::Csv => csv::append(&mut bytes, token, signed.as_ref()),
-                LineFormat::Ndjson => ndjson::append(&mut bytes, ids.is_empty(), token, signed.as_ref()),
+                LineFormat::Ndjson => {
+                    ndjson::append(&mut bytes, ids.is_empty(), is_for_sender, token, signed.as_ref())
+                }
             });
             match written {
                 Ok(()) => ids.push(token.id),
@@ -66,14 +69,14 @@ mod tests {
     }
 
     fn written(tokens: &[Token], format: LineFormat) -> Line {
-        Line::of(&Batch { id: BatchId::from(0xabc), tokens: tokens.to_vec() }, &signer(), format)
+        Line::of(&Batch { id: BatchId::from(0xabc), tokens: tokens.to_vec() }, &signer(), format, false)
     }
 
     #[test]
     fn a_line_has_its_fields_in_their_order_and_a_mail_without_a_link_an_empty_token() {
         let action = Action::Further(Further { number: 106, name: "notice", path: "", digits: 0 });
         let payload = concat!(
-            r#"{"a": [1.50, 1e400, 123456789012345678901], "ü\\": "\"\u0000\u2028"#,
+            r#"{"a": [1.50, 1e300, 123456789012345678901], "ü\\": "\"\u0000\u2028"#,
             "\u{7f}\u{2028}\u{1f600}\"}"
         );
         let says = |payload: &[u8]| Token {
@@ -87,7 +90,7 @@ mod tests {
         let line = concat!(
             r#"{"v":1,"batch":"00000000-0000-0000-0000-000000000abc","items":[{"id":7,"attempt":2,"#,
             r#""action":"notice","path":"","email":"a@b.test","login":"","token":"","code":"","expires_at":1800000900,"#,
-            r#""key":"6560721bf29d021047089ac2ff556617","language":"de-CH","payload":{"a": [1.50, 1e400, 123456789012345678901], "\u00fc\\": "#,
+            r#""key":"6560721bf29d021047089ac2ff556617","language":"de-CH","payload":{"a": [1.50, 1e300, 123456789012345678901], "\u00fc\\": "#,
             r#""\"\u0000\u2028\u007f\u2028\ud83d\ude00"}}]}"#,
             "\n"
         );
@@ -100,12 +103,31 @@ mod tests {
             (br#"{"a":1"#, "what is not JSON"),
             (b"\"\n\"", "what is not JSON"),
             (b"\"\xff\"", "bytes that are not UTF-8"),
+            (b"[1e400]", "a number that is too large"),
+            (&[b'['; 101], "more than 100 levels"),
         ] {
             let line = written(&[says(payload), recovery(2)], LineFormat::Ndjson);
             let reason = format!("its payload contains {contains}");
             assert_eq!(line.rejected, [(7, Nack::Dead { reason })]);
             assert_eq!(line.bytes, written(&[recovery(2)], LineFormat::Ndjson).bytes);
         }
+    }
+
+    #[test]
+    fn only_a_sender_is_told_what_is_understood_and_which_attempts_ended_in_doubt() {
+        let doubtful = Token { doubts: 2, ..Token::example(1, b"ada") };
+        let batch = Batch { id: BatchId::from(1), tokens: vec![Token::example(2, b"bob"), doubtful] };
+        let line = |is_for_sender| -> Value {
+            let line = Line::of(&batch, &signer(), LineFormat::Ndjson, is_for_sender);
+            serde_json::from_slice(&line.bytes).unwrap()
+        };
+        let (printed, sent) = (line(false), line(true));
+        assert_eq!(sent["knows"], json!(["in_doubt", "working", "exact", "receipts", "unknown_address"]));
+        assert_eq!((&sent["items"][0]["doubts"], &sent["items"][1]["doubts"]), (&Value::Null, &json!(2)));
+        let mut plain = sent.clone();
+        plain.as_object_mut().unwrap().remove("knows");
+        plain["items"][1].as_object_mut().unwrap().remove("doubts");
+        assert_eq!(plain, printed);
     }
 
     proptest! {

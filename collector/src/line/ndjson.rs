@@ -10,6 +10,7 @@ use serde_json::Serializer;
 use serde_json::ser::Formatter;
 use serde_json::value::RawValue;
 
+use crate::line::payload;
 use crate::line::sign::{InvalidRow, secret, text};
 use crate::queue::{BatchId, Token};
 
@@ -27,26 +28,36 @@ struct Item<'a> {
     expires_at: i64,
     /// The idempotency key, the same at every attempt, also after a rotation of the signing key: the consumed-token id.
     key: String,
+    /// How many earlier attempts ended in doubt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doubts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     language: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
 }
 
-pub(super) fn begin(line: &mut Vec<u8>, batch: BatchId) {
-    line.extend_from_slice(format!(r#"{{"v":1,"batch":"{batch}","items":["#).as_bytes());
+/// What the parser of answers understands beyond what every collector does.
+const KNOWS: &str = r#""knows":["in_doubt","working","exact","receipts","unknown_address"],"#;
+
+pub(super) fn begin(line: &mut Vec<u8>, batch: BatchId, is_for_sender: bool) {
+    let knows = if is_for_sender { KNOWS } else { "" };
+    line.extend_from_slice(format!(r#"{{"v":1,"batch":"{batch}",{knows}"items":["#).as_bytes());
 }
 
 /// Appends one token, with a comma before it if it is not the first. Nothing is appended in case of an error.
 pub(super) fn append<'a>(
     line: &mut Vec<u8>,
     is_first: bool,
+    is_for_sender: bool,
     token: &'a Token,
     signed: Option<&SignedToken>,
 ) -> Result<(), InvalidRow> {
-    let json = |payload: &'a [u8]| {
-        let json = serde_json::from_str(text("payload", payload)?);
-        json.map_err(|_| InvalidRow::Field { name: "payload", contains: "what is not JSON" })
+    let json = |bytes: &'a [u8]| {
+        let written = text("payload", bytes)?;
+        payload::check(written).map_err(|contains| InvalidRow::Field { name: "payload", contains })?;
+        let json = serde_json::from_str(written);
+        json.map_err(|_| InvalidRow::Field { name: "payload", contains: payload::NOT_JSON })
     };
     let item = Item {
         id: token.id,
@@ -59,6 +70,7 @@ pub(super) fn append<'a>(
         code: text("code", token.code.as_deref().unwrap_or_default())?,
         expires_at: token.expires_at,
         key: ConsumedId::of(&secret(token)?).as_bytes().map(|byte| format!("{byte:02x}")).concat(),
+        doubts: Some(token.doubts).filter(|doubts| is_for_sender && *doubts > 0),
         language: token.language.as_deref(),
         payload: token.payload.as_deref().map(json).transpose()?,
     };

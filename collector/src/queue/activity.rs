@@ -14,6 +14,8 @@ pub(super) struct Activity {
     retried: usize,
     /// Not sent, for a reason that does not concern the token.
     returned: usize,
+    /// Nobody knows whether they were sent.
+    in_doubt: usize,
     dead: usize,
     /// Before they were sent.
     pub(super) expired: usize,
@@ -22,7 +24,7 @@ pub(super) struct Activity {
 
 impl Activity {
     pub(super) fn since(now: Instant) -> Self {
-        Self { sent: 0, retried: 0, returned: 0, dead: 0, expired: 0, logged: now }
+        Self { sent: 0, retried: 0, returned: 0, in_doubt: 0, dead: 0, expired: 0, logged: now }
     }
 
     /// A batch of so many tokens was settled. Dead letters are counted by [`dead`](Self::dead).
@@ -32,7 +34,8 @@ impl Activity {
             match nack {
                 Nack::Refused { .. } | Nack::Failed { .. } => self.retried += 1,
                 Nack::Unanswered | Nack::Unavailable { .. } => self.returned += 1,
-                Nack::Dead { .. } => {}
+                Nack::InDoubt { .. } => self.in_doubt += 1,
+                Nack::Dead { .. } | Nack::UnknownAddress { .. } => {}
             }
         }
     }
@@ -45,10 +48,10 @@ impl Activity {
 
     pub(super) fn log(&mut self, now: Instant) {
         if now.duration_since(self.logged) >= PAUSE {
-            let Self { sent, retried, returned, dead, expired, .. } =
+            let Self { sent, retried, returned, in_doubt, dead, expired, .. } =
                 std::mem::replace(self, Self::since(now));
             let message = "what became of tokens since the last such line";
-            tracing::info!(event = "activity", sent, retried, returned, dead, expired, "{message}");
+            tracing::info!(event = "activity", sent, retried, returned, in_doubt, dead, expired, "{message}");
         }
     }
 }
@@ -68,11 +71,13 @@ mod tests {
             (3, Nack::Unanswered),
             (4, Nack::Unavailable { after: None, reason: reason() }),
             (5, Nack::Dead { reason: reason() }),
+            (6, Nack::InDoubt { reason: reason() }),
         ];
-        activity.settled(8, &nacks);
+        activity.settled(9, &nacks);
         // Number 5, and number 2, whose last attempt that was.
         activity.dead(2, 1);
-        let expected = Activity { sent: 3, retried: 1, returned: 2, dead: 2, ..Activity::since(start) };
+        let expected =
+            Activity { sent: 3, retried: 1, returned: 2, in_doubt: 1, dead: 2, ..Activity::since(start) };
         activity.log(start + Duration::from_secs(3_599));
         assert_eq!(activity, expected);
         activity.log(start + PAUSE);

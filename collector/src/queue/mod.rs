@@ -28,6 +28,8 @@ pub struct Token {
     pub id: i64,
     /// Which delivery attempt it is, from 1; always 1 in a queue that does not count.
     pub attempt: u32,
+    /// How many attempts ended in doubt: the provider may have accepted the mail.
+    pub doubts: u32,
     /// What the link will do; a further action with an empty path has no link.
     pub action: Action,
     /// The recipient's email address.
@@ -62,6 +64,7 @@ impl Token {
         Self {
             id,
             attempt: 2,
+            doubts: 0,
             action: Action::Activate,
             email: b"a@b.test".to_vec(),
             login: login.to_vec(),
@@ -91,6 +94,26 @@ pub struct Settlement {
     pub batch: BatchId,
     /// Its tokens that were not sent, by id, each at most once. All others were.
     pub nacks: Vec<(i64, Nack)>,
+    /// What the provider said of tokens that were sent, by id, where the sender tells.
+    pub receipts: Vec<(i64, Receipt)>,
+}
+
+impl Settlement {
+    /// Without receipts.
+    pub fn of(batch: BatchId, nacks: Vec<(i64, Nack)>) -> Self {
+        Self { batch, nacks, receipts: Vec::new() }
+    }
+}
+
+/// What a provider said of a mail that it accepted: redacted, and of bounded length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Its kind, such as `smtp`.
+    pub provider: String,
+    /// Its own id of the mail.
+    pub message_id: Option<String>,
+    /// What it answered.
+    pub answer: String,
 }
 
 /// Why a token of a batch was not sent.
@@ -117,8 +140,19 @@ pub enum Nack {
         /// The sender's reason, without control characters and of bounded length.
         reason: String,
     },
+    /// Nobody knows whether the provider accepted it. It goes out again after one and after five minutes; a third time it is given
+    /// up, since it may have been delivered.
+    InDoubt {
+        /// What happened, without control characters and of bounded length.
+        reason: String,
+    },
     /// It will never go out.
     Dead {
+        /// Why, without control characters and of bounded length.
+        reason: String,
+    },
+    /// The same, and the provider said for sure that its address does not exist.
+    UnknownAddress {
         /// Why, without control characters and of bounded length.
         reason: String,
     },
@@ -132,7 +166,9 @@ impl Nack {
             Self::Unavailable { reason, .. }
             | Self::Failed { reason }
             | Self::Refused { reason, .. }
-            | Self::Dead { reason } => Some(reason),
+            | Self::InDoubt { reason }
+            | Self::Dead { reason }
+            | Self::UnknownAddress { reason } => Some(reason),
         }
     }
 }
@@ -159,6 +195,8 @@ pub struct ClaimRequest {
     pub partial: bool,
     /// Whether to read again what was passed: tokens that were not eligible or committed then. Once a poll interval.
     pub rescan: bool,
+    /// Whether to leave tokens alone that may have been delivered already.
+    pub spares_doubtful: bool,
 }
 
 /// What was claimed.

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+pub use sender::{Reply, SentTokens, parse_answer, parse_reply};
 pub(crate) use sender::{Sender, SenderCommand, kill_running_sender, looks_like_a_token};
-pub use sender::{SentTokens, parse_answer};
 pub(crate) use stdout::{StartError, Stdout};
 
 use crate::line::Line;
-use crate::queue::{BatchId, Nack, SenderState};
+use crate::queue::{BatchId, Nack, Receipt, SenderState};
 
 /// A destination of lines: standard output or a sender.
 pub(crate) trait Sink {
@@ -39,6 +39,21 @@ pub(crate) trait Sink {
 
     /// How many lines were sent and neither taken, given up, cancelled nor dropped.
     fn in_flight(&self) -> usize;
+
+    /// How many of these keep others waiting: not those that take long for a reason of their own.
+    fn occupied(&self) -> usize {
+        self.in_flight()
+    }
+
+    /// Whether tokens that may have been delivered already are to wait for others to show whether the sink works.
+    fn spares_doubtful(&self) -> bool {
+        false
+    }
+
+    /// Whether lines say which answers this program understands.
+    fn announces(&self) -> bool {
+        false
+    }
 
     /// When the oldest line that is not begun was passed to [`send`](Self::send).
     fn waiting_since(&self) -> Option<Instant>;
@@ -87,6 +102,8 @@ pub(crate) struct Ack {
     pub(crate) batch: BatchId,
     /// The tokens of the line that were not sent, by id.
     pub(crate) nacks: Vec<(i64, Nack)>,
+    /// What the provider said of those that were, where the sender tells.
+    pub(crate) receipts: Vec<(i64, Receipt)>,
     pub(crate) after: Duration,
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mailroom::sink::{SentTokens, parse_answer};
+use mailroom::sink::{Reply, SentTokens, parse_reply};
 use serde_json::{Map, Value};
 
 /// Reads a line as an answer.
@@ -14,10 +14,16 @@ pub fn sender_answer(data: &[u8]) {
     let written: Option<Value> = serde_json::from_slice(data).ok();
     if written.as_ref().is_some_and(has_list_for_object) {
         // A derived struct accepts the list of its values, too.
-        parse_answer(data).ok();
+        parse_reply(data).ok();
         return;
     }
-    if let Ok(answer) = parse_answer(data) {
+    let reply = parse_reply(data);
+    if let Ok(Reply::Working(batches)) = &reply {
+        let written = written.as_ref().expect("a sign of work is JSON");
+        let names: Vec<_> = batches.iter().map(ToString::to_string).collect();
+        assert_eq!(*written, serde_json::json!({ "working": names }));
+    }
+    if let Ok(Reply::Answer(answer)) = reply {
         let written = written.as_ref().expect("an answer is JSON");
         assert_eq!(written["batch"], answer.batch.to_string());
         match &answer.ok {
@@ -30,6 +36,17 @@ pub fn sender_answer(data: &[u8]) {
         };
         assert_eq!(answer.retry.iter().map(|token| token.id).collect::<Vec<_>>(), ids("retry"));
         assert_eq!(answer.dead.iter().map(|token| token.id).collect::<Vec<_>>(), ids("dead"));
+        assert_eq!(answer.in_doubt.iter().map(|token| token.id).collect::<Vec<_>>(), ids("in_doubt"));
+        assert_eq!(answer.receipts.iter().map(|receipt| receipt.id).collect::<Vec<_>>(), ids("receipts"));
+        assert_eq!(answer.exact, written["exact"] == true);
+        for receipt in &answer.receipts {
+            assert!(!receipt.provider.is_empty() && receipt.provider.len() <= 32);
+            let id = receipt.message_id.as_deref().unwrap_or_default();
+            for text in [id, &receipt.answer] {
+                assert!(text.len() <= 200 && !text.chars().any(char::is_control));
+            }
+            assert!(!receipt.answer.contains('@'));
+        }
         assert_eq!(answer.unavailable.is_some(), !written["unavailable"].is_null());
         let pauses = answer.retry.iter().map(|token| token.after);
         for pause in pauses.chain(answer.unavailable.iter().map(|unavailable| unavailable.after)) {
@@ -37,6 +54,7 @@ pub fn sender_answer(data: &[u8]) {
         }
         let reasons = answer.retry.iter().map(|token| &token.reason);
         let reasons = reasons.chain(answer.unavailable.iter().map(|unavailable| &unavailable.reason));
+        let reasons = reasons.chain(answer.in_doubt.iter().map(|token| &token.reason));
         for reason in reasons.chain(answer.dead.iter().map(|token| &token.reason)) {
             assert!(!reason.is_empty() && reason.len() <= 500);
             assert!(!reason.chars().any(|character| character.is_control() || character == '@'));
@@ -45,13 +63,22 @@ pub fn sender_answer(data: &[u8]) {
     if let Some(written) = written {
         // Without fields that occur twice, which a value does not show.
         let text = serde_json::to_vec(&written).expect("a value can be written");
-        assert_eq!(parse_answer(&text).is_ok(), is_answer(&written), "{written}");
+        assert_eq!(parse_reply(&text).is_ok(), is_working(&written) || is_answer(&written), "{written}");
     }
 }
 
 fn has_list_for_object(value: &Value) -> bool {
-    let lists = ["retry", "dead"].into_iter().filter_map(|field| value[field].as_array());
+    let lists =
+        ["retry", "in_doubt", "dead", "receipts"].into_iter().filter_map(|field| value[field].as_array());
     [value, &value["unavailable"]].into_iter().chain(lists.flatten()).any(Value::is_array)
+}
+
+/// A sign of work, as docs/OPERATIONS.md has it.
+fn is_working(value: &Value) -> bool {
+    let Value::Object(fields) = value else { return false };
+    let is_id = |name: &Value| name.as_str().is_some_and(is_uuid);
+    fields.len() == 1
+        && fields.get("working").and_then(Value::as_array).is_some_and(|ids| ids.iter().all(is_id))
 }
 
 /// The table of docs/OPERATIONS.md.
@@ -64,7 +91,9 @@ fn is_answer(value: &Value) -> bool {
         let is_text = |text: &Value| text.is_null() || text.is_string();
         known(why, names)
             && why.get("after_ms").is_none_or(|pause| pause.is_null() || pause.is_u64())
-            && why.get("reason").is_none_or(is_text)
+            && ["reason", "message_id", "answer"].iter().all(|text| why.get(*text).is_none_or(is_text))
+            && why.get("provider").is_none_or(Value::is_string)
+            && why.get("unknown_address").is_none_or(Value::is_boolean)
     };
     let is_list = |name: &str, names: &[&str]| match fields.get(name) {
         None => true,
@@ -84,12 +113,20 @@ fn is_answer(value: &Value) -> bool {
         Some(Value::Array(ids)) => ids.iter().all(Value::is_i64),
         Some(text) => text == "all",
     };
-    known(fields, &["batch", "ok", "retry", "dead", "unavailable"])
+    let has_providers = match fields.get("receipts") {
+        Some(Value::Array(receipts)) => receipts.iter().all(|receipt| receipt.get("provider").is_some()),
+        _ => true,
+    };
+    known(fields, &["batch", "ok", "retry", "in_doubt", "dead", "unavailable", "exact", "receipts"])
+        && has_providers
+        && fields.get("exact").is_none_or(Value::is_boolean)
         && is_unavailable
         && fields.get("batch").and_then(Value::as_str).is_some_and(is_uuid)
         && is_ok
         && is_list("retry", &["id", "after_ms", "reason"])
-        && is_list("dead", &["id", "reason"])
+        && is_list("in_doubt", &["id", "reason"])
+        && is_list("dead", &["id", "reason", "unknown_address"])
+        && is_list("receipts", &["id", "provider", "message_id", "answer"])
 }
 
 fn is_uuid(text: &str) -> bool {

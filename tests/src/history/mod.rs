@@ -194,10 +194,13 @@ impl History {
     }
 
     /// Tokens that somebody waits for and that never arrived, or that the queue gave up while no sender had refused them:
-    /// whatever a sender took and did not answer for may not have been sent.
+    /// whatever a sender took and did not answer for may not have been sent. What a sender left in doubt is not lost: it is listed
+    /// as something that may have been delivered.
     async fn lost(&self, client: &Client) -> Result<HashSet<i64>> {
         let owed = client.query(include_str!("owed.sql"), &[]).await?;
-        let given_up = client.query("SELECT token FROM mailroom.dead_letters", &[]).await?;
+        let given_up = client.query("SELECT token, is_in_doubt FROM mailroom.dead_letters", &[]).await?;
+        let doubtful = given_up.iter().filter(|row| row.get(1)).map(|row| row.get(0));
+        let doubtful: HashSet<i64> = doubtful.collect();
         let given_up: HashSet<i64> = given_up.iter().map(|row| row.get(0)).collect();
         let seen = self.recorder.seen();
         let mut lost = HashSet::new();
@@ -205,7 +208,9 @@ impl History {
             let id = row.get(0);
             let has_arrived = seen.tokens.contains_key(&secret(row.get(1))?);
             let was_refused = seen.given_up.contains(&id) || seen.refused.contains_key(&id);
-            if !has_arrived || given_up.contains(&id) && !was_refused {
+            // Not known to have arrived, and listed as that.
+            let is_listed = doubtful.contains(&id);
+            if !has_arrived && !is_listed || given_up.contains(&id) && !was_refused && !is_listed {
                 lost.insert(id);
             }
         }

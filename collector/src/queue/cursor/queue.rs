@@ -246,7 +246,8 @@ impl Queue for CursorQueue {
     ) -> Result<Claim, QueueError> {
         // What can never be sent is passed. A batch of which anything may still be sent goes out again whole.
         let (mut sent, mut unsent) = (Vec::new(), Vec::new());
-        for Settlement { batch, nacks } in settlements {
+        for Settlement { batch, nacks, .. } in settlements {
+            // Senders, who have doubts and receipts, need the queue `deliveries`.
             let dead = nacks.iter().filter(|(_, nack)| matches!(nack, Nack::Dead { .. }));
             let dead: Vec<_> = dead.map(|(id, nack)| (*id, nack.reason().unwrap_or_default())).collect();
             self.activity.dead(dead.len(), 0);

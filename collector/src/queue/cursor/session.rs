@@ -78,6 +78,7 @@ impl Page {
             page.tokens.push(Token {
                 id,
                 attempt: 1,
+                doubts: 0,
                 action: action.map_err(|_| unexpected("an unknown action"))?,
                 email: column(row, 5)?,
                 login: column(row, 6)?,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use crate::queue::activity::Activity;
-use crate::queue::{Batch, BatchId, Nack, Settlement};
+use crate::queue::{Batch, BatchId, Nack, Receipt, Settlement};
 
 /// How long a statement without an answer may still reach the server: longer than the operating system retransmits it.
 const IN_DOUBT_TIME: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ enum State {
     /// Returned to the caller.
     Held { tokens: usize },
     /// Settled by the caller; part of every statement until one is answered.
-    Settling { nacks: Vec<(i64, Nack)> },
+    Settling { nacks: Vec<(i64, Nack)>, receipts: Vec<(i64, Receipt)> },
     /// To be released; part of every statement until one is answered.
     Releasing,
 }
@@ -81,12 +81,13 @@ impl Batches {
     }
 
     /// Changes nothing if the batch is settled, released or lost already.
-    pub(super) fn settle(&mut self, Settlement { batch, nacks }: Settlement, activity: &mut Activity) {
+    pub(super) fn settle(&mut self, settlement: Settlement, activity: &mut Activity) {
+        let Settlement { batch, nacks, receipts } = settlement;
         if let Some(state) = self.0.get_mut(&batch)
             && let State::Held { tokens } = *state
         {
             activity.settled(tokens, &nacks);
-            *state = State::Settling { nacks };
+            *state = State::Settling { nacks, receipts };
         }
     }
 
@@ -119,14 +120,25 @@ impl Batches {
 
     pub(super) fn settling(&self) -> impl Iterator<Item = (BatchId, &[(i64, Nack)])> {
         self.0.iter().filter_map(|(id, state)| match state {
-            State::Settling { nacks } => Some((*id, nacks.as_slice())),
+            State::Settling { nacks, .. } => Some((*id, nacks.as_slice())),
             _ => None,
+        })
+    }
+
+    /// What providers said of tokens of the batches that are to be settled.
+    pub(super) fn receipts(&self) -> impl Iterator<Item = (BatchId, &(i64, Receipt))> {
+        self.0.iter().flat_map(|(id, state)| {
+            let receipts = match state {
+                State::Settling { receipts, .. } => receipts.as_slice(),
+                _ => &[],
+            };
+            receipts.iter().map(|receipt| (*id, receipt))
         })
     }
 
     pub(super) fn nack(&self, batch: BatchId, token: i64) -> Option<&Nack> {
         match self.0.get(&batch)? {
-            State::Settling { nacks } => nacks.iter().find(|(id, _)| *id == token).map(|(_, nack)| nack),
+            State::Settling { nacks, .. } => nacks.iter().find(|(id, _)| *id == token).map(|(_, nack)| nack),
             _ => None,
         }
     }

@@ -26,6 +26,8 @@ pub(super) struct Claimed {
     pub(super) unsignable: usize,
     /// Given up because their address is suppressed.
     pub(super) suppressed: usize,
+    /// Given up because they expired and may have been delivered.
+    pub(super) dead_in_doubt: usize,
     /// Why a predicate of eligibility failed.
     pub(super) fault: Option<String>,
     /// Examples of what was not claimed, by verdict and reason.
@@ -68,15 +70,16 @@ impl Claimed {
                 continue;
             }
             let number = |index| count::<i32, usize>(row, index);
-            (claimed.scanned, claimed.waiting, claimed.expired) = (number(12)?, number(13)?, number(14)?);
-            (claimed.cancelled, claimed.deferred) = (number(15)?, number(16)?);
-            (claimed.unsignable, claimed.suppressed) = (number(17)?, number(18)?);
-            claimed.fault = column(row, 19)?;
-            claimed.next_since = [column(row, 20)?, column(row, 21)?];
-            let wait: Option<i64> = column(row, 22)?;
+            (claimed.scanned, claimed.waiting, claimed.expired) = (number(13)?, number(14)?, number(15)?);
+            (claimed.cancelled, claimed.deferred) = (number(16)?, number(17)?);
+            (claimed.unsignable, claimed.suppressed) = (number(18)?, number(19)?);
+            claimed.dead_in_doubt = number(20)?;
+            claimed.fault = column(row, 21)?;
+            claimed.next_since = [column(row, 22)?, column(row, 23)?];
+            let wait: Option<i64> = column(row, 24)?;
             claimed.wait = wait.map(|wait| Duration::from_millis(u64::try_from(wait).unwrap_or(0)));
-            claimed.other_rate = column(row, 23)?;
-            if let Some(passed_over) = column::<Option<String>>(row, 24)? {
+            claimed.other_rate = column(row, 25)?;
+            if let Some(passed_over) = column::<Option<String>>(row, 26)? {
                 let passed_over = serde_json::from_str(&passed_over);
                 claimed.passed_over = passed_over.map_err(|_| unexpected("a list that is none"))?;
             }
@@ -99,6 +102,7 @@ impl Claimed {
         self.deferred += other.deferred;
         self.unsignable += other.unsignable;
         self.suppressed += other.suppressed;
+        self.dead_in_doubt += other.dead_in_doubt;
         self.fault = self.fault.take().or(other.fault);
         self.passed_over.extend(other.passed_over);
     }
@@ -131,10 +135,16 @@ fn tokens(row: &Row, actions: &SignableActions) -> Result<Vec<Token>, QueueError
     let mut languages = column::<Vec<Option<String>>>(row, 9)?.into_iter();
     let mut payloads = column::<Vec<Option<Vec<u8>>>>(row, 10)?.into_iter();
     let mut bindings = column::<Vec<Option<Vec<u8>>>>(row, 11)?.into_iter();
+    let doubts: Option<Vec<i16>> = column(row, 12)?;
+    let mut doubts = doubts.map(Vec::into_iter);
     let tokens = ids.into_iter().zip(attempts).zip(numbers).map(|((id, attempt), number)| {
         Ok(Token {
             id,
             attempt: u32::try_from(attempt).map_err(|_| unexpected("an attempt below zero"))?,
+            doubts: match &mut doubts {
+                Some(doubts) => u32::try_from(next(doubts)?).map_err(|_| unexpected("doubts below zero"))?,
+                None => 0,
+            },
             action: actions.numbered(number)?,
             email: next(&mut emails)?,
             login: next(&mut names)?.unwrap_or_default(),
@@ -168,18 +178,24 @@ pub(super) fn log_dead_letters(dead: &[DeadLetter], settled: &Batches, limiter: 
     for dead in dead.chunk_by(|one, other| one.batch == other.batch) {
         let Some(others) = limiter.admit(Instant::now()) else { continue };
         let reason = |dead: &DeadLetter| {
-            let reason = settled.nack(dead.batch, dead.token).and_then(Nack::reason).unwrap_or_default();
+            let nack = settled.nack(dead.batch, dead.token);
+            let doubtful =
+                if matches!(nack, Some(Nack::InDoubt { .. })) { "may have been delivered: " } else { "" };
+            let reason = nack.and_then(Nack::reason).unwrap_or_default();
             let attempts = Counted(dead.attempts, "attempt", "attempts");
-            (dead.token, format!("{reason} (after {attempts})"))
+            (dead.token, format!("{doubtful}{reason} (after {attempts})"))
         };
         let tokens: Vec<_> = dead.iter().map(reason).collect();
+        let is_in_doubt = dead
+            .iter()
+            .any(|dead| matches!(settled.nack(dead.batch, dead.token), Some(Nack::InDoubt { .. })));
         tracing::warn!(
             event = "tokens_dead",
             reason = %listed(&tokens, NAMED),
             count = tokens.len(),
             ids = ?ids(&tokens, NAMED),
             attempts = dead.iter().map(|dead| dead.attempts).max(),
-            put_back = put_back(dead),
+            put_back = put_back(dead, is_in_doubt),
             withheld = withheld(others),
             "tokens are given up and get no mail"
         );
@@ -187,9 +203,10 @@ pub(super) fn log_dead_letters(dead: &[DeadLetter], settled: &Batches, limiter: 
 }
 
 /// The command that requeues them, while they can still be sent; of bounded length.
-fn put_back(dead: &[DeadLetter]) -> String {
+fn put_back(dead: &[DeadLetter], is_in_doubt: bool) -> String {
     if dead.len() > NAMED {
-        return "mailroom retry --all-dead".to_owned();
+        let doubtful = if is_in_doubt { " --in-doubt" } else { "" };
+        return format!("mailroom retry --all-dead{doubtful}");
     }
     let ids: Vec<_> = dead.iter().map(|dead| dead.token.to_string()).collect();
     format!("mailroom retry {}", ids.join(" "))

@@ -261,7 +261,16 @@ impl DeliveriesQueue {
             let (count, (reason, ids)) = (claimed.expired, claimed.reasons("expired"));
             tracing::warn!(event = "tokens_expired", %reason, count, ?ids, "tokens expired before they could be sent");
         }
-        self.activity.dead(claimed.suppressed, 0);
+        self.activity.dead(claimed.suppressed + claimed.dead_in_doubt, 0);
+        if claimed.dead_in_doubt > 0 {
+            let reason = "they expired after an attempt in doubt, and may have been delivered";
+            tracing::warn!(
+                event = "tokens_dead",
+                reason,
+                count = claimed.dead_in_doubt,
+                "tokens are given up"
+            );
+        }
         let cancelled = "tokens were used, cancelled or deleted before they could be sent, or have another address than their subject";
         let deferred = "tokens wait until their subject is eligible";
         let suppressed = "tokens are given up because their address is suppressed";

@@ -27,18 +27,19 @@ impl DeliveriesQueue {
     /// claims; where much waits, the second claims a part, too. With one session, the statements follow each other.
     /// A statement that was answered is done, whatever becomes of the others.
     pub(super) async fn send(&mut self, want: Option<ClaimRequest>) -> Result<Claimed, QueueError> {
-        let ClaimRequest { batches, limit, partial, .. } = want.unwrap_or_default();
+        let ClaimRequest { batches, limit, partial, spares_doubtful, .. } = want.unwrap_or_default();
         let ids = BatchId::random(batches)?;
         self.batches.begin_statements(&ids, Instant::now());
         self.finish_dropped_call().await?;
         let settling: Vec<_> = self.batches.settling().collect();
         let settled: Vec<Uuid> = settling.iter().map(|(batch, _)| batch.0).collect();
-        let DeliverySettings { max_attempts, bounds_refusals, backoff, min_lifetime, rate } = self.settings;
+        let DeliverySettings { max_attempts, backoff, min_lifetime, rate, .. } = self.settings;
         let rate = rate.map(|rate| rate.0.cast_signed());
         let (nacked, tokens, kinds, waits, reasons) =
-            nacks::columns(&settling, bounds_refusals, self.first_session.is_unicode());
+            nacks::columns(&settling, &self.settings, self.first_session.is_unicode());
+        let receipts = nacks::receipt_columns(self.batches.receipts(), self.first_session.is_unicode());
         let min_lifetime = i64::try_from(min_lifetime.as_secs()).unwrap_or(i64::MAX);
-        let settle: [SqlParameter<'_>; 9] = [
+        let settle: [SqlParameter<'_>; 14] = [
             (&settled, Type::UUID_ARRAY),
             (&nacked, Type::UUID_ARRAY),
             (&tokens, Type::INT8_ARRAY),
@@ -48,6 +49,11 @@ impl DeliveriesQueue {
             (&integer(max_attempts), Type::INT4),
             (&milliseconds(backoff), Type::INT8),
             (&min_lifetime, Type::INT8),
+            (&receipts.0, Type::UUID_ARRAY),
+            (&receipts.1, Type::INT8_ARRAY),
+            (&receipts.2, Type::TEXT_ARRAY),
+            (&receipts.3, Type::TEXT_ARRAY),
+            (&receipts.4, Type::TEXT_ARRAY),
         ];
         let released: Vec<Uuid> = self.batches.releasing().map(|batch| batch.0).collect();
         let release: [SqlParameter<'_>; 2] =
@@ -56,7 +62,7 @@ impl DeliveriesQueue {
         let (collector_id, since, turn) = (self.collector_id, self.since, self.turn);
         let (lease, actions, signable) = (milliseconds(self.lease), &self.actions, self.actions.numbers());
         let claim = async |session: &QueueSession, wanted: &[Uuid], scan_limit: usize, turn: usize| {
-            let claim: [SqlParameter<'_>; 13] = [
+            let claim: [SqlParameter<'_>; 14] = [
                 (&collector_id, Type::INT8),
                 (&wanted, Type::UUID_ARRAY),
                 (&integer(limit), Type::INT4),
@@ -70,6 +76,7 @@ impl DeliveriesQueue {
                 (&signable, Type::INT2_ARRAY),
                 (&actions.binds(), Type::BOOL),
                 (&rate, Type::INT8),
+                (&!spares_doubtful, Type::BOOL),
             ];
             let rows = rows_if(!wanted.is_empty(), session, CLAIM, &claim).await?;
             Claimed::read(&rows, actions, since)
@@ -147,7 +154,8 @@ impl DeliveriesQueue {
     fn record_settled(&mut self, rows: &[Row]) -> Result<(), QueueError> {
         let dead = DeadLetter::read(rows)?;
         let is_refused = |dead: &&DeadLetter| {
-            !matches!(self.batches.nack(dead.batch, dead.token), Some(Nack::Dead { .. }))
+            let nack = self.batches.nack(dead.batch, dead.token);
+            matches!(nack, Some(Nack::Refused { .. } | Nack::Failed { .. }))
         };
         self.activity.dead(dead.len(), dead.iter().filter(is_refused).count());
         log_dead_letters(&dead, &self.batches, &mut self.dead_letter_limiter);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::protocol::{Answer, SentTokens};
+use super::protocol::Answer;
 use crate::queue::BatchId;
 use mailroom_pace::{Backoff, random_part};
 
@@ -28,6 +28,11 @@ pub(super) struct Circuit {
     guess_pauses: Backoff,
     /// While the circuit is closed: refused tokens since the last verdict of another kind, at most one of each batch.
     refused: Vec<(BatchId, i64)>,
+    /// Whether a trial of a batch failed as a whole: it may have been because of one of its tokens, which the next trials find out one
+    /// by one.
+    pub(super) tries_one: bool,
+    /// Since when a batch may go on trial.
+    pub(super) half_open_since: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +46,15 @@ pub(super) enum CircuitState {
 impl Circuit {
     pub(super) fn closed() -> Self {
         let [pauses, guess_pauses] = [LONGEST_PAUSE, LONGEST_GUESS].map(Backoff::up_to);
-        Self { state: CircuitState::Closed, is_guess: false, pauses, guess_pauses, refused: Vec::new() }
+        Self {
+            state: CircuitState::Closed,
+            is_guess: false,
+            pauses,
+            guess_pauses,
+            refused: Vec::new(),
+            tries_one: false,
+            half_open_since: None,
+        }
     }
 
     pub(super) fn due_at(&self) -> Option<Instant> {
@@ -50,24 +63,20 @@ impl Circuit {
 
     pub(super) fn half_open(&mut self, now: Instant) {
         if self.due_at().is_some_and(|until| until <= now) {
-            self.state = CircuitState::HalfOpen;
+            (self.state, self.half_open_since) = (CircuitState::HalfOpen, Some(now));
         }
     }
 
-    /// The sender has given an answer with a new verdict.
-    pub(super) fn apply(&mut self, answer: &Answer, now: Instant) {
-        // Only a sender that is available finds out that a token was sent or never can be.
-        let is_available = !answer.dead.is_empty()
-            || match &answer.ok {
-                SentTokens::Ids(ids) => !ids.is_empty(),
-                SentTokens::All => answer.unavailable.is_none(),
-            };
+    /// The sender has given an answer with a new verdict; `is_available` if it could not have found that otherwise, `is_exact` if it
+    /// says itself when it is unavailable. A token in doubt proves nothing.
+    pub(super) fn apply(&mut self, answer: &Answer, is_available: bool, is_exact: bool, now: Instant) {
         let is_unavailable = self.state != CircuitState::Closed && !self.is_guess;
         if let Some(unavailable) = &answer.unavailable {
             // A trial of which a part was sent did not fail: a limit of mails a second must not lead to the longest pauses.
             if is_available && self.state == CircuitState::HalfOpen {
                 self.pauses.reset();
             }
+            self.tries_one = self.state == CircuitState::HalfOpen && !is_available;
             self.open(unavailable.after.unwrap_or_default(), now);
         } else if is_available {
             self.refused.clear();
@@ -80,7 +89,19 @@ impl Circuit {
             if is_unavailable && self.state == CircuitState::HalfOpen {
                 self.close();
             }
-            self.count_refusals(answer, now);
+            if is_exact {
+                self.distrust_guess();
+            } else {
+                self.count_refusals(answer, now);
+            }
+        }
+    }
+
+    /// Closes the circuit if it is open because of a guess, which the sender's own word refutes.
+    fn distrust_guess(&mut self) {
+        self.refused.clear();
+        if self.is_guess {
+            self.close();
         }
     }
 
@@ -114,7 +135,8 @@ impl Circuit {
     }
 
     fn close(&mut self) {
-        (self.state, self.is_guess) = (CircuitState::Closed, false);
+        (self.state, self.is_guess, self.tries_one) = (CircuitState::Closed, false, false);
+        self.half_open_since = None;
         self.pauses.reset();
         self.guess_pauses.reset();
     }
@@ -131,6 +153,10 @@ mod tests {
     const FIRST: &str = r#","retry":[{"id":10}]"#;
     const SECOND: &str = r#","retry":[{"id":20}]"#;
     const THIRD: &str = r#","retry":[{"id":30}]"#;
+    const DOUBT: &str = r#","in_doubt":[{"id":40}]"#;
+    const EXACT: &str = r#","exact":true,"retry":[{"id":50}]"#;
+    const EXACT_TOO: &str = r#","exact":true,"retry":[{"id":60}]"#;
+    const THIRD_EXACT: &str = r#","exact":true,"retry":[{"id":70}]"#;
     const GUESS: [(u128, &str); 3] = [(1, FIRST), (2, SECOND), (3, THIRD)];
     /// No answer: the pause passes, and the circuit becomes half-open.
     const WAIT: (u128, &str) = (0, "");
@@ -147,7 +173,9 @@ mod tests {
                 assert_eq!(circuit.state, CircuitState::HalfOpen);
                 now = until;
             } else {
-                circuit.apply(&answer(*batch, rest), now);
+                let (answer, is_exact) = (answer(*batch, rest), rest.contains("exact"));
+                let is_sent = rest.contains("ok") || rest.contains("dead");
+                circuit.apply(&answer, is_sent, is_exact, now);
             }
         }
         (circuit, now)
@@ -181,6 +209,17 @@ mod tests {
             (vec![(1, two), (1, SECOND), (2, FIRST), (3, THIRD), (4, two)], true, Some(100..=200)),
             (vec![(1, FIRST), (2, SECOND), (3, OK), (4, THIRD), (5, FIRST)], false, None),
             (vec![(1, FIRST), (2, FIRST), (3, FIRST), (4, FIRST)], false, None),
+            // Tokens in doubt open nothing, close nothing and count for nothing.
+            (vec![(1, DOUBT), (2, DOUBT), (3, DOUBT), (4, DOUBT)], false, None),
+            (vec![(1, FIRST), (2, SECOND), (3, DOUBT), (4, THIRD)], true, Some(100..=200)),
+            (vec![failed, (2, DOUBT)], false, Some(100..=200)),
+            (vec![failed, WAIT, (2, DOUBT), (3, UNAVAILABLE)], false, Some(200..=400)),
+            // A sender that says whose fault a refusal is is not guessed about, and refutes what was.
+            (vec![(1, EXACT), (2, EXACT_TOO), (3, THIRD_EXACT)], false, None),
+            (after_guess(&[(4, EXACT)]), false, None),
+            (after_guess(&[WAIT, (4, EXACT)]), false, None),
+            (vec![failed, (2, EXACT)], false, Some(100..=200)),
+            (vec![failed, WAIT, (2, EXACT)], false, None),
             (after_guess(&[(4, UNAVAILABLE)]), false, Some(100..=200)),
             (after_guess(&[WAIT, (4, FIRST)].repeat(8)), true, Some(2_500..=5_000)),
             // A single verdict disproves the guess at once, also before the next trial.
@@ -196,5 +235,19 @@ mod tests {
             }
         }
         assert!(LONGEST_GUESS < ROTATION);
+    }
+
+    #[test]
+    fn after_a_trial_that_failed_as_a_whole_single_tokens_go_on_trial_until_one_is_sent() {
+        let failed = (1, UNAVAILABLE);
+        for (steps, tries_one) in [
+            (vec![failed], false),
+            (vec![failed, WAIT, failed], true),
+            (vec![failed, WAIT, failed, WAIT, (2, OK)], false),
+            // What was in the batch was not in the way of the others.
+            (vec![failed, WAIT, (2, PARTLY_SENT)], false),
+        ] {
+            assert_eq!(circuit(&steps).0.tries_one, tries_one, "{steps:?}");
+        }
     }
 }

@@ -21,7 +21,7 @@ use rustix::process::Signal;
 
 pub(crate) use command::SenderCommand;
 pub(crate) use process::kill_running_sender;
-pub use protocol::{SentTokens, parse_answer};
+pub use protocol::{Reply, SentTokens, parse_answer, parse_reply};
 pub(crate) use redact::looks_like_a_token;
 
 use super::{Ack, Readiness, Sink, SinkError};
@@ -37,6 +37,10 @@ use supervisor::{RunningSender, TERMINATION};
 
 /// The longest pause before a sender is started again. Long enough that one that always crashes uses up few tokens.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long tokens that may have been delivered already are left to wait while a sender or the circuit is on trial. If no other token
+/// comes in that time, they are all there is to try.
+const SPARED: Duration = Duration::from_secs(60);
 
 /// A program that sends mails. Not `Debug`: lines hold addresses and tokens.
 pub(crate) struct Sender {
@@ -55,6 +59,7 @@ pub(crate) struct Sender {
     outage: OutageLog,
     ignored_answers: RateLimiter,
     refused_tokens: RateLimiter,
+    doubtful_tokens: RateLimiter,
     /// When the sender is to be ended at the latest, once nothing more is sent.
     closing: Option<Instant>,
     /// Its state when it was asked for last, and since when.
@@ -78,6 +83,7 @@ impl Sender {
             outage: OutageLog::counting("sending"),
             ignored_answers: RateLimiter::default(),
             refused_tokens: RateLimiter::default(),
+            doubtful_tokens: RateLimiter::default(),
             closing: None,
             reported: (state::NEW, Instant::now()),
         }
@@ -118,8 +124,8 @@ impl Sink for Sender {
         let is_wanted = match self.readiness() {
             Readiness::Down => false,
             // Another one may have been started since the batch was claimed.
-            Readiness::OneToken => self.in_flight() == 0 && line.ids.len() == 1,
-            Readiness::OneBatch => self.in_flight() == 0,
+            Readiness::OneToken => self.occupied() == 0 && line.ids.len() == 1,
+            Readiness::OneBatch => self.occupied() == 0,
             Readiness::Ready => true,
         };
         if is_wanted {
@@ -156,6 +162,7 @@ impl Sink for Sender {
             (None, _) | (_, CircuitState::Open(_)) => Readiness::Down,
             (Some(running), _) if self.closing.is_some() || !running.takes_lines() => Readiness::Down,
             (Some(running), _) if !running.has_answered => Readiness::OneToken,
+            (_, CircuitState::HalfOpen) if self.circuit.tries_one => Readiness::OneToken,
             (_, CircuitState::HalfOpen) => Readiness::OneBatch,
             (_, CircuitState::Closed) => Readiness::Ready,
         }
@@ -167,6 +174,21 @@ impl Sink for Sender {
 
     fn in_flight(&self) -> usize {
         self.waiting.len() + self.pending.len()
+    }
+
+    fn occupied(&self) -> usize {
+        self.in_flight() - self.pending.slow(Instant::now())
+    }
+
+    fn spares_doubtful(&self) -> bool {
+        let Some(running) = &self.running else { return true };
+        let since =
+            if running.has_answered { self.circuit.half_open_since } else { Some(running.started_at) };
+        since.is_some_and(|since| since.elapsed() < SPARED)
+    }
+
+    fn announces(&self) -> bool {
+        true
     }
 
     fn waiting_since(&self) -> Option<Instant> {

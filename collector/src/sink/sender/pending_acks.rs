@@ -1,15 +1,26 @@
 //! The batches that the sender may have read, with the verdicts on their tokens so far. The caller passes the times in.
 //! The first verdict on a token counts, and of several in one answer the most careful one, which loses no mail. A batch is
 //! settled once each of its tokens has a verdict. It is given up if it still lacks some a timeout after a later one was
-//! settled. A sender counts as hung when batches are pending and the timeout has passed without a new verdict.
+//! settled. A sender counts as hung when batches are pending and the timeout has passed without a new verdict and without a
+//! sign of work on any of them; such a sign counts for a batch for eleven minutes after it was begun or had a verdict of its own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::protocol::{Answer, SentTokens};
-use crate::queue::{BatchId, Nack};
+use super::protocol::{Answer, DeadToken, SentTokens};
+use crate::queue::{BatchId, Nack, Receipt};
 use crate::sink::Ack;
+
+/// By how much signs of work can put off the silence of a batch: a provider may take ten minutes for its last answer (RFC 5321,
+/// 4.5.3.2.6).
+const LONGEST_WORK: Duration = Duration::from_secs(11 * 60);
+
+/// A batch with signs of work that takes longer than this is slow: it keeps no place from others.
+const SLOW: Duration = Duration::from_secs(30);
+
+/// The most slow batches: what a sender can hold beyond what is claimed for its pace.
+const MOST_SLOW: usize = 32;
 
 /// How many batches are remembered after they were removed, to describe late answers.
 const REMEMBERED: usize = 1_000;
@@ -40,6 +51,12 @@ struct PendingBatch {
     begun_at: Instant,
     /// When a later batch was settled first.
     overtaken_at: Option<Instant>,
+    /// When its line was begun, or it last got a verdict.
+    advanced_at: Instant,
+    /// When the sender last said that it works on it.
+    worked_at: Option<Instant>,
+    /// Of its tokens that were sent.
+    receipts: BTreeMap<i64, Receipt>,
     /// Where its line is among all bytes written to this sender.
     bytes: Range<u64>,
 }
@@ -50,6 +67,8 @@ pub(super) struct AppliedAnswer {
     /// How many of its ids are not in the batch.
     pub(super) foreign: usize,
     pub(super) repeated: usize,
+    /// Whether it brings a verdict that only an available sender finds: a token was sent, or never can be.
+    pub(super) proves_available: bool,
     pub(super) ack: Option<Ack>,
 }
 
@@ -69,8 +88,18 @@ impl PendingAcks {
         (sent_at, begun_at): (Instant, Instant),
         bytes: Range<u64>,
     ) {
-        let (verdicts, overtaken_at) = (ids.into_iter().map(|id| (id, None)).collect(), None);
-        self.batches.push(PendingBatch { batch, verdicts, sent_at, begun_at, overtaken_at, bytes });
+        let verdicts = ids.into_iter().map(|id| (id, None)).collect();
+        self.batches.push(PendingBatch {
+            batch,
+            verdicts,
+            sent_at,
+            begun_at,
+            overtaken_at: None,
+            advanced_at: begun_at,
+            worked_at: None,
+            receipts: BTreeMap::new(),
+            bytes,
+        });
     }
 
     /// The error says why it is for no pending batch.
@@ -83,6 +112,7 @@ impl PendingAcks {
         let mut applied = pending.apply(answer);
         let is_settled = pending.verdicts.values().all(Option::is_some);
         if applied.verdicts > 0 {
+            pending.advanced_at = now;
             self.last_verdict = Some(now);
         }
         if is_settled {
@@ -95,24 +125,39 @@ impl PendingAcks {
         Ok(applied)
     }
 
-    /// When the sender is taken for hung unless an answer brings a verdict before.
+    /// The sender works on these batches. Of those that are not pending it says so too late.
+    pub(super) fn work(&mut self, batches: &[BatchId], now: Instant) {
+        for pending in self.batches.iter_mut().filter(|pending| batches.contains(&pending.batch)) {
+            pending.worked_at = Some(now);
+        }
+    }
+
+    /// When the sender is taken for hung unless an answer brings a verdict before, or a sign of work on a pending batch.
     pub(super) fn silent_at(&self) -> Option<Instant> {
         let oldest = self.batches.first()?.begun_at;
-        Some(self.last_verdict.map_or(oldest, |last| last.max(oldest)) + self.timeout)
+        let worked = self.batches.iter().filter_map(PendingBatch::worked_until).max();
+        Some(self.last_verdict.max(worked).map_or(oldest, |last| last.max(oldest)) + self.timeout)
     }
 
     /// When the first batch is forgotten unless it is settled before.
     pub(super) fn forgotten_at(&self) -> Option<Instant> {
-        // Whatever overtakes a batch overtakes all before it too, so none is due before the first one.
-        Some(self.batches.first()?.overtaken_at? + self.timeout)
+        // Whatever overtakes a batch overtakes all before it, too.
+        let forgotten = self.batches.iter().map_while(PendingBatch::silent_since);
+        forgotten.min().map(|since| since + self.timeout)
+    }
+
+    /// How many batches take long although the sender works on them.
+    pub(super) fn slow(&self, now: Instant) -> usize {
+        let is_slow =
+            |pending: &&PendingBatch| pending.worked_at.is_some() && pending.advanced_at + SLOW <= now;
+        self.batches.iter().filter(is_slow).count().min(MOST_SLOW)
     }
 
     /// Removes the batches that are forgotten by now, with `nack` for their tokens without a verdict.
     pub(super) fn give_up_forgotten(&mut self, now: Instant, nack: &Nack) -> Vec<Ack> {
         let timeout = self.timeout;
-        let forgotten = self.remove(GIVEN_UP, |pending| {
-            pending.overtaken_at.is_some_and(|overtaken_at| overtaken_at + timeout <= now)
-        });
+        let forgotten = self
+            .remove(GIVEN_UP, |pending| pending.silent_since().is_some_and(|since| since + timeout <= now));
         forgotten.into_iter().map(|pending| pending.ack(now, nack)).collect()
     }
 
@@ -147,16 +192,35 @@ impl PendingAcks {
 }
 
 impl PendingBatch {
+    /// Until when signs of work count for it.
+    fn worked_until(&self) -> Option<Instant> {
+        self.worked_at.map(|worked_at| worked_at.min(self.advanced_at + LONGEST_WORK))
+    }
+
+    /// Since when it alone is silent; `None` unless a later batch was settled.
+    fn silent_since(&self) -> Option<Instant> {
+        Some(
+            self.worked_until()
+                .map_or(self.overtaken_at?, |until| until.max(self.advanced_at))
+                .max(self.overtaken_at?),
+        )
+    }
+
     fn apply(&mut self, answer: &Answer) -> AppliedAnswer {
         let (sent, is_all) = match &answer.ok {
             SentTokens::Ids(ids) => (&ids[..], false),
             SentTokens::All => (&[][..], true),
         };
         let retry = |after, reason: &String| Some(Nack::Refused { after, reason: reason.clone() });
-        let dead = |reason: &String| Some(Nack::Dead { reason: reason.clone() });
-        // The most careful verdict first: it counts.
-        let verdicts = (answer.retry.iter().map(|token| (token.id, retry(token.after, &token.reason))))
-            .chain(answer.dead.iter().map(|token| (token.id, dead(&token.reason))))
+        let in_doubt = |reason: &String| Some(Nack::InDoubt { reason: reason.clone() });
+        let dead = |token: &DeadToken| {
+            let reason = token.reason.clone();
+            Some(if token.unknown_address { Nack::UnknownAddress { reason } } else { Nack::Dead { reason } })
+        };
+        // The most careful verdict first: it counts. A doubt is repeated like a refusal, but not without end.
+        let verdicts = (answer.in_doubt.iter().map(|token| (token.id, in_doubt(&token.reason))))
+            .chain(answer.retry.iter().map(|token| (token.id, retry(token.after, &token.reason))))
+            .chain(answer.dead.iter().map(|token| (token.id, dead(token))))
             .chain(sent.iter().map(|id| (*id, None)));
         let mut applied = AppliedAnswer::default();
         for (id, verdict) in verdicts {
@@ -164,6 +228,8 @@ impl PendingBatch {
                 None => applied.foreign += 1,
                 Some(Some(_)) => applied.repeated += 1,
                 Some(missing) => {
+                    applied.proves_available |=
+                        matches!(verdict, None | Some(Nack::Dead { .. } | Nack::UnknownAddress { .. }));
                     *missing = Some(verdict);
                     applied.verdicts += 1;
                 }
@@ -176,7 +242,13 @@ impl PendingBatch {
             for missing in self.verdicts.values_mut().filter(|verdict| verdict.is_none()) {
                 *missing = Some(nack.clone());
                 applied.verdicts += 1;
+                applied.proves_available |= nack.is_none();
                 applied.repeated += usize::from(is_all && nack.is_some());
+            }
+        }
+        for receipt in &answer.receipts {
+            if self.verdicts.get(&receipt.id) == Some(&Some(None)) {
+                self.receipts.entry(receipt.id).or_insert_with(|| receipt.receipt());
             }
         }
         applied
@@ -186,7 +258,8 @@ impl PendingBatch {
     fn ack(self, now: Instant, missing: &Nack) -> Ack {
         let nack = |(id, verdict): (_, Option<_>)| Some((id, verdict.unwrap_or(Some(missing.clone()))?));
         let nacks = self.verdicts.into_iter().filter_map(nack).collect();
-        Ack { batch: self.batch, nacks, after: now.duration_since(self.sent_at) }
+        let receipts = self.receipts.into_iter().collect();
+        Ack { batch: self.batch, nacks, receipts, after: now.duration_since(self.sent_at) }
     }
 }
 
@@ -220,11 +293,18 @@ mod tests {
     fn the_most_careful_verdict_of_an_answer_counts() {
         let reason = || "no reason given".to_owned();
         let mixed = r#","ok":[11,12],"retry":[{"id":10},{"id":11}],"dead":[{"id":11},{"id":12}]"#;
+        let doubtful = concat!(
+            r#","ok":[11,12],"retry":[{"id":11}],"in_doubt":[{"id":11}],"#,
+            r#""dead":[{"id":12,"unknown_address":true}]"#
+        );
+        let doubt = Nack::InDoubt { reason: reason() };
+        let unknown = Nack::UnknownAddress { reason: reason() };
         let dead = Nack::Dead { reason: reason() };
         let retry = Nack::Refused { after: None, reason: reason() };
         let unavailable = |id| (id, Nack::Unavailable { after: None, reason: reason() });
         for (rest, counts, nacks) in [
             (mixed, [2, 0, 4], vec![(11, retry), (12, dead)]),
+            (doubtful, [2, 0, 3], vec![(11, doubt), (12, unknown)]),
             (r#","ok":[20,-1,11],"unavailable":{}"#, [2, 2, 0], vec![unavailable(12)]),
             (r#","ok":"all","unavailable":{}"#, [2, 0, 2], [11, 12].map(unavailable).into()),
         ] {
@@ -235,7 +315,12 @@ mod tests {
             assert_eq!([applied.verdicts, applied.foreign, applied.repeated], counts, "{rest}");
             assert_eq!(
                 applied.ack,
-                Some(Ack { batch: BatchId::from(1), nacks, after: Duration::from_secs(2) })
+                Some(Ack {
+                    batch: BatchId::from(1),
+                    nacks,
+                    receipts: Vec::new(),
+                    after: Duration::from_secs(2)
+                })
             );
             assert_eq!((pending.len(), pending.silent_at()), (0, None));
         }
@@ -256,6 +341,54 @@ mod tests {
         let later = start + seconds(1_000);
         pending.begin(BatchId::from(4), vec![40], (later, later), 300..400);
         assert_eq!(pending.silent_at(), Some(later + TIMEOUT));
+    }
+
+    #[test]
+    fn signs_of_work_put_off_the_silence_of_a_batch_by_eleven_minutes_at_most_without_a_verdict_of_its_own() {
+        let start = Instant::now();
+        let (mut pending, at) = (pending_acks(2, start), |seconds| start + Duration::from_secs(seconds));
+        let [first, second] = [1, 2].map(BatchId::from);
+        // One that it never got, or that was settled, is of no use.
+        pending.work(&[BatchId::from(9)], at(20));
+        assert_eq!(pending.silent_at(), Some(at(30)));
+        pending.work(&[first], at(20));
+        assert_eq!((pending.silent_at(), pending.slow(at(29)), pending.slow(at(30))), (Some(at(50)), 0, 1));
+        pending.work(&[first], at(659));
+        assert_eq!(pending.silent_at(), Some(at(689)));
+        pending.work(&[first], at(1_000));
+        assert_eq!(pending.silent_at(), Some(at(660 + 30)));
+        // A verdict of its own begins a new time, and another batch has a time of its own.
+        pending.apply(&answer(1, r#","ok":[10]"#), at(1_000)).unwrap();
+        assert_eq!((pending.silent_at(), pending.slow(at(1_029))), (Some(at(1_030)), 0));
+        pending.work(&[first, second], at(1_010));
+        assert_eq!(pending.silent_at(), Some(at(1_040)));
+        // Batches before the one that is settled are forgotten unless there are signs of work on them.
+        pending.apply(&all(2), at(1_020)).unwrap();
+        assert_eq!(pending.forgotten_at(), Some(at(1_050)));
+        pending.work(&[first], at(1_040));
+        assert_eq!(pending.forgotten_at(), Some(at(1_070)));
+        let nack = Nack::Failed { reason: "forgotten".to_owned() };
+        assert_eq!(pending.give_up_forgotten(at(1_069), &nack).len(), 0);
+        pending.work(&[first], at(9_000));
+        assert_eq!(pending.forgotten_at(), Some(at(1_000 + 660 + 30)));
+        assert_eq!(pending.give_up_forgotten(at(1_690), &nack).len(), 1);
+    }
+
+    #[test]
+    fn receipts_are_kept_of_tokens_that_were_sent_the_first_of_each() {
+        let now = Instant::now();
+        let mut pending = pending_acks(1, now);
+        let said = |id: i64, answer: &str| format!(r#"{{"id":{id},"provider":"SMTP","answer":"{answer}"}}"#);
+        let receipts = [said(10, "250 a"), said(10, "250 b"), said(11, "250 c"), said(77, "250 d")].join(",");
+        let rest = format!(r#","ok":[10],"in_doubt":[{{"id":11}}],"receipts":[{receipts}]"#);
+        assert_eq!(pending.apply(&answer(1, &rest), now).unwrap().ack, None);
+        let rest = format!(r#","ok":"all","receipts":[{}]"#, said(12, "250 e"));
+        let ack = pending.apply(&answer(1, &rest), now).unwrap().ack.unwrap();
+        let answers: Vec<_> =
+            ack.receipts.iter().map(|(id, receipt)| (*id, receipt.answer.as_str())).collect();
+        assert_eq!(answers, [(10, "250 a"), (12, "250 e")]);
+        assert_eq!(ack.receipts[0].1.provider, "smtp");
+        assert_eq!(ack.nacks, [(11, Nack::InDoubt { reason: "no reason given".to_owned() })]);
     }
 
     #[test]

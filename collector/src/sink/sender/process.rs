@@ -15,7 +15,7 @@ use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::codec::{AnyDelimiterCodec, Decoder};
 
 use super::command::SenderCommand;
-use super::protocol::{Answer, LONGEST_LINE, parse_answer};
+use super::protocol::{LONGEST_LINE, Reply, parse_reply};
 use super::redact::redact;
 use crate::timer::sleep_until_opt;
 
@@ -28,7 +28,7 @@ const LONGEST_ERROR_LINE: usize = 2_000;
 const READ_AFTER_END: Duration = Duration::from_secs(1);
 
 pub(super) enum ProcessEvent {
-    /// A part of the line was written, or it has written something: see [`Process::next_answer`].
+    /// A part of the line was written, or it has written something: see [`Process::next_reply`].
     Progress,
     InputClosed,
     OutputClosed,
@@ -125,14 +125,14 @@ impl Process {
         }
     }
 
-    /// The next answer that it has written. Its last one may lack the line feed.
-    pub(super) fn next_answer(&mut self) -> Option<Result<Answer, String>> {
+    /// The next line that it has written. Its last one may lack the line feed.
+    pub(super) fn next_reply(&mut self) -> Option<Result<Reply, String>> {
         let line = match self.output {
             Some(_) => self.codec.decode(&mut self.output_buffer),
             None => self.codec.decode_eof(&mut self.output_buffer),
         };
         let line = line.map_err(|_| format!("it is longer than {LONGEST_LINE} bytes")).transpose()?;
-        Some(line.and_then(|line| parse_answer(&line)))
+        Some(line.and_then(|line| parse_reply(&line)))
     }
 
     /// Waits for the next event. Cancellation-safe.

@@ -1,7 +1,10 @@
-//! Answers of a sender: one JSON object a line.
+//! What a sender writes: answers and signs of life, each a JSON object on a line.
 //!
-//! `{"batch":"…","ok":[ids]|"all","retry":[{"id":…,"after_ms":…,"reason":"…"}],"dead":[{"id":…,"reason":"…"}],`
-//! `"unavailable":{"after_ms":…,"reason":"…"}}`
+//! `{"batch":"…","ok":[ids]|"all","retry":[{"id":…,"after_ms":…,"reason":"…"}],"in_doubt":[{"id":…,"reason":"…"}],`
+//! `"dead":[{"id":…,"reason":"…","unknown_address":true}],"unavailable":{"after_ms":…,"reason":"…"},"exact":true,`
+//! `"receipts":[{"id":…,"provider":"smtp","message_id":"…","answer":"…"}]}`
+//!
+//! `{"working":["batch","…"]}`
 //!
 //! Parsing is strict: guessing can lose a mail. Errors have our own words: serde's quote the line, which may hold addresses.
 
@@ -11,11 +14,17 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_json::Value;
 
-use super::redact::redact;
-use crate::queue::BatchId;
+use super::redact::{redact, redact_within, visible_within};
+use crate::queue::{BatchId, Receipt};
 
 /// The longest answer, in bytes without its line feed.
 pub(super) const LONGEST_LINE: usize = 1_000_000;
+
+/// The longest answer and id of a provider that are kept, in bytes.
+const LONGEST_ANSWER: usize = 200;
+
+/// The longest name of a kind of provider.
+const LONGEST_PROVIDER: usize = 32;
 
 /// The longest pause that a sender can ask for; a longer one is this long. No token is valid so long.
 const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
@@ -30,10 +39,28 @@ pub struct Answer {
     pub ok: SentTokens,
     #[serde(default)]
     pub retry: Vec<RefusedToken>,
+    /// The tokens of which nobody knows whether the provider accepted them.
+    #[serde(default)]
+    pub in_doubt: Vec<DoubtfulToken>,
     #[serde(default)]
     pub dead: Vec<DeadToken>,
     /// Set if no mail can be sent now: all other tokens of the batch come back.
     pub unavailable: Option<Unavailable>,
+    /// Whether this sender tells itself whose fault a refusal is.
+    #[serde(default)]
+    pub exact: bool,
+    /// What the provider said of tokens that were sent.
+    #[serde(default)]
+    pub receipts: Vec<TokenReceipt>,
+}
+
+/// A line of a sender.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Verdicts on tokens of a batch.
+    Answer(Answer),
+    /// It makes progress with these batches, or waits for a provider's last answer about one of their mails.
+    Working(Vec<BatchId>),
 }
 
 /// The tokens that were sent.
@@ -57,10 +84,41 @@ pub struct RefusedToken {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub struct DoubtfulToken {
+    pub id: i64,
+    #[serde(default = "no_reason", deserialize_with = "redacted")]
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DeadToken {
     pub id: i64,
     #[serde(default = "no_reason", deserialize_with = "redacted")]
     pub reason: String,
+    /// Whether the provider said for sure that the address does not exist.
+    #[serde(default)]
+    pub unknown_address: bool,
+}
+
+/// Its texts are cut and redacted and never refused: the mail was accepted, whatever they are.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenReceipt {
+    pub id: i64,
+    #[serde(deserialize_with = "provider")]
+    pub provider: String,
+    #[serde(default, deserialize_with = "message_id")]
+    pub message_id: Option<String>,
+    #[serde(default, deserialize_with = "provider_answer")]
+    pub answer: String,
+}
+
+impl TokenReceipt {
+    pub(super) fn receipt(&self) -> Receipt {
+        let Self { provider, message_id, answer, .. } = self.clone();
+        Receipt { provider, message_id, answer }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -70,6 +128,23 @@ pub struct Unavailable {
     pub after: Option<Duration>,
     #[serde(default = "no_reason", deserialize_with = "redacted")]
     pub reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WorkingLine {
+    #[serde(deserialize_with = "batch_ids")]
+    working: Vec<BatchId>,
+}
+
+/// Parses a line, without its line feed.
+pub fn parse_reply(line: &[u8]) -> Result<Reply, String> {
+    // This ends at the first field of any other line.
+    match serde_json::from_slice(line) {
+        Ok(WorkingLine { working }) => Ok(Reply::Working(working)),
+        Err(error) if error.to_string().starts_with(INVALID_BATCH) => Err(describe(&error)),
+        Err(_) => parse_answer(line).map(Reply::Answer),
+    }
 }
 
 /// Parses an answer, without its line feed. A list of the values of an object counts as the object.
@@ -101,6 +176,12 @@ fn batch_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BatchId, D::Er
     BatchId::parse(&String::deserialize(deserializer)?).ok_or_else(|| D::Error::custom(INVALID_BATCH))
 }
 
+fn batch_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<BatchId>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let ids = texts.iter().map(|text| BatchId::parse(text).ok_or_else(|| D::Error::custom(INVALID_BATCH)));
+    ids.collect()
+}
+
 fn sent_tokens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SentTokens, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::String(text) if text == "all" => Ok(SentTokens::All),
@@ -121,6 +202,24 @@ fn pause<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>,
 
 fn redacted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(redact(&Option::<String>::deserialize(deserializer)?.unwrap_or_default()))
+}
+
+/// A name that the database takes: other characters than those of names are left out.
+fn provider<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?.to_ascii_lowercase();
+    let is_of_name = |character: &char| matches!(character, 'a'..='z' | '0'..='9' | '_');
+    let name: String = text.chars().filter(is_of_name).take(LONGEST_PROVIDER).collect();
+    Ok(if name.is_empty() { "unknown".to_owned() } else { name })
+}
+
+/// Neither an address nor a token: most providers' own ids look like either.
+fn message_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(Some(visible_within(&text, LONGEST_ANSWER)).filter(|id| !id.is_empty()))
+}
+
+fn provider_answer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(redact_within(&Option::<String>::deserialize(deserializer)?.unwrap_or_default(), LONGEST_ANSWER))
 }
 
 fn no_reason() -> String {

@@ -9,25 +9,40 @@ const SHORTEST_SECRET: usize = 32;
 /// Replaces invisible characters with blanks, words that contain an address with `[address]` and words that look like a
 /// token with `[secret]`; cuts after 500 bytes.
 pub(super) fn redact(text: &str) -> String {
-    let mut redacted = String::with_capacity(text.len().min(LONGEST));
+    let redacted = redact_within(text, LONGEST);
+    if redacted.is_empty() { "no reason given".to_owned() } else { redacted }
+}
+
+/// The same, cut after so many bytes; may be empty.
+pub(super) fn redact_within(text: &str, longest: usize) -> String {
+    cleaned(text, longest, |word| match word {
+        _ if word.contains('@') || word.to_ascii_lowercase().contains("%40") => "[address]",
+        _ if looks_like_a_token(word) => "[secret]",
+        _ => word,
+    })
+}
+
+/// Replaces invisible characters with blanks and cuts after so many bytes, and no more than that.
+pub(super) fn visible_within(text: &str, longest: usize) -> String {
+    cleaned(text, longest, |word| word)
+}
+
+fn cleaned(text: &str, longest: usize, shown: impl Fn(&str) -> &str) -> String {
+    let mut redacted = String::with_capacity(text.len().min(longest));
     let is_blank = |character: char| character.is_whitespace() || is_invisible(character);
     for word in text.split(is_blank).filter(|word| !word.is_empty()) {
         if !redacted.is_empty() {
             redacted.push(' ');
         }
-        redacted.push_str(match word {
-            _ if word.contains('@') || word.to_ascii_lowercase().contains("%40") => "[address]",
-            _ if looks_like_a_token(word) => "[secret]",
-            _ => word,
-        });
-        if redacted.len() > LONGEST {
-            let end = (0..=LONGEST - '…'.len_utf8()).rev().find(|end| redacted.is_char_boundary(*end));
+        redacted.push_str(shown(word));
+        if redacted.len() > longest {
+            let end = (0..=longest - '…'.len_utf8()).rev().find(|end| redacted.is_char_boundary(*end));
             redacted.truncate(end.unwrap_or_default());
             redacted.push('…');
             break;
         }
     }
-    if redacted.is_empty() { "no reason given".to_owned() } else { redacted }
+    redacted
 }
 
 /// Whether it is a control character, a separator, or hides or turns the text around it.

@@ -9,7 +9,7 @@ use tokio::time::timeout_at;
 use super::Sender;
 use super::circuit::{CircuitState, ROTATION};
 use super::process::{Process, ProcessEvent};
-use super::protocol::Answer;
+use super::protocol::{Answer, Reply};
 use crate::log::display::{Counted, HumanDuration, NAMED, ids, listed, withheld};
 use crate::queue::{BatchId, Nack};
 use crate::sink::{Ack, Sink as _};
@@ -39,6 +39,8 @@ pub(super) struct RunningSender {
     /// Whether it has lived long enough to get a token.
     pub(super) is_warmed_up: bool,
     pub(super) has_answered: bool,
+    /// Whether it has said that it tells itself whose fault a refusal is.
+    is_exact: bool,
     closed_at: Option<Instant>,
     pub(super) ending: Option<Termination>,
 }
@@ -132,11 +134,15 @@ impl Sender {
             Ok(process) => {
                 let (id, sender) = (process.group.map(Pid::as_raw_pid), self.command.name());
                 tracing::debug!(event = "sender_started", process = id, sender, "the sender is started");
-                let (is_warmed_up, has_answered, closed_at, ending, started_at) =
-                    (false, false, None, None, now);
-                let running =
-                    RunningSender { process, started_at, is_warmed_up, has_answered, closed_at, ending };
-                self.running = Some(Box::new(running));
+                self.running = Some(Box::new(RunningSender {
+                    process,
+                    started_at: now,
+                    is_warmed_up: false,
+                    has_answered: false,
+                    is_exact: false,
+                    closed_at: None,
+                    ending: None,
+                }));
             }
             Err(error) => self.stopped(&self.command.why_not_started(&error), now),
         }
@@ -209,10 +215,11 @@ impl Sender {
 
     fn read_answers(&mut self, now: Instant) {
         while let Some(running) = &mut self.running
-            && let Some(answer) = running.process.next_answer()
+            && let Some(reply) = running.process.next_reply()
         {
-            match answer {
-                Ok(answer) => self.apply(&answer, now),
+            match reply {
+                Ok(Reply::Answer(answer)) => self.apply(&answer, now),
+                Ok(Reply::Working(batches)) => self.pending.work(&batches, now),
                 Err(error) => self.log_ignored(&error, None, None, now),
             }
         }
@@ -233,20 +240,24 @@ impl Sender {
         }
         let was_on_trial = self.circuit.state == CircuitState::HalfOpen;
         if applied.verdicts > 0 {
-            self.update_circuit(answer, now);
+            self.update_circuit(answer, applied.proves_available, now);
         }
         if let Some(mut ack) = applied.ack {
             self.excuse_tokens(&mut ack, was_on_trial);
             self.log_refused(&ack, now);
+            self.log_doubtful(&ack, now);
             self.acks.push(ack);
         }
     }
 
-    fn update_circuit(&mut self, answer: &Answer, now: Instant) {
+    fn update_circuit(&mut self, answer: &Answer, is_available: bool, now: Instant) {
+        let mut is_exact = false;
         if let Some(running) = &mut self.running {
             running.has_answered = true;
+            running.is_exact |= answer.exact;
+            is_exact = running.is_exact;
         }
-        self.circuit.apply(answer, now);
+        self.circuit.apply(answer, is_available, is_exact, now);
         match self.circuit.state {
             CircuitState::Closed => _ = self.outage.over(now),
             CircuitState::Open(_) => {
@@ -290,6 +301,24 @@ impl Sender {
                 count,
                 withheld = withheld(others),
                 "what the sender answers is ignored"
+            );
+        }
+    }
+
+    /// Logs the tokens of which nobody knows whether they were sent.
+    fn log_doubtful(&mut self, ack: &Ack, now: Instant) {
+        let doubtful = ack.nacks.iter().filter(|(_, nack)| matches!(nack, Nack::InDoubt { .. }));
+        let doubtful: Vec<_> = doubtful.filter_map(|(id, nack)| Some((*id, nack.reason()?))).collect();
+        if !doubtful.is_empty()
+            && let Some(others) = self.doubtful_tokens.admit(now)
+        {
+            tracing::warn!(
+                event = "tokens_in_doubt",
+                reason = %listed(&doubtful, NAMED),
+                count = doubtful.len(),
+                ids = ?ids(&doubtful, NAMED),
+                withheld = withheld(others),
+                "nobody knows whether the provider accepted mails"
             );
         }
     }

@@ -126,7 +126,7 @@ impl Sink for Stdout {
 fn ack((line, sent_at): (Line, Instant), is_taken: bool) -> Ack {
     let ids = if is_taken { Vec::new() } else { line.ids };
     let nacks = ids.into_iter().map(|id| (id, Nack::Unanswered)).collect();
-    Ack { batch: line.batch, nacks, after: sent_at.elapsed() }
+    Ack { batch: line.batch, nacks, receipts: Vec::new(), after: sent_at.elapsed() }
 }
 
 impl Drop for Stdout {

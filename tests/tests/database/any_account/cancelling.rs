@@ -46,7 +46,7 @@ async fn what_is_cancelled_while_a_collector_has_it_does_not_come_back() -> Resu
         (refused, Nack::Refused { reason: "later".to_owned(), after: None }),
         (dead, Nack::Dead { reason: "never".to_owned() }),
     ];
-    collector.settle_and_claim(vec![Settlement { batch: batch.id, nacks }], None).await?;
+    collector.settle_and_claim(vec![Settlement::of(batch.id, nacks)], None).await?;
     assert_eq!(count(&client, "mailroom.dead_letters WHERE secret IS NOT NULL").await?, 0);
     clock::forward(&client, std::time::Duration::from_secs(5)).await?;
     assert!(send(&mut collector).await?.is_empty());

@@ -75,6 +75,7 @@ async fn queue(database: &Database, format: Version) -> Result<DeliveriesQueue> 
         backoff: Duration::from_secs(1),
         min_lifetime: Duration::from_secs(30),
         rate: None,
+        suppress_unknown: false,
     };
     let mut queue = DeliveriesQueue::new(connection, settings, Duration::from_secs(90), format)?;
     queue.open().await?;
@@ -84,7 +85,7 @@ async fn queue(database: &Database, format: Version) -> Result<DeliveriesQueue> 
 
 /// Claims whatever is due in one batch at most.
 async fn claim(queue: &mut DeliveriesQueue) -> Result<Option<Batch>> {
-    let want = ClaimRequest { batches: 1, limit: 100, partial: true, rescan: true };
+    let want = ClaimRequest { batches: 1, limit: 100, partial: true, rescan: true, spares_doubtful: false };
     Ok(queue.settle_and_claim(Vec::new(), Some(want)).await?.batches.pop())
 }
 
@@ -100,7 +101,7 @@ async fn give_up(queue: &mut DeliveriesQueue) -> Result<Vec<Token>> {
     let Some(batch) = claim(queue).await? else { return Ok(Vec::new()) };
     let dead = |token: &Token| (token.id, Nack::Dead { reason: "no such mailbox".to_owned() });
     let nacks = batch.tokens.iter().map(dead).collect();
-    queue.settle_and_claim(vec![Settlement { batch: batch.id, nacks }], None).await?;
+    queue.settle_and_claim(vec![Settlement::of(batch.id, nacks)], None).await?;
     Ok(batch.tokens)
 }
 

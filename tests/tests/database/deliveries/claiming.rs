@@ -36,7 +36,7 @@ async fn batches_are_full_unless_one_may_be_short_and_what_is_left_is_counted() 
     let client = database.connect().await?;
     tokens(&client, "activation", 8).await?;
     let mut queue = queue(&database).await?;
-    let full = ClaimRequest { batches: 5, limit: 3, partial: false, rescan: false };
+    let full = ClaimRequest { batches: 5, limit: 3, partial: false, rescan: false, spares_doubtful: false };
     let claim = queue.settle_and_claim(Vec::new(), Some(full)).await?;
     assert_eq!(claim.batches.iter().map(|batch| batch.tokens.len()).collect::<Vec<_>>(), [3, 3]);
     assert_eq!(claim.waiting, 2);
@@ -56,7 +56,8 @@ async fn each_claim_of_a_backlog_brings_all_that_it_wants_until_nothing_is_left(
         tokens(&client, "activation", 3_000).await?;
         client.batch_execute("UPDATE mailroom.queue SET priority = 0 WHERE token > 3").await?;
         let mut queue = queue(&database).await?;
-        let want = Some(ClaimRequest { batches, limit, partial: false, rescan: false });
+        let want =
+            Some(ClaimRequest { batches, limit, partial: false, rescan: false, spares_doubtful: false });
         let mut settlements = Vec::new();
         for number in 1..=10 {
             let claim = queue.settle_and_claim(settlements, want).await?;
@@ -83,7 +84,7 @@ async fn places_kept_for_what_another_collector_holds_are_filled_and_no_token_is
         let query = format!(
             "SELECT cardinality(places), (SELECT count(DISTINCT place)::integer FROM unnest(places) AS place),
                 first_through = (SELECT max(due_at) FROM mailroom.queue)
-            FROM mailroom.pick({looks}, {turn}, '-infinity', '-infinity', now())"
+            FROM mailroom.pick({looks}, {turn}, '-infinity', '-infinity', now(), true)"
         );
         let row = client.query_one(&query, &[]).await?;
         let expected = looks.min(25);
@@ -143,7 +144,7 @@ async fn of_any_hundred_contended_tokens_at_least_ten_are_of_each_action_and_mos
     let mut actions = Vec::new();
     for (batches, limit) in [1, 3, 7, 10, 100].into_iter().flat_map(|limit| [(1, limit), (2, limit)]) {
         for queue in &mut queues {
-            let want = ClaimRequest { batches, limit, partial: false, rescan: false };
+            let want = ClaimRequest { batches, limit, partial: false, rescan: false, spares_doubtful: false };
             let claim = queue.settle_and_claim(Vec::new(), Some(want)).await?;
             assert_eq!(claim.batches.len(), batches);
             let tokens = claim.batches.into_iter().flat_map(|batch| batch.tokens);
@@ -219,7 +220,7 @@ async fn what_cannot_be_sent_does_not_stand_in_the_way_however_much_it_is() -> R
         .await?;
     let good = token(&client, "activation").await?;
     let mut queue = queue(&database).await?;
-    let want = ClaimRequest { batches: 1, limit: 1, partial: false, rescan: false };
+    let want = ClaimRequest { batches: 1, limit: 1, partial: false, rescan: false, spares_doubtful: false };
     assert_eq!(ids(&queue.settle_and_claim(Vec::new(), Some(want)).await?.batches), [good]);
     let cancelled = states(&client).await?.into_values().filter(|(state, _)| state == "cancelled").count();
     assert_eq!(cancelled, 3_000);

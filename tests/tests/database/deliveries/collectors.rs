@@ -174,7 +174,9 @@ async fn a_claim_on_two_sessions_that_was_broken_off_leaves_nothing_behind() -> 
     let (client, other) = (database.connect().await?, database.connect().await?);
     register(&client, "p", 6_000).await?;
     let mut queue = queue(&database).await?;
-    let want = |batches| Some(ClaimRequest { batches, limit: 100, partial: true, rescan: false });
+    let want = |batches| {
+        Some(ClaimRequest { batches, limit: 100, partial: true, rescan: false, spares_doubtful: false })
+    };
     let first = queue.settle_and_claim(Vec::new(), want(20)).await?.batches;
     assert_eq!(first.len(), 20);
     // The one session has claimed, the other one waits to settle, and claims as soon as it has.

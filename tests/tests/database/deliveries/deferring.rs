@@ -138,7 +138,7 @@ async fn what_waits_for_nobody_to_become_eligible_leaves_the_tokens_behind_it_th
         .await?;
     let good = token(&client, "activation").await?;
     let mut queue = queue(&database).await?;
-    let want = ClaimRequest { batches: 1, limit: 1, partial: false, rescan: false };
+    let want = ClaimRequest { batches: 1, limit: 1, partial: false, rescan: false, spares_doubtful: false };
     assert_eq!(ids(&queue.settle_and_claim(Vec::new(), Some(want)).await?.batches), [good]);
     Ok(())
 }

@@ -42,7 +42,7 @@ async fn what_is_queued_by_a_clock_that_was_read_long_before_is_found() -> Resul
     client.execute("UPDATE accounts SET status = 'suspended' WHERE id = $1", &[&account]).await?;
     let batch = queue.settle_and_claim(Vec::new(), all(10)).await?.batches.remove(0);
     let nacks = vec![(misplaced, Nack::Unanswered), (dead, Nack::Dead { reason: "550".to_owned() })];
-    queue.settle_and_claim(vec![Settlement { batch: batch.id, nacks }], None).await?;
+    queue.settle_and_claim(vec![Settlement::of(batch.id, nacks)], None).await?;
     client
         .batch_execute(&format!(
             "UPDATE mailroom.queue SET due_at = due_at + interval '1 day' WHERE token IN ({misplaced}, {deferred});
@@ -161,7 +161,7 @@ async fn a_collector_waits_for_no_transaction_that_redeems_or_cancels_what_it_is
             let cancel = format!("SELECT mailroom.cancel({id})");
             application.batch_execute(&cancel).await?;
             let nacks = nack.map(|nack| vec![(id, nack)]).unwrap_or_default();
-            let settlement = Settlement { batch: batch.id, nacks };
+            let settlement = Settlement::of(batch.id, nacks);
             let settle = queue.settle_and_claim(vec![settlement], None);
             // The transaction that could be waited for ends afterwards.
             let settled = tokio::time::timeout(Duration::from_secs(60), settle).await;

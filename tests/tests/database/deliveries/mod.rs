@@ -5,10 +5,12 @@ mod claiming;
 pub(crate) mod clock;
 mod collectors;
 mod deferring;
+mod doubts;
 mod low_watermark;
 mod model;
 mod rate;
 mod rate_of_processes;
+mod receipts;
 mod refusals;
 mod set_back;
 mod settling;
@@ -40,17 +42,18 @@ const SETTINGS: DeliverySettings = DeliverySettings {
     backoff: Duration::from_secs(1),
     min_lifetime: Duration::from_secs(30),
     rate: None,
+    suppress_unknown: false,
 };
 
 /// Whatever there is, in batches of `limit`.
 #[expect(clippy::unnecessary_wraps, reason = "it is always passed as what is wanted")]
 fn all(limit: usize) -> Option<ClaimRequest> {
-    Some(ClaimRequest { batches: 100, limit, partial: true, rescan: true })
+    Some(ClaimRequest { batches: 100, limit, partial: true, rescan: true, spares_doubtful: false })
 }
 
 /// The reader has all tokens of a batch.
 pub(crate) fn sent(batch: BatchId) -> Settlement {
-    Settlement { batch, nacks: Vec::new() }
+    Settlement::of(batch, Vec::new())
 }
 
 /// A queue as a new process opens it, and its first heartbeat.

@@ -11,7 +11,8 @@ use tokio_postgres::Client;
 
 use super::{SETTINGS, all, clock, ids, queue_with, sent, token};
 
-const ONE: ClaimRequest = ClaimRequest { batches: 1, limit: 1, partial: true, rescan: true };
+const ONE: ClaimRequest =
+    ClaimRequest { batches: 1, limit: 1, partial: true, rescan: true, spares_doubtful: false };
 
 #[test]
 fn a_rate_is_a_whole_number_with_a_unit() {
@@ -87,7 +88,7 @@ async fn simulate(
     seconds: i64,
 ) -> Result<(Vec<(i64, usize)>, usize)> {
     let client = database.connect().await?;
-    let want = ClaimRequest { batches: 4, limit, partial: true, rescan: false };
+    let want = ClaimRequest { batches: 4, limit, partial: true, rescan: false, spares_doubtful: false };
     let mut collectors = Vec::new();
     for (next, rate) in [0, 150, 4_000].into_iter().zip(rates) {
         let queue = queue_with(database, at_rate(rate)?).await?;
@@ -273,7 +274,7 @@ async fn what_cannot_be_sent_takes_no_place_and_what_does_not_fill_a_batch_neith
     }
     let good = token(&client, "activation").await?;
     let mut queue = queue_with(&database, at_rate("1/s")?).await?;
-    let pair = ClaimRequest { batches: 1, limit: 2, partial: false, rescan: true };
+    let pair = ClaimRequest { batches: 1, limit: 2, partial: false, rescan: true, spares_doubtful: false };
     let claim = queue.settle_and_claim(Vec::new(), Some(pair)).await?;
     assert_eq!((claim.batches, claim.waiting, claim.wait), (vec![], 1, None));
     let claim = queue.settle_and_claim(Vec::new(), Some(ONE)).await?;

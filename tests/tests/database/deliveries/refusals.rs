@@ -14,7 +14,7 @@ use super::{SETTINGS, at, clock, ids, log, queue, queue_with, state, token, toke
 const UNBOUNDED: DeliverySettings = DeliverySettings { bounds_refusals: false, ..SETTINGS };
 
 async fn claim(queue: &mut DeliveriesQueue, limit: usize) -> Result<Vec<Batch>> {
-    let want = ClaimRequest { batches: 1, limit, partial: true, rescan: true };
+    let want = ClaimRequest { batches: 1, limit, partial: true, rescan: true, spares_doubtful: false };
     Ok(queue.settle_and_claim(Vec::new(), Some(want)).await?.batches)
 }
 
@@ -27,7 +27,7 @@ async fn settle_next(queue: &mut DeliveriesQueue, nack: Nack) -> Result<i64> {
 }
 
 async fn settle(queue: &mut DeliveriesQueue, batch: &Batch, nacks: Vec<(i64, Nack)>) -> Result<()> {
-    queue.settle_and_claim(vec![Settlement { batch: batch.id, nacks }], None).await?;
+    queue.settle_and_claim(vec![Settlement::of(batch.id, nacks)], None).await?;
     Ok(())
 }
 

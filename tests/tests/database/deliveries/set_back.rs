@@ -20,7 +20,7 @@ async fn returned(client: &Client, queue: &mut DeliveriesQueue, nack: Nack) -> R
     let id = token(client, "activation").await?;
     let batch = claim(queue).await?.remove(0);
     assert_eq!(ids(std::slice::from_ref(&batch)), [id]);
-    let settlement = Settlement { batch: batch.id, nacks: vec![(id, nack)] };
+    let settlement = Settlement::of(batch.id, vec![(id, nack)]);
     queue.settle_and_claim(vec![settlement], None).await?;
     Ok(id)
 }

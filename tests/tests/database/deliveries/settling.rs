@@ -15,7 +15,7 @@ async fn claim(queue: &mut DeliveriesQueue) -> Result<Vec<Batch>> {
 }
 
 async fn settle(queue: &mut DeliveriesQueue, batch: &Batch, nacks: Vec<(i64, Nack)>) -> Result<()> {
-    queue.settle_and_claim(vec![Settlement { batch: batch.id, nacks }], None).await?;
+    queue.settle_and_claim(vec![Settlement::of(batch.id, nacks)], None).await?;
     Ok(())
 }
 
@@ -234,7 +234,8 @@ async fn a_dead_token_is_put_back_once_however_many_ask_for_it() -> Result<()> {
 async fn what_was_settled_is_on_disk_whether_a_claim_found_more_or_nothing_or_failed() -> Result<()> {
     let mut cluster = Cluster::builder().setting("wal_writer_delay", "10s").start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
-    let one = Some(ClaimRequest { batches: 1, limit: 1, partial: true, rescan: true });
+    let one =
+        Some(ClaimRequest { batches: 1, limit: 1, partial: true, rescan: true, spares_doubtful: false });
     for (waiting, fails) in [(2, false), (1, false), (2, true)] {
         let client = database.connect().await?;
         // Or its commits would bring everything to the disk.
@@ -249,7 +250,7 @@ async fn what_was_settled_is_on_disk_whether_a_claim_found_more_or_nothing_or_fa
         if fails {
             client.batch_execute(broken).await?;
         }
-        let settlement = Settlement { batch: batch.id, nacks: Vec::new() };
+        let settlement = Settlement::of(batch.id, Vec::new());
         let claim = queue.settle_and_claim(vec![settlement], one).await;
         assert_eq!(claim.is_err(), fails);
         if fails {

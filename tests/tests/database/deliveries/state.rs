@@ -23,6 +23,8 @@ pub(super) struct Standing {
     /// The tables that have it; a token that is done is in none.
     pub(super) places: Vec<String>,
     pub(super) log: Vec<Entry>,
+    /// How many of its attempts ended in doubt, by the table that has it.
+    pub(super) doubts: usize,
     /// The row, if it is still there.
     pub(super) row: Option<Row>,
 }
@@ -66,7 +68,10 @@ pub(super) async fn read(client: &Client) -> Result<BTreeMap<i64, Standing>> {
                     is_eligible: row.get("is_eligible"),
                 });
             }
-            place => standing.places.push(place.to_owned()),
+            place => {
+                standing.places.push(place.to_owned());
+                standing.doubts = usize::try_from(row.get::<_, i64>("nth"))?;
+            }
         }
     }
     Ok(all)

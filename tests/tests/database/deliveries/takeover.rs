@@ -120,7 +120,13 @@ async fn the_way_back_leaves_to_the_cursor_what_was_not_sent() -> Result<()> {
     let mut client = database.connect().await?;
     register(&client, 1..=3).await?;
     let mut queue = queue(&database).await?;
-    let want = mailroom::queue::ClaimRequest { batches: 1, limit: 2, partial: false, rescan: true };
+    let want = mailroom::queue::ClaimRequest {
+        batches: 1,
+        limit: 2,
+        partial: false,
+        rescan: true,
+        spares_doubtful: false,
+    };
     let batch = queue.settle_and_claim(Vec::new(), Some(want)).await?.batches.remove(0);
     queue.settle_and_claim(vec![sent(batch.id)], None).await?;
     down_from(MIGRATIONS.len() - 1, &mut client).await?;

@@ -7,6 +7,7 @@ mod retrying;
 mod showing;
 mod suppressing;
 mod token_pruning;
+mod tracing;
 mod usage;
 
 use std::process::Command;

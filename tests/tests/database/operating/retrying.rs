@@ -112,3 +112,22 @@ async fn two_operators_at_once_put_each_token_back_once() -> Result<()> {
     );
     Ok(())
 }
+
+#[tokio::test]
+async fn what_may_have_been_delivered_is_put_back_only_on_demand_and_the_command_says_so() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    give_up(&client, 4).await?;
+    client.execute("UPDATE mailroom.dead_letters SET doubts = 3 WHERE token IN (2, 3)", &[]).await?;
+    assert_eq!(run(&database, &["retry", "--all-dead"])?.success()?, "2 tokens wait again\n");
+    assert_eq!(count(&client, "mailroom.dead_letters WHERE is_in_doubt").await?, 2);
+    let said = run(&database, &["retry", "2"])?;
+    assert_eq!((said.code, said.output.as_str()), (Some(0), "1 token waits again\n"));
+    let warning = "may have been delivered: its recipient may get the mail a second time\n";
+    assert_eq!(said.errors, format!("mailroom: token 2 {warning}"));
+    let said = run(&database, &["retry", "--all-dead", "--in-doubt"])?;
+    assert_eq!((said.code, said.errors), (Some(0), format!("mailroom: token 3 {warning}")));
+    assert_eq!(count(&client, "mailroom.queue WHERE doubts = 3").await?, 2);
+    assert_eq!(run(&database, &["retry", "--in-doubt"])?.code, Some(2));
+    Ok(())
+}

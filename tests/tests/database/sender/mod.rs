@@ -1,6 +1,7 @@
 //! `--sender`: answers count, whatever the sender does, and no token is lost.
 
 mod answers;
+mod doubts;
 mod ends;
 mod lines;
 mod outage;

@@ -283,3 +283,25 @@ async fn a_collector_that_is_stopped_during_an_outage_leaves_everything_in_the_q
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn a_batch_for_which_a_sender_always_calls_itself_unavailable_is_no_outage_for_the_others() -> Result<()>
+{
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=60).await?;
+    let folder = tempfile::tempdir()?;
+    let script = r#"while read -r line; do
+        name=${line#*batch\":\"}; verdict='"ok":"all"'
+        if grep -q '"id":1,' <<< "$line"; then verdict='"unavailable":{"reason":"cannot be read"}'; fi
+        echo "{\"batch\":\"${name:0:36}\",$verdict}"
+    done"#;
+    fs::write(folder.path().join("script"), script)?;
+    let mut command = command(&database, &TestSender::new()?)?;
+    let script = format!("bash {}/script", folder.path().display());
+    let collector = Collector::start(command.args(["--sender", &script, "--batch-limit", "20"]))?;
+    wait_for_state(&client, &(2..=60).collect::<Vec<_>>(), "sent").await?;
+    assert_eq!(count(&client, FAILED).await?, 0);
+    collector.stop()?;
+    Ok(())
+}

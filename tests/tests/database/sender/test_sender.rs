@@ -26,6 +26,7 @@ pub(crate) struct TestSender {
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) name: String,
+    pub(crate) knows: Vec<Value>,
     pub(crate) items: Vec<Value>,
 }
 
@@ -79,7 +80,8 @@ impl TestSender {
         self.read += 1;
         let batch: Value = serde_json::from_str(line)?;
         let name = batch["batch"].as_str().context("a batch has a name")?.to_owned();
-        Ok(Batch { name, items: batch["items"].as_array().context("a batch has items")?.clone() })
+        let knows = batch["knows"].as_array().cloned().unwrap_or_default();
+        Ok(Batch { name, knows, items: batch["items"].as_array().context("a batch has items")?.clone() })
     }
 
     /// Writes a line.

@@ -122,7 +122,7 @@ async fn come_back(client: &Client, queue: &mut DeliveriesQueue, how: &str) -> R
         _ => Nack::Unanswered,
     };
     let nacks = batch.tokens.iter().map(|token| (token.id, nack.clone())).collect();
-    queue.settle_and_claim(vec![Settlement { batch: batch.id, nacks }], None).await?;
+    queue.settle_and_claim(vec![Settlement::of(batch.id, nacks)], None).await?;
     clock::forward(client, Duration::from_secs(1)).await
 }
 

@@ -58,7 +58,11 @@ impl Model<'_> {
         for _ in 0..12 {
             clock::forward(&self.client, LEASE + Duration::from_secs(1)).await?;
             self.peek(0).await?;
-            self.claim(0, ClaimRequest { batches: 100, limit: 2, partial: true, rescan: true }).await?;
+            self.claim(
+                0,
+                ClaimRequest { batches: 100, limit: 2, partial: true, rescan: true, spares_doubtful: false },
+            )
+            .await?;
             while !self.held[0].is_empty() {
                 self.settle(0, 0, &[5]).await?;
             }
@@ -110,6 +114,15 @@ fn check_place(standing: &Standing, now: i64) -> Result<()> {
             _ => {}
         }
     }
+    // What may have been delivered is listed as that, and not called expired; each doubt is counted, wherever the token went.
+    let doubts = standing.log.iter().filter(|entry| entry.outcome == "in_doubt").count();
+    let last = standing.log.last().map(|entry| entry.outcome.as_str());
+    ensure!(doubts == 0 || last != Some("expired"), "it is called expired after {doubts} doubts");
+    ensure!(
+        standing.places.is_empty() || standing.doubts >= doubts,
+        "it was in doubt {doubts} times and has {}",
+        standing.doubts
+    );
     let refusals = standing.log.iter().rev().take_while(|entry| entry.outcome != "dead");
     let refusals = refusals.filter(|entry| entry.outcome == "error").count();
     ensure!(refusals < SETTINGS.max_attempts, "it was refused {refusals} times and is not dead");

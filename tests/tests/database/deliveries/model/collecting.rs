@@ -129,11 +129,12 @@ pub(super) fn settlement(batch: &Batch, outcomes: &[u8]) -> Settlement {
         7 => Some(Nack::Unavailable { after: None, reason: "421".to_owned() }),
         8 => Some(Nack::Unavailable { after: Some(Duration::from_secs(7)), reason: "421".to_owned() }),
         3 => Some(Nack::Dead { reason: "no such box".to_owned() }),
+        9 => Some(Nack::InDoubt { reason: "lost after the dot".to_owned() }),
         _ => None,
     };
     let judged = batch.tokens.iter().zip(outcomes.iter().cycle());
     let nacks = judged.filter_map(|(token, outcome)| Some((token.id, exception(*outcome)?))).collect();
-    Settlement { batch: batch.id, nacks }
+    Settlement::of(batch.id, nacks)
 }
 
 /// The tokens of a batch, with their attempts, that were sent according to a settlement.

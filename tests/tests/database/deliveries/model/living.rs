@@ -62,7 +62,13 @@ impl Model<'_> {
             }
             Step::Claim { collector, want } => self.claim(*collector, *want).await?,
             Step::DropClaim { collector, limit, after } => {
-                let want = ClaimRequest { batches: 2, limit: *limit, partial: true, rescan: false };
+                let want = ClaimRequest {
+                    batches: 2,
+                    limit: *limit,
+                    partial: true,
+                    rescan: false,
+                    spares_doubtful: false,
+                };
                 let claim = self.collectors[*collector].settle_and_claim(Vec::new(), Some(want));
                 if let Ok(Ok(claim)) = timeout(Duration::from_micros(*after), claim).await {
                     self.give(*collector, claim.batches);
@@ -138,7 +144,7 @@ impl Model<'_> {
             ),
             Work::Cancel { nth: number } => format!("SELECT mailroom.cancel({})", nth(*number)),
             Work::Delete { nth: number } => format!("DELETE FROM tokens WHERE id = {}", nth(*number)),
-            Work::Retry => "SELECT mailroom.retry_all()".to_owned(),
+            Work::Retry { in_doubt } => format!("SELECT mailroom.retry_all({in_doubt})"),
             Work::Prune => "SELECT mailroom.prune_tokens(before, 0, 1000), mailroom.prune_account_tokens(before, 0, 1000),
                     mailroom.prune_dead_letters(before, 1000)
                 FROM (SELECT mailroom.clock() - interval '1 day' AS before) AS bound"

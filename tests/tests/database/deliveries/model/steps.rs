@@ -104,7 +104,9 @@ pub(super) enum Work {
     Delete {
         nth: usize,
     },
-    Retry,
+    Retry {
+        in_doubt: bool,
+    },
     Prune,
 }
 
@@ -131,12 +133,13 @@ fn status() -> impl Strategy<Value = &'static str> {
 }
 
 fn outcomes() -> impl Strategy<Value = Vec<u8>> {
-    prop::collection::vec(0..9_u8, 1..4)
+    prop::collection::vec(0..10_u8, 1..4)
 }
 
 fn want() -> impl Strategy<Value = ClaimRequest> {
-    (1..4_usize, 1..5_usize, any::<bool>(), any::<bool>())
-        .prop_map(|(batches, limit, partial, rescan)| ClaimRequest { batches, limit, partial, rescan })
+    (1..4_usize, 1..5_usize, any::<bool>(), any::<bool>()).prop_map(|(batches, limit, partial, rescan)| {
+        ClaimRequest { batches, limit, partial, rescan, spares_doubtful: false }
+    })
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -156,7 +159,7 @@ fn ending() -> impl Strategy<Value = Work> {
         1 => any::<usize>().prop_map(|nth| Work::Redeem { nth }),
         1 => any::<usize>().prop_map(|nth| Work::Cancel { nth }),
         1 => any::<usize>().prop_map(|nth| Work::Delete { nth }),
-        1 => Just(Work::Retry),
+        1 => any::<bool>().prop_map(|in_doubt| Work::Retry { in_doubt }),
         1 => Just(Work::Prune),
     ]
 }

@@ -1,0 +1,13 @@
+-- What is known of tokens $1, or of the address $2, each event as a line of text and of JSON.
+SELECT
+    concat_ws(
+        '  ', happened, 'token ' || token, event, action, 'attempt ' || attempt, provider, message_id, detail, collector
+    ),
+    json_build_object(
+        'token', token, 'happened_at', happened, 'event', event, 'attempt', attempt, 'action', action,
+        'collector', collector, 'provider', provider, 'message_id', message_id, 'detail', detail
+    )::text
+FROM (
+    SELECT *, to_char(happened_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS happened
+    FROM mailroom.trace($1::bigint[], $2::text)
+) AS traced

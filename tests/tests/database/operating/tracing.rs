@@ -1,0 +1,56 @@
+//! `mailroom trace`.
+
+use anyhow::Result;
+use mailroom_tests::postgres::Database;
+use serde_json::Value;
+
+use super::{run, said};
+
+#[tokio::test]
+async fn the_story_of_a_mail_is_told_by_its_id_and_its_address() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(
+            "SELECT mailroom.enqueue('invite', 'Ada@X.test');
+            SELECT mailroom.claim(1, ARRAY[gen_random_uuid()], 10, true, 10, 0, NULL, NULL, 90000, 30, '{4}', true);
+            SELECT mailroom.settle(
+                ARRAY[batch], '{}', '{}', '{}', '{}', '{}', 3, 1000, 30,
+                ARRAY[batch], tokens, ARRAY['ses'], ARRAY['0102-x'], ARRAY['200 accepted']
+            ) FROM mailroom.leases",
+        )
+        .await?;
+    let told = run(&database, &["trace", "1"])?.success()?;
+    let lines: Vec<_> = told.lines().collect();
+    assert_eq!(lines.len(), 3, "{told}");
+    assert!(lines[0].contains("  token 1  enqueued  invite  its link ends at "), "{told}");
+    assert!(
+        lines[1].ends_with("  token 1  accepted  invite  attempt 1  ses  0102-x  200 accepted"),
+        "{told}"
+    );
+    assert!(lines[2].ends_with("  token 1  sent  attempt 1"), "{told}");
+    assert_eq!(run(&database, &["trace", "ada@x.TEST"])?.success()?, told);
+    let told = run(&database, &["trace", "--json", "1"])?.success()?;
+    let accepted: Value = serde_json::from_str(told.lines().nth(1).unwrap_or_default())?;
+    assert_eq!((&accepted["event"], &accepted["provider"]), (&"accepted".into(), &"ses".into()));
+    for unknown in ["2", "nobody@x.test"] {
+        let told = run(&database, &["trace", unknown])?;
+        assert_eq!((told.code, told.output.as_str()), (Some(1), ""));
+        assert_eq!(told.errors, "mailroom: nothing is known of it\n");
+    }
+    let told = run(&database, &["trace", "ada"])?;
+    assert_eq!((told.code, told.errors.contains("ada")), (Some(2), false));
+
+    // A right of its own.
+    let role = "CREATE ROLE support LOGIN";
+    client.batch_execute(role).await?;
+    let mut command = super::command(&database.url().replace("//postgres@", "//support@"), &["trace", "1"])?;
+    let told = said(std::mem::replace(&mut command, std::process::Command::new("true")))?;
+    let granted = "GRANT EXECUTE ON FUNCTION mailroom.trace";
+    assert_eq!((told.code, told.errors.contains(granted)), (Some(1), true), "{}", told.errors);
+    client.batch_execute(&format!("{granted} TO support")).await?;
+    let command = super::command(&database.url().replace("//postgres@", "//support@"), &["trace", "1"])?;
+    assert_eq!(said(command)?.success()?.lines().count(), 3);
+    client.batch_execute("DROP OWNED BY support; DROP ROLE support").await?;
+    Ok(())
+}

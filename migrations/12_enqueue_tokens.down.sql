@@ -13,6 +13,7 @@ DROP FUNCTION mailroom.cancel(bigint);
 DROP FUNCTION mailroom.withdraw(bigint[], text);
 DROP FUNCTION mailroom.browser_code(bytea);
 DROP FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text, bytea);
+DROP FUNCTION mailroom.payload_fault(jsonb);
 DROP FUNCTION mailroom.language_tag(text);
 DROP FUNCTION mailroom.is_language(text);
 DROP FUNCTION mailroom.is_addressable(text);

@@ -211,6 +211,31 @@ RETURN nextval('mailroom.issued_tokens_id_seq'::regclass);
 
 COMMENT ON FUNCTION mailroom.next_token_id() IS 'The next token''s id.';
 
+-- The collector's payload.rs has the same limits. A payload of 200 bytes has neither a hundred levels nor a number of 309 digits, and
+-- exact looks follow where the text alone could have them.
+CREATE FUNCTION mailroom.payload_fault(payload jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    written text := payload::text;
+BEGIN
+    RETURN CASE
+        WHEN octet_length(written) <= 200 THEN NULL
+        WHEN octet_length(written) > 8192 THEN 'payload has more than 8192 bytes'
+        WHEN octet_length(written) - octet_length(translate(written, '[{', '')) > 100
+            AND jsonb_path_exists(payload, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')
+        THEN 'payload is nested more than 100 levels deep, which no sender reads'
+        WHEN written ~ '[0-9]{155}[0-9]{154}'
+            AND jsonb_path_exists(payload, 'strict $.** ? (@.type() == "number" && (@ >= 1e308 || @ <= -1e308))')
+        THEN 'payload has a number of 1e308 or more, which no sender reads'
+    END;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.payload_fault(jsonb) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.payload_fault(jsonb) IS 'Why no sender can read a payload; null if each can.';
+
 CREATE FUNCTION mailroom.enqueue(
     action text,
     recipient_email text,
@@ -263,10 +288,10 @@ BEGIN
         WHEN octet_length(enqueue.subject_id) NOT BETWEEN 1 AND 255 THEN 'subject_id is empty or has more than 255 bytes'
         WHEN enqueue.subject_id IS NULL AND wanted.eligibility IS NOT NULL THEN
             'this action needs a subject_id, of which its eligibility is asked'
-        WHEN octet_length(enqueue.payload::text) > 8192 THEN 'payload has more than 8192 bytes'
         WHEN enqueue.deliver_at > epoch + interval '1 year' THEN 'deliver_at is more than a year away'
         WHEN octet_length(enqueue.idempotency_key) NOT BETWEEN 1 AND 255 THEN 'idempotency_key is empty or has more than 255 bytes'
         WHEN octet_length(enqueue.binding) <> 16 THEN 'binding is not of 16 bytes'
+        ELSE mailroom.payload_fault(enqueue.payload)
     END;
 
     IF fault IS NOT NULL THEN
@@ -872,8 +897,8 @@ BEGIN
             AND deferrals > 0
         RETURNING *
     )
-    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code)
-    SELECT token, mailroom.clock(), attempts, failures, priority, secret, code FROM deferred
+    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code, doubts)
+    SELECT token, mailroom.clock(), attempts, failures, priority, secret, code, doubts FROM deferred
     ON CONFLICT DO NOTHING;
 
     GET DIAGNOSTICS rechecked = ROW_COUNT;

@@ -13,7 +13,9 @@ use clap::{Arg, CommandFactory, Error, FromArgMatches, Parser};
 
 #[cfg(feature = "send")]
 use crate::commands::send;
-use crate::commands::{collect, discard, keygen, migrate, prune, retry, sign, status, suppress, trace, verify};
+use crate::commands::{
+    collect, discard, keygen, migrate, prune, retry, sign, status, suppress, trace, verify,
+};
 #[cfg(feature = "bounces")]
 use crate::config::SchemaSetting;
 

@@ -50,6 +50,19 @@ async fn bad_arguments_are_refused_with_one_error_and_leave_nothing() -> Result<
             "payload has more than 8192",
         ),
         (
+            "'invite', 'ada@example.test', payload => (repeat('[', 101) || repeat(']', 101))::jsonb",
+            "payload is nested more than 100",
+        ),
+        (
+            "'invite', 'ada@example.test', payload => (repeat('{\"a\":', 101) || 1 || repeat('}', 101))::jsonb",
+            "payload is nested more than 100",
+        ),
+        (
+            "'invite', 'ada@example.test', payload => '{\"geheim\": [-1e308]}'",
+            "payload has a number of 1e308 or more",
+        ),
+        ("'invite', 'ada@example.test', payload => '1e400'", "payload has a number of 1e308 or more"),
+        (
             "'invite', 'ada@example.test', deliver_at => now() + interval '367 days'",
             "deliver_at is more than a year",
         ),
@@ -77,7 +90,17 @@ async fn the_longest_arguments_are_taken() -> Result<()> {
     let arguments = "'sign_in', repeat('ü', 32) || '@' || repeat('b', 63) || '.' || repeat('b', 63) || '.' || repeat('b', 61), repeat('ü', 127), repeat('ü', 127) || 'x',
         to_jsonb(repeat('x', 8190)), 'zh-Hant-TW-x1234567', now() + interval '1 year', repeat('k', 255)";
     enqueue(&client, arguments).await?;
-    assert_eq!(count(&client, "mailroom.queue").await?, 1);
+    // What only looks like too many levels, or too large a number, is text.
+    for payload in [
+        "(repeat('[', 100) || repeat(']', 100))::jsonb",
+        "(repeat('{\"[\":', 100) || 1 || repeat('}', 100))::jsonb",
+        "to_jsonb(repeat('[', 500) || repeat('7', 500))",
+        "('[' || repeat('9', 308) || ']')::jsonb",
+        "('[0.' || repeat('0', 400) || '1]')::jsonb",
+    ] {
+        enqueue(&client, &format!("'invite', 'ada@example.test', payload => {payload}")).await?;
+    }
+    assert_eq!(count(&client, "mailroom.queue").await?, 6);
     Ok(())
 }
 

@@ -112,10 +112,10 @@ async fn a_story_has_what_ended_a_mail_and_where_it_waits() -> Result<()> {
     client.execute("SELECT mailroom.cancel($1)", &[&cancelled]).await?;
     client.execute("SELECT mailroom.suppress('b@x.test', 'bounce', 'ses', '550 gone')", &[]).await?;
     let enqueued = |token: i64| format!("{token} enqueued invite its link ends at 2030-01-08T00:00:00Z");
-    let ended = |token: i64| vec![enqueued(token), format!("{token} cancelled 0")];
-    let mut first = ended(used);
+    let ended = |token: i64, reason: &str| vec![enqueued(token), format!("{token} cancelled 0 {reason}")];
+    let mut first = ended(used, "it was used, or another link that proves the same address");
     first.push(format!("{used} redeemed its link was used"));
-    first.extend(ended(cancelled));
+    first.extend(ended(cancelled, "the application cancelled it"));
     first.push(format!("{cancelled} ended its link was cancelled"));
     assert_eq!(story(&client, "address => 'a@x.test'").await?, first);
     let suppressed = format!("{waiting} suppressed ses the address gets no mails (bounce): 550 gone");

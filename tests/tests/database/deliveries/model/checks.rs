@@ -100,7 +100,8 @@ fn check_place(standing: &Standing, now: i64) -> Result<()> {
     }
     let mut last = 0;
     for entry in &standing.log {
-        let is_handover = !["expired", "cancelled"].contains(&entry.outcome.as_str());
+        // What expires in doubt is dead without another attempt.
+        let is_handover = !["expired", "cancelled", "dead"].contains(&entry.outcome.as_str());
         ensure!(
             if is_handover { entry.attempt > last } else { entry.attempt >= last },
             "its attempts do not grow"

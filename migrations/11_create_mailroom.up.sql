@@ -568,4 +568,45 @@ RETURN clock_timestamp();
 
 COMMENT ON FUNCTION mailroom.clock() IS 'What time it is for the queue.';
 
+-- Called at the end of each step, whose objects are those that its transaction has written.
+CREATE FUNCTION mailroom.revoke_default_privileges() RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    revocation text;
+BEGIN
+    FOR revocation IN
+        SELECT format(
+            'REVOKE ALL ON %s %s FROM %s',
+            made.kind, made.name, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END
+        )
+        FROM (
+            SELECT 'ROUTINE', pg_proc.oid::regprocedure::text, proowner, proacl
+            FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
+            WHERE nspname = 'mailroom' AND pg_proc.xmin = pg_current_xact_id()::xid
+            UNION ALL
+            SELECT
+                CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END,
+                pg_class.oid::regclass::text, relowner, relacl
+            FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+            WHERE nspname = 'mailroom'
+                AND relkind IN ('r', 'v', 'S')
+                AND pg_class.xmin = pg_current_xact_id()::xid
+        ) AS made (kind, name, owner, acl)
+        CROSS JOIN LATERAL aclexplode(made.acl)
+        -- What everybody may call has no rights of its owner, or is revoked beside it.
+        WHERE grantee <> made.owner AND (grantee <> 0 OR made.kind <> 'ROUTINE')
+    LOOP
+        EXECUTE revocation;
+    END LOOP;
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.revoke_default_privileges() FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.revoke_default_privileges() IS
+    'Takes back what ALTER DEFAULT PRIVILEGES gives others of what this transaction has made, as on hosted servers.';
+
+SELECT mailroom.revoke_default_privileges();
+
 COMMIT;

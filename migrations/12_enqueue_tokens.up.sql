@@ -609,7 +609,7 @@ COMMENT ON FUNCTION mailroom.to_ascii_label(integer[]) IS
 -- characters that are mapped to themselves, and capitals. These are letters, marks and digits of
 -- scripts in use, and emoji; the sender compares its own mapping with the same form.
 CREATE FUNCTION mailroom.map_address(email text) RETURNS text
-LANGUAGE plpgsql IMMUTABLE STRICT SECURITY DEFINER
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     stable constant int4multirange :=
@@ -922,5 +922,7 @@ BEGIN
     END LOOP;
 END;
 $$;
+
+SELECT mailroom.revoke_default_privileges();
 
 COMMIT;

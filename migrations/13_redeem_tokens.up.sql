@@ -391,4 +391,6 @@ COMMENT ON FUNCTION mailroom.redeem(bytea, text, text, boolean, text) IS
 -- It is the application's to call, not everybody's.
 REVOKE ALL ON FUNCTION mailroom.redeem(bytea, text, text, boolean, text) FROM PUBLIC;
 
+SELECT mailroom.revoke_default_privileges();
+
 COMMIT;

@@ -1011,4 +1011,6 @@ BEGIN
 END;
 $$;
 
+SELECT mailroom.revoke_default_privileges();
+
 COMMIT;

@@ -313,4 +313,6 @@ BEGIN
 END;
 $$;
 
+SELECT mailroom.revoke_default_privileges();
+
 COMMIT;

@@ -758,4 +758,6 @@ BEGIN
 END;
 $$;
 
+SELECT mailroom.revoke_default_privileges();
+
 COMMIT;

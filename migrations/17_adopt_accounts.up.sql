@@ -686,4 +686,6 @@ UPDATE jobs SET last_seq = 9223372036854775807;
 COMMENT ON COLUMN jobs.last_seq IS
     'Id up to which tokens were read by a cursor; the greatest number since tokens are queued in mailroom.queue.';
 
+SELECT mailroom.revoke_default_privileges();
+
 COMMIT;

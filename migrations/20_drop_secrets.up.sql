@@ -239,4 +239,6 @@ BEGIN
 END;
 $$;
 
+SELECT mailroom.revoke_default_privileges();
+
 COMMIT;

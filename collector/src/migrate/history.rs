@@ -74,6 +74,22 @@ pub(super) struct History {
     pub(super) is_standalone: bool,
 }
 
+/// Takes back what default privileges gave others of a table that was just made, as on hosted servers.
+const REVOKE_DEFAULTS: &str = "DO $$
+    DECLARE revocation text;
+    BEGIN
+        FOR revocation IN
+            SELECT format(
+                'REVOKE ALL ON %s FROM %s', made.oid::regclass,
+                CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END
+            )
+            FROM pg_class AS made CROSS JOIN LATERAL aclexplode(relacl)
+            WHERE made.xmin = pg_current_xact_id()::xid AND relkind = 'r' AND grantee <> relowner
+        LOOP
+            EXECUTE revocation;
+        END LOOP;
+    END $$;";
+
 impl History {
     /// The history of the schema in which the session creates tables, or of `mailroom`; refuses the other installation.
     pub(super) async fn of_session(
@@ -256,6 +272,7 @@ impl History {
         // Statements that are sent together are one transaction.
         let statements = format!(
             "CREATE TABLE IF NOT EXISTS {table} (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
+            {REVOKE_DEFAULTS}
             DELETE FROM {table}; {}",
             insert.unwrap_or_default()
         );

@@ -27,6 +27,44 @@ tables AS (
                 )
         )
 ),
+-- Functions that the documents give to somebody.
+documented (names) AS (
+    VALUES (ARRAY[
+        'settle', 'release', 'claim', 'list_actions', 'heartbeat', 'sweep', 'peek', 'prune_attempts',
+        'prune_dead_letters', 'prune_tokens', 'prune_account_tokens', 'enqueue', 'redeem', 'browser_code',
+        'cancel', 'cancel_subject', 'recheck', 'request', 'suppress', 'lift_suppression', 'retry',
+        'retry_all', 'discard', 'discard_all', 'status', 'history', 'trace', 'bind'
+    ])
+),
+-- Rights that no document gives: default privileges and restored dumps without privileges do.
+excess AS (
+    SELECT grantee, 'functions of the schema ' || nspname AS place, nspname AS home
+    FROM pg_proc
+    JOIN pg_namespace ON pg_namespace.oid = pronamespace
+    CROSS JOIN documented
+    CROSS JOIN LATERAL aclexplode(coalesce(proacl, acldefault('f', proowner)))
+    WHERE nspname = 'mailroom'
+        AND grantee <> proowner
+        AND CASE grantee WHEN 0 THEN prosecdef ELSE proname <> ALL (documented.names) END
+    UNION ALL
+    SELECT grantee, 'tables of the schema ' || nspname, nspname
+    FROM pg_class
+    JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    CROSS JOIN LATERAL aclexplode(relacl)
+    WHERE nspname = 'mailroom'
+        AND grantee <> relowner
+        AND NOT (relkind = 'v' AND privilege_type = 'SELECT' AND grantee <> 0)
+    UNION ALL
+    -- An application of the base schema has rights there, but not all.
+    SELECT grantee, relname, NULL
+    FROM tables
+    JOIN pg_class USING (oid)
+    JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    CROSS JOIN LATERAL aclexplode(relacl)
+    WHERE nspname <> 'mailroom'
+        AND grantee <> pg_class.relowner
+        AND (grantee = 0 OR privilege_type = 'TRUNCATE')
+),
 -- Triggers that replicated rows do not fire, because they are enabled for the origin only; statement triggers never do.
 silent AS (
     SELECT
@@ -58,3 +96,24 @@ SELECT format(
 )
 FROM silent
 HAVING count(*) > 0
+UNION ALL
+SELECT format(
+    '%s has rights on %s that no document gives, perhaps by default privileges or a restored dump; %s',
+    holder, string_agg(DISTINCT place, ', '), string_agg(DISTINCT mend, '; ')
+)
+FROM excess
+CROSS JOIN LATERAL (
+    SELECT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END AS role
+) AS named
+CROSS JOIN LATERAL (
+    SELECT
+        CASE grantee WHEN 0 THEN 'everybody' ELSE 'the role ' || role END AS holder,
+        CASE
+            WHEN home IS NULL THEN format('REVOKE ALL ON %I FROM %s', place, role)
+            ELSE format(
+                'REVOKE ALL ON ALL %s IN SCHEMA %I FROM %s',
+                CASE WHEN place LIKE 'functions%' THEN 'ROUTINES' ELSE 'TABLES' END, home, role
+            )
+        END AS mend
+) AS said
+GROUP BY holder

@@ -307,3 +307,72 @@ async fn accounts_that_come_by_logical_replication_are_said_to_get_no_token() ->
     there.query("SELECT pg_drop_replication_slot('people')", &[]).await.ok();
     Ok(())
 }
+
+/// What Supabase sets up: whatever is made in a schema belongs to the roles behind its public key, too.
+const HOSTED: &str = "
+    ALTER DEFAULT PRIVILEGES FOR ROLE owner GRANT ALL ON TABLES TO anon;
+    ALTER DEFAULT PRIVILEGES FOR ROLE owner GRANT ALL ON SEQUENCES TO anon, PUBLIC;
+    ALTER DEFAULT PRIVILEGES FOR ROLE owner GRANT ALL ON FUNCTIONS TO anon";
+
+#[tokio::test]
+async fn default_privileges_of_a_hosted_server_open_nothing() -> Result<()> {
+    for options in [&["migrate", "up", "--drop-secrets"][..], &["migrate", "up", "--without-accounts"]] {
+        let place = Place::new().await?;
+        place.superuser.batch_execute(&format!("CREATE ROLE anon LOGIN; {HOSTED}")).await?;
+        let said = run(&place.in_mail("owner"), options)?;
+        assert!(said.status.success() && !complaint(&said).contains("warning"), "{}", complaint(&said));
+        place.superuser.batch_execute("GRANT USAGE ON SCHEMA mail TO anon; SET search_path = mail").await?;
+        let open = "SELECT coalesce(string_agg(name, ' '), '') FROM (
+                SELECT oid::regclass::text FROM pg_class
+                WHERE relnamespace IN ('mail'::regnamespace, 'mailroom'::regnamespace)
+                    AND relkind IN ('r', 'v', 'S')
+                    AND (has_table_privilege('anon', oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')
+                        OR relkind = 'S' AND has_sequence_privilege('anon', oid, 'USAGE, SELECT, UPDATE'))
+                UNION ALL
+                SELECT oid::regprocedure::text FROM pg_proc
+                WHERE pronamespace IN ('mail'::regnamespace, 'mailroom'::regnamespace)
+                    AND prosecdef AND has_function_privilege('anon', oid, 'EXECUTE')
+            ) AS open (name)";
+        assert_eq!(place.superuser.query_one(open, &[]).await?.get::<_, &str>(0), "", "{options:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn rights_that_no_document_gives_are_named_with_what_ends_them() -> Result<()> {
+    let place = Place::migrated().await?;
+    place.superuser.batch_execute(&format!("SET search_path = mail; {}", documented_grants("mail")?)).await?;
+    let said = |said: Output| String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+    let text = said(run(&place.in_mail("owner"), &["status"])?);
+    assert!(!text.contains("no document gives"), "{text}");
+    // As after a restore without privileges, and on a server with default privileges.
+    place
+        .superuser
+        .batch_execute(
+            "CREATE ROLE anon; GRANT ALL ON ALL TABLES IN SCHEMA mail, mailroom TO anon;
+            GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA mailroom TO PUBLIC",
+        )
+        .await?;
+    for arguments in [&["status"][..], &["migrate", "up"]] {
+        let text = said(run(&place.in_mail("owner"), arguments)?);
+        for sentence in [
+            "everybody has rights on functions of the schema mailroom that no document gives",
+            "REVOKE ALL ON ALL ROUTINES IN SCHEMA mailroom FROM PUBLIC",
+            "the role anon has rights on accounts, tables of the schema mailroom, tokens",
+            "REVOKE ALL ON ALL TABLES IN SCHEMA mailroom FROM anon",
+            "REVOKE ALL ON tokens FROM anon",
+        ] {
+            assert!(text.contains(sentence), "{arguments:?}: {sentence} in {text}");
+        }
+    }
+    place
+        .superuser
+        .batch_execute(
+            "REVOKE ALL ON ALL ROUTINES IN SCHEMA mailroom FROM PUBLIC;
+            REVOKE ALL ON ALL TABLES IN SCHEMA mailroom FROM anon; REVOKE ALL ON accounts, jobs, tokens FROM anon",
+        )
+        .await?;
+    let text = said(run(&place.in_mail("owner"), &["status"])?);
+    assert!(!text.contains("no document gives"), "{text}");
+    Ok(())
+}

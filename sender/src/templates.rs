@@ -25,15 +25,34 @@ const SAMPLE: &str = ".sample.json";
 /// The largest template, in bytes.
 const LARGEST: u64 = 262_144;
 
-/// The templates that are shipped, by their paths.
-pub(crate) const SHIPPED: [(&str, &str); 7] = [
-    ("layout.html", include_str!("../templates/layout.html")),
-    ("en/activate.subject.txt", include_str!("../templates/en/activate.subject.txt")),
-    ("en/activate.txt", include_str!("../templates/en/activate.txt")),
-    ("en/activate.html", include_str!("../templates/en/activate.html")),
-    ("en/recover.subject.txt", include_str!("../templates/en/recover.subject.txt")),
-    ("en/recover.txt", include_str!("../templates/en/recover.txt")),
-    ("en/recover.html", include_str!("../templates/en/recover.html")),
+/// A shipped template, by its path.
+macro_rules! shipped {
+    ($($path:literal),+ $(,)?) => {
+        [$(($path, include_str!(concat!("../templates/", $path)))),+]
+    };
+}
+
+/// The templates that are shipped: for every action that a new installation has.
+pub(crate) const SHIPPED: [(&str, &str); 19] = shipped![
+    "layout.html",
+    "en/activate.subject.txt",
+    "en/activate.txt",
+    "en/activate.html",
+    "en/recover.subject.txt",
+    "en/recover.txt",
+    "en/recover.html",
+    "en/change_email.subject.txt",
+    "en/change_email.txt",
+    "en/change_email.html",
+    "en/invite.subject.txt",
+    "en/invite.txt",
+    "en/invite.html",
+    "en/sign_in.subject.txt",
+    "en/sign_in.txt",
+    "en/sign_in.html",
+    "en/notice.subject.txt",
+    "en/notice.txt",
+    "en/notice.html",
 ];
 
 /// What templates can show.
@@ -372,18 +391,30 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_mails_have_the_link_and_recoveries_have_the_code_and_neither_has_what_a_stranger_chose() {
+    fn the_shipped_mails_have_link_and_code_of_their_action_and_none_has_what_a_stranger_chose() {
         let templates = Templates::read(None).unwrap();
-        for action in ACTIONS {
+        for (_, action) in templates.mails() {
             let mail = templates.render(&variables(action, "WIN MONEY http://evil.test")).unwrap();
             for body in [&mail.text, &mail.html] {
-                assert!(body.contains("https://example.org/x?token=t"), "{body}");
-                assert_eq!(body.contains("01234"), action == "recover", "{body}");
+                assert_eq!(body.contains("https://example.org/x?token=t"), action != "notice", "{body}");
+                assert_eq!(body.contains("01234"), ["recover", "sign_in"].contains(&action), "{body}");
                 assert!(!body.contains("WIN MONEY"), "{body}");
                 assert!(!body.contains("<img") && !body.contains("src=") && !body.contains("{{"), "{body}");
             }
             assert!(mail.subject.contains("Example"), "{}", mail.subject);
         }
+    }
+
+    #[test]
+    fn a_notice_says_what_the_application_does_and_every_new_installations_action_has_a_mail() {
+        let templates = Templates::read(None).unwrap();
+        let actions: Vec<_> = templates.mails().map(|(_, action)| action).collect();
+        assert_eq!(actions, ["activate", "change_email", "invite", "notice", "recover", "sign_in"]);
+        let payload = serde_json::json!({"subject": "A new passkey", "text": "It was added to <you>."});
+        let mail = Variables { payload: &payload, ..variables("notice", "ada") };
+        let mail = templates.render(&mail).unwrap();
+        assert_eq!(mail.subject.trim(), "A new passkey");
+        assert!(mail.text.contains("added to <you>.") && mail.html.contains("added to &lt;you&gt;."));
     }
 
     #[test]
@@ -403,7 +434,7 @@ mod tests {
             ("en/activate.txt", "{% if %}", "en/activate.txt"),
             ("en/activate.txt", "{{ login", "en/activate.txt"),
             ("de/activate.txt", "x", "de/activate.subject.txt is missing"),
-            ("en/invite.subject.txt", "x", "en/invite.txt is missing"),
+            ("en/vote.subject.txt", "x", "en/vote.txt is missing"),
         ] {
             let error = with(&[(name, text)]).unwrap_err().to_string();
             assert!(error.contains(expected) && !error.contains('\n'), "{error}");
@@ -427,8 +458,8 @@ mod tests {
             };
             assert!(error.contains("en/activate.txt") && !error.contains("lovelace"), "{error}");
         }
-        let unknown = Templates::read(None).unwrap().render(&variables("invite", "x")).unwrap_err();
-        assert_eq!(unknown, "there is no template en/invite.subject.txt");
+        let unknown = Templates::read(None).unwrap().render(&variables("vote", "x")).unwrap_err();
+        assert_eq!(unknown, "there is no template en/vote.subject.txt");
     }
 
     #[test]

@@ -29,7 +29,9 @@ export async function previews(context, { folder, mailroom }) {
   writeFileSync(join(site, "send.toml"), CONFIGURATION);
   execFileSync(mailroom, ["send", "--config", join(site, "send.toml"), "--preview", site]);
   const files = readdirSync(site).filter((name) => name.endsWith(".html"));
-  checks.same("there is every mail, and the page", files.sort().join(), "en-activate.html,en-recover.html,index.html");
+  const mails = ["activate", "change_email", "invite", "notice", "recover", "sign_in"];
+  const expected = [...mails.map((action) => `en-${action}.html`), "index.html"];
+  checks.same("there is every mail, and the page", files.sort().join(), expected.join());
 
   const page = await context.newPage();
   const address = String(pathToFileURL(`${site}/`));
@@ -55,7 +57,7 @@ export async function previews(context, { folder, mailroom }) {
   checks.same(
     "the page shows every mail at two widths",
     asked.filter((url) => /\/en-\w+\.html$/.test(url)).length,
-    2 * 4 + 4 * 4,
+    mails.length * 4 + mails.length * 2 * 4,
   );
   checks.none(
     "nothing is asked for elsewhere",

@@ -63,7 +63,7 @@ fn a_line_that_is_no_batch_ends_nothing() -> Result<()> {
     assert_eq!(sending.answer()?["dead"][0]["id"], json!(1));
     sending.write(&json!({"v": 1, "batch": "empty", "items": []}).to_string())?;
     let mut unknown = item(2, "ada@x.test");
-    unknown["action"] = json!("invite");
+    unknown["action"] = json!("vote");
     let mut odd = item(3, "ada@x.test");
     odd["path"] = json!("@evil.test/");
     sending.write(&json!({"v": 1, "batch": "odd", "items": [unknown, odd]}).to_string())?;

@@ -37,9 +37,17 @@ pub fn bounce_webhook(data: &[u8]) {
         }
         Webhook::Ses => Vec::new(),
     };
+    // Notices have the one form that the database compares; others stay as they are.
     let bare = |reported: &str| {
         let inner = reported.trim_end().strip_suffix('>').and_then(|text| Some(text.rsplit_once('<')?.1));
-        inner.unwrap_or(reported).to_owned()
+        let inner = inner.unwrap_or(reported);
+        let form = || {
+            let (local, domain) = inner.rsplit_once('@')?;
+            let quoted = local.strip_prefix('"').and_then(|local| local.strip_suffix('"'));
+            let local: String = quoted.unwrap_or(local).chars().flat_map(char::to_lowercase).collect();
+            Some(format!("{local}@{}", domain_to_ascii(domain).ok()?))
+        };
+        form().unwrap_or_else(|| inner.to_owned())
     };
     let certain: Vec<_> = reported.iter().filter(|(_, said)| *said == Said::Certain).collect();
     for (address, _) in certain {

@@ -182,7 +182,7 @@ async function endless(host, head) {
   const chunk = Buffer.from(`10000\r\n${"a".repeat(65_536)}\r\n`);
   let sent = 0;
   let isOver = false;
-  const closed = once(socket, "close").then(() => (isOver = true));
+  const closed = closing(socket).then(() => (isOver = true));
   for (const end = Date.now() + 60_000; !isOver && Date.now() < end; ) {
     sent += 65_536;
     if (!socket.write(chunk)) await Promise.race([once(socket, "drain").catch(() => {}), closed, pause(1_000)]);
@@ -205,11 +205,16 @@ async function raw(host, text, patience = PATIENCE) {
   socket.on("error", () => {});
   await once(socket, "connect");
   await new Promise((resolve) => socket.write(text, resolve));
-  const closed = once(socket, "close");
+  const closed = closing(socket);
   await Promise.race([closed, pause(patience)]);
   socket.destroy();
   await closed;
   return { said, seconds: (performance.now() - started) / 1000 };
+}
+
+/** Waits until a connection is over. `once` fails when it ends by an error, such as one of writing. */
+function closing(socket) {
+  return new Promise((resolve) => socket.once("close", resolve));
 }
 
 function pause(milliseconds) {

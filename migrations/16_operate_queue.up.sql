@@ -131,7 +131,7 @@ CREATE FUNCTION mailroom.discard(tokens bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
@@ -311,7 +311,7 @@ CREATE FUNCTION mailroom.trace_token(traced bigint, epoch timestamptz) RETURNS T
 )
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY

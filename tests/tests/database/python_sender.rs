@@ -131,9 +131,9 @@ async fn the_example_in_python_sends_mails_and_answers_for_each() -> Result<()> 
         ("ada", "sent", 1),
         ("busy", "sent", 2),
         ("gone", "dead", 1),
-        ("line", "dead", 1),
+        ("line", "cancelled", 0),
         ("none", "dead", 1),
-        ("two", "dead", 1),
+        ("two", "cancelled", 0),
         ("wide", "dead", 1),
     ];
     let expected = expected.map(|(login, state, attempts)| (login.to_owned(), state.to_owned(), attempts));

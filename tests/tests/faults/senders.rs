@@ -66,7 +66,12 @@ async fn a_sender_frozen_for_longer_than_a_lease_is_replaced_and_loses_nothing()
     trial.register(tokens() / 2).await?;
     trial.moment(0, Duration::ZERO).await?;
     let watch = Watch::start(&trial.database);
-    let processes = mailer.signal("frozen", Signal::STOP);
+    // On a busy machine its sender may not have begun yet.
+    let mut processes = 0;
+    while processes == 0 {
+        sleep(Duration::from_millis(10)).await;
+        processes = mailer.signal("frozen", Signal::STOP);
+    }
     assert_eq!(processes, 1);
     trial.history.note_and_look("frozen senders", &trial.client).await?;
     trial.register(tokens() / 2).await?;

@@ -60,9 +60,21 @@ pub(crate) async fn run(SuppressArguments { action, schema }: SuppressArguments)
             ("SELECT mailroom.lift_suppression($1)", address, ["is no longer", "was not"])
         }
     };
-    let rows = client.query_typed(statement, &[(address as _, Type::TEXT)]).await?;
+    let rows = client.query_typed(statement, &[(address as _, Type::TEXT)]).await;
+    let rows = rows.map_err(why_not_changed)?;
     let has_changed = rows.first().is_some_and(|row| row.get(0));
     print(format_args!("the address {} suppressed", if has_changed { now } else { before }))
+}
+
+fn why_not_changed(error: Error) -> CommandError {
+    match error.code() {
+        // The functions refuse nothing else. The server's sentence names a function, not the argument.
+        Some(&SqlState::INVALID_PARAMETER_VALUE) => CommandError::Failure(
+            "that is no address to which mails are sent: NAME@DOMAIN, without a display name and brackets"
+                .to_owned(),
+        ),
+        _ => error.into(),
+    }
 }
 
 fn why_not_listed(error: Error, schema: &Schema) -> CommandError {

@@ -71,6 +71,21 @@ impl SignableActions {
         self.format != Version::V1
     }
 
+    /// Why tokens are not claimed, and what helps. Under v1 that is nearly always the format; under the others only an
+    /// action can be the cause.
+    pub(super) fn why_left(&self) -> &'static str {
+        match self.format {
+            Version::V1 => {
+                "v1 signs only activate and recover, and no links for one browser; \
+                 set MAILROOM_TOKEN_FORMAT=v2 once the verifiers accept it"
+            }
+            _ => {
+                "new actions are read within seconds; if this goes on, no verifier takes the number, path \
+                 or digits of their action: retire it and insert another one"
+            }
+        }
+    }
+
     pub(super) fn numbers(&self) -> Vec<i16> {
         self.by_number.keys().copied().collect()
     }

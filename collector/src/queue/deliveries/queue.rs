@@ -288,8 +288,13 @@ impl DeliveriesQueue {
         if claimed.unsignable > 0
             && let Some(withheld) = admit()
         {
-            let message = "tokens wait because the current key cannot sign their action or bind them to a browser, or the action is not sound";
-            tracing::warn!(event = "tokens_unsignable", count = claimed.unsignable, withheld, "{message}");
+            tracing::warn!(
+                event = "tokens_unsignable",
+                reason = self.actions.why_left(),
+                count = claimed.unsignable,
+                withheld,
+                "tokens wait because this collector cannot sign them"
+            );
         }
         if let Some(reason) = claimed.fault
             && let Some(withheld) = admit()

@@ -23,9 +23,12 @@ impl Tls {
     /// # Errors
     /// A file that cannot be read or holds none, no certificates on this system.
     pub(super) fn new(server: &str, ca_file: Option<&Path>) -> Result<Self, Error> {
-        let name = ServerName::try_from(server.to_owned());
-        let name =
-            name.map_err(|_| Error::configuration("[smtp] server is no name of a host, nor an address"))?;
+        let name = ServerName::try_from(server.to_owned()).map_err(|_| {
+            Error::configuration(
+                "[smtp] server is no name of a host, nor an address, such as mail.example.org; \
+                 a port has a setting of its own, port",
+            )
+        })?;
         let mut roots = RootCertStore::empty();
         if let Some(file) = ca_file {
             for certificate in read(file)? {

@@ -85,7 +85,8 @@ async fn a_collector_of_v1_warns_of_what_it_leaves_and_sends_the_rest() -> Resul
     let left = enqueue(&client, "'invite', 'ada@example.test'").await?;
     let mut collector = start(&database, "v1")?;
     let lines = collector.lines()?;
-    collector.wait_for_log("tokens wait because the current key cannot sign their action", 1)?;
+    collector.wait_for_log("tokens wait because this collector cannot sign them", 1)?;
+    collector.wait_for_log("set MAILROOM_TOKEN_FORMAT=v2", 1)?;
     enqueue(&client, "'activate', 'eve@example.test'").await?;
     assert_eq!(only_item(&lines.next_line()?)?["email"], "eve@example.test");
     lines.expect_none(Duration::from_secs(1))?;

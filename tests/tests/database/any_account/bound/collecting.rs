@@ -73,7 +73,7 @@ async fn a_collector_of_v1_leaves_bound_rows_to_one_that_can_bind_and_warns() ->
     let (left, _) = enqueue_bound(&client, "activate", "7").await?;
     let mut collector = start(&database, "v1")?;
     let lines = collector.lines()?;
-    collector.wait_for_log("tokens wait because the current key cannot sign", 1)?;
+    collector.wait_for_log("tokens wait because this collector cannot sign them", 1)?;
     enqueue(&client, "'activate', 'eve@example.test'").await?;
     assert_eq!(only_item(&lines.next_line()?)?["email"], "eve@example.test");
     lines.expect_none(Duration::from_secs(1))?;

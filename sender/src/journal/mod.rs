@@ -138,15 +138,19 @@ impl Journal {
     /// Fixes what is sent under a key, and that its provider is tried. It counts after the next [`sync`](Self::sync).
     pub(crate) fn fix(&self, sealed: Sealed, expires_at: i64) -> Result<Arc<Sealed>, Error> {
         let (key, mut state) = (sealed.key, self.state());
-        let (line, mail) = record::tried(key, expires_at, &sealed);
+        let (mut line, mail) = record::tried(key, expires_at, &sealed);
+        // Written for another provider: the new text takes its place, and what is in doubt stays so, also where the record of that is read
+        // after the old text was overwritten.
+        let doubt = state.tried.get(&key).map(|old| old.doubt).unwrap_or_default();
+        if doubt.count > 0 {
+            line.extend(record::doubt(key, doubt));
+        }
         let offset = self.append(&mut state, &line)?;
         let mail = Span { offset: offset + mail.start as u64, length: mail.len() as u64 };
         let sealed = Arc::new(sealed);
         state.used += line.len() as u64;
         let bound = Some(sealed.provider.clone());
-        // Written for another provider: the new text takes its place, and what is in doubt stays so.
         let old = state.tried.remove(&key);
-        let doubt = old.as_ref().map(|old| old.doubt).unwrap_or_default();
         state.tried.insert(key, Tried { sealed: Arc::clone(&sealed), expires_at, mail, bound, doubt });
         state.to_erase.extend(old.map(|old| old.mail));
         Ok(sealed)

@@ -334,6 +334,21 @@ fn doubts_are_counted_across_kills_and_rewrites_until_an_outcome_takes_them_back
 }
 
 #[test]
+fn a_doubt_outlives_the_text_that_it_was_recorded_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let journal = Journal::open(&path, NOW).unwrap();
+    let doubt = Doubt { count: 2, since: NOW };
+    journal.fix(sealed(1), LATER).unwrap();
+    journal.set_doubt(key(1), doubt).unwrap();
+    journal.fix(Sealed { provider: "ses".to_owned(), ..sealed(1) }, LATER).unwrap();
+    // Overwrites the first text.
+    journal.sync(NOW).unwrap();
+    drop(journal);
+    assert_eq!(Journal::open(&path, NOW).unwrap().doubt(key(1)), doubt);
+}
+
+#[test]
 fn what_is_written_during_a_wait_for_the_disk_is_not_said_to_be_on_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");

@@ -281,7 +281,8 @@ COMMENT ON COLUMN mailroom.queue.priority IS 'As in actions.';
 COMMENT ON COLUMN mailroom.queue.secret IS '32 random bytes, which the signed link carries; whoever knows them has the token.';
 COMMENT ON COLUMN mailroom.queue.code IS 'Digits that the mail shows and the person types; null for none.';
 COMMENT ON COLUMN mailroom.queue.waits_since IS
-    'When it fell due first, if it came back since without a refusal of its own: because the sender was unavailable or failed. Null: due_at.';
+    'When it fell due first, if it came back since without a refusal of its own, because the sender was unavailable or failed, or if it'
+    ' is in doubt. Null: due_at.';
 COMMENT ON COLUMN mailroom.queue.doubts IS
     'How many attempts ended in doubt: nobody knows whether the provider accepted the mail. While this is not 0, it may have been'
     ' delivered, and is never ended as expired.';

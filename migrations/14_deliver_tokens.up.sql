@@ -194,8 +194,8 @@ BEGIN
         CASE WHEN outcome IN ('error', 'in_doubt') OR wait IS NOT NULL THEN epoch END,
         secret,
         code,
-        -- A refusal of its own, or a doubt, is no outage: it waits anew.
-        CASE WHEN kind NOT IN ('refused', 'in_doubt') THEN coalesce(waits_since, due_at) END,
+        -- A refusal of its own is no outage: it waits anew. What is in doubt waits until it is known or listed.
+        CASE WHEN kind <> 'refused' OR doubts > 0 THEN coalesce(waits_since, due_at) END,
         least(doubts, 32767)::smallint
     FROM items
     WHERE outcome IN ('error', 'unanswered', 'in_doubt')
@@ -662,7 +662,7 @@ SET enable_nestloop = on SET enable_hashjoin = off AS $$
 BEGIN
     UPDATE mailroom.queue
     SET put_off_at = epoch,
-        waits_since = NULL,
+        waits_since = CASE WHEN doubts > 0 THEN coalesce(waits_since, due_at) END,
         due_at = epoch + interval '1 millisecond' * mailroom.pause_after(
             deferrals::bigint,
             250,

@@ -472,7 +472,9 @@ CREATE FUNCTION mailroom.status(
     OUT collectors json,
     OUT in_doubt bigint,
     OUT in_doubt_last_hour bigint,
-    OUT dead_in_doubt bigint
+    OUT dead_in_doubt bigint,
+    OUT in_doubt_oldest_ms bigint,
+    OUT dead_in_doubt_last_hour bigint
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
@@ -509,12 +511,14 @@ BEGIN
             SELECT count(*) FROM mailroom.delivery_log
             WHERE outcome = 'in_doubt' AND happened_at > epoch - interval '1 hour'
         ),
-        (SELECT count(*) FROM mailroom.dead_letters WHERE is_in_doubt)
+        maybe_delivered.total,
+        floor(1000::numeric * extract(epoch FROM epoch - least(waiting.in_doubt_since, claimed.in_doubt_since)))::bigint,
+        maybe_delivered.last_hour
     INTO
         first_due, second_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases, oldest_lease_ms, deferred,
         dead_letters, dead_last_hour, suppressed, expired, expired_last_hour, log_since,
         collectors_alive, collectors_lost, unavailable_ms, collectors,
-        in_doubt, in_doubt_last_hour, dead_in_doubt
+        in_doubt, in_doubt_last_hour, dead_in_doubt, in_doubt_oldest_ms, dead_in_doubt_last_hour
     FROM (
         SELECT
             count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority = 0::smallint) AS first_due,
@@ -522,8 +526,14 @@ BEGIN
             count(*) FILTER (WHERE deferrals = 0 AND due_at > epoch) AS later,
             count(*) FILTER (WHERE deferrals > 0) AS deferred,
             count(*) FILTER (WHERE doubts > 0) AS in_doubt,
-            -- What the sender gave back waits on while its pause lasts.
-            min(coalesce(waits_since, CASE WHEN due_at <= epoch THEN due_at END)) FILTER (WHERE deferrals = 0) AS oldest
+            min(coalesce(waits_since, CASE WHEN due_at <= epoch THEN due_at END)) FILTER (WHERE doubts > 0) AS in_doubt_since,
+            -- What the sender gave back waits on while its pause lasts; what is in doubt has a figure of its own.
+            min(
+                CASE
+                    WHEN doubts = 0 THEN coalesce(waits_since, CASE WHEN due_at <= epoch THEN due_at END)
+                    WHEN due_at <= epoch THEN due_at
+                END
+            ) FILTER (WHERE deferrals = 0) AS oldest
         FROM mailroom.queue
     ) AS waiting
     CROSS JOIN (
@@ -535,9 +545,16 @@ BEGIN
             -- What is tried again waits on meanwhile.
             min((
                 SELECT min(item.waits_since)
-                FROM ROWS FROM (pg_catalog.unnest(attempts), pg_catalog.unnest(waits_since)) AS item (attempt, waits_since)
-                WHERE item.attempt > 1
+                FROM ROWS FROM (
+                    pg_catalog.unnest(attempts), pg_catalog.unnest(waits_since), pg_catalog.unnest(doubts)
+                ) AS item (attempt, waits_since, doubts)
+                WHERE item.attempt > 1 AND coalesce(item.doubts, 0::smallint) = 0
             )) AS oldest,
+            min((
+                SELECT min(item.waits_since)
+                FROM ROWS FROM (pg_catalog.unnest(waits_since), pg_catalog.unnest(doubts)) AS item (waits_since, doubts)
+                WHERE item.doubts > 0
+            )) AS in_doubt_since,
             coalesce(sum((SELECT count(*) FROM pg_catalog.unnest(doubts) AS doubt WHERE doubt > 0)), 0)
                 ::bigint AS in_doubt
         FROM mailroom.leases
@@ -549,6 +566,11 @@ BEGIN
             count(*) FILTER (WHERE is_suppressed) AS suppressed
         FROM mailroom.dead_letters
     ) AS given_up
+    CROSS JOIN (
+        SELECT count(*) AS total, count(*) FILTER (WHERE died_at > epoch - interval '1 hour') AS last_hour
+        FROM mailroom.dead_letters
+        WHERE is_in_doubt
+    ) AS maybe_delivered
     CROSS JOIN (
         SELECT
             count(*) FILTER (WHERE is_alive) AS alive,
@@ -583,7 +605,8 @@ COMMENT ON FUNCTION mailroom.status() IS
     ' when, in seconds of the Unix epoch, the log is complete; collectors that are alive and that are missed, since how many milliseconds'
     ' a sender has been unavailable, and each collector with the state of its sender. A token that the sender gave back because it was'
     ' unavailable is due since it was due first. Tokens that wait or are claimed after an attempt in doubt,'
-    ' attempts that ended in doubt within the last hour, and dead letters that may have been delivered.';
+    ' attempts that ended in doubt within the last hour, and dead letters that may have been delivered; since how many milliseconds'
+    ' the first of those tokens was due, and those dead letters of the last hour.';
 
 CREATE FUNCTION mailroom.begin_step(before timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -27,7 +27,9 @@ SELECT pg_catalog.json_build_object(
     'in_doubt', pg_catalog.json_build_object(
         'waiting', in_doubt,
         'last_hour', in_doubt_last_hour,
-        'dead_letters', dead_in_doubt
+        'dead_letters', dead_in_doubt,
+        'oldest_ms', in_doubt_oldest_ms,
+        'dead_last_hour', dead_in_doubt_last_hour
     ),
     'log_since', log_since
 )::text

@@ -15,6 +15,9 @@ const VERY_LATE: Duration = Duration::from_secs(300);
 const UNAVAILABLE: Duration = Duration::from_secs(30);
 const LONG_UNAVAILABLE: Duration = Duration::from_secs(300);
 
+/// How long a mail may be in doubt: longer than the pauses between its attempts.
+const LONG_IN_DOUBT: Duration = Duration::from_secs(600);
+
 /// A batch that was claimed so many timeouts of the sender ago is an alarm.
 const STUCK: u32 = 10;
 
@@ -51,7 +54,7 @@ pub(super) struct Watched {
 const NONE: fn(&Bounds) -> Option<i64> = |_| None;
 const ANY: fn(&Bounds) -> Option<i64> = |_| Some(0);
 
-pub(super) const WATCHED: [Watched; 10] = [
+pub(super) const WATCHED: [Watched; 12] = [
     Watched {
         place: "queue.oldest_due_ms",
         unit: "ms",
@@ -73,6 +76,13 @@ pub(super) const WATCHED: [Watched; 10] = [
     },
     Watched { place: "collectors.lost", unit: "", warning: ANY, critical: NONE },
     Watched { place: "collectors.all_lost", unit: "", warning: NONE, critical: ANY },
+    Watched {
+        place: "in_doubt.oldest_ms",
+        unit: "ms",
+        warning: |_| Some(milliseconds(LONG_IN_DOUBT)),
+        critical: NONE,
+    },
+    Watched { place: "in_doubt.dead_last_hour", unit: "", warning: ANY, critical: NONE },
     Watched { place: "dead.last_hour", unit: "", warning: ANY, critical: NONE },
     Watched { place: "dead_letters", unit: "", warning: |bounds| bounds.max_dead, critical: NONE },
     Watched { place: "expired.last_hour", unit: "", warning: NONE, critical: ANY },

@@ -200,6 +200,37 @@ async fn a_dead_letter_in_doubt_is_put_back_only_on_demand_and_once_more_in_doub
 }
 
 #[tokio::test]
+async fn a_token_in_doubt_waits_since_it_was_due_first_until_it_is_known_or_listed() -> Result<()> {
+    let (_database, client, mut queue) = stopped().await?;
+    enqueue(&client, "invite").await?;
+    clock::forward(&client, Duration::from_secs(10)).await?;
+    doubt(&mut queue, 0).await?;
+    let shown = "SELECT (in_doubt_oldest_ms, oldest_due_ms, dead_in_doubt_last_hour) FROM mailroom.status()";
+    assert_eq!(text(&client, shown).await?, "(10000,,0)");
+    clock::forward(&client, Duration::from_secs(60)).await?;
+    assert_eq!(text(&client, shown).await?, "(70000,0,0)");
+    // Neither an outage nor a refusal between the attempts makes it anything new, and it is no outage itself.
+    for nack in [
+        Nack::Unavailable { after: None, reason: "421".to_owned() },
+        Nack::Refused { after: Some(Duration::from_secs(30)), reason: "451".to_owned() },
+    ] {
+        let batch = claim(&mut queue).await?.context("it is due")?;
+        assert_eq!(text(&client, shown).await?, "(70000,,0)");
+        settle(&mut queue, &batch, nack).await?;
+    }
+    assert_eq!(text(&client, shown).await?, "(70000,,0)");
+    clock::forward(&client, Duration::from_secs(30)).await?;
+    doubt(&mut queue, 1).await?;
+    clock::forward(&client, Duration::from_secs(300)).await?;
+    assert_eq!(text(&client, shown).await?, "(400000,0,0)");
+    doubt(&mut queue, 2).await?;
+    assert_eq!(text(&client, shown).await?, "(,,1)");
+    clock::forward(&client, Duration::from_secs(3_601)).await?;
+    assert_eq!(text(&client, shown).await?, "(,,0)");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_sender_on_trial_gets_other_tokens_than_those_in_doubt() -> Result<()> {
     let (_database, client, mut queue) = stopped().await?;
     client.batch_execute("UPDATE mailroom.actions SET priority = 0 WHERE name = 'notice'").await?;

@@ -121,14 +121,26 @@ async fn each_alarm_of_the_documents_ends_status_with_its_level_and_nothing_else
     let waits =
         "INSERT INTO mailroom.queue (token, due_at, put_off_at, attempts, priority, secret, waits_since)
         VALUES (1, now() + interval '5 seconds', now(), 3, 1, 'a', now() - interval '70 seconds')";
+    let in_doubt = |since: &str| {
+        format!(
+            "INSERT INTO mailroom.queue (token, due_at, attempts, doubts, priority, secret, waits_since)
+                VALUES (1, now() + interval '1 minute', 1, 1, 1, 'a', now() - interval '{since}')"
+        )
+    };
+    let maybe_delivered =
+        |since: &str| died(since).replace("reason)", "reason, doubts)").replace("'no')", "'no', 3)");
     let tried = lease("1 second", "1 minute");
     let again = tried
         .replace("codes)", "codes, waits_since)")
         .replace("'{NULL}')", "'{NULL}', ARRAY[now() - interval '70 seconds'])");
     let often = again.replace("'{1}', '{0}'", "'{2}', '{0}'");
     assert_ne!(often, again);
-    let warning = |alarm| Some((alarm, 1));
-    let critical = |alarm| Some((alarm, 2));
+    let doubtful = often
+        .replace("waits_since)", "waits_since, doubts)")
+        .replace("'70 seconds'])", "'11 minutes'], '{1}')");
+    assert_ne!(doubtful, often);
+    let warning = |alarm| Some((vec![alarm], 1));
+    let critical = |alarm| Some((vec![alarm], 2));
     for (scene, alarm) in [
         (due("55 seconds"), None),
         (due("70 seconds"), warning("queue.oldest_due_ms")),
@@ -139,6 +151,11 @@ async fn each_alarm_of_the_documents_ends_status_with_its_level_and_nothing_else
         (lease("4 minutes", "1 minute"), None),
         (lease("6 minutes", "1 minute"), warning("leases.oldest_ms")),
         (lease("2 minutes", "-1 second"), warning("leases.lapsed")),
+        (in_doubt("9 minutes"), None),
+        (in_doubt("11 minutes"), warning("in_doubt.oldest_ms")),
+        (doubtful, warning("in_doubt.oldest_ms")),
+        (maybe_delivered("59 minutes"), Some((vec!["in_doubt.dead_last_hour", "dead.last_hour"], 1))),
+        (maybe_delivered("61 minutes"), None),
         (died("59 minutes"), warning("dead.last_hour")),
         (died("61 minutes"), None),
         (suppressed, None),
@@ -152,7 +169,7 @@ async fn each_alarm_of_the_documents_ends_status_with_its_level_and_nothing_else
         client.batch_execute(&scene).await?;
         let said = run(&database, &["status", "--json"])?;
         let status: Value = serde_json::from_str(&said.output)?;
-        let (names, code) = alarm.map_or((vec![], 0), |(name, code)| (vec![name], code));
+        let (names, code) = alarm.unwrap_or_default();
         assert_eq!(status["alarms"], json!(names), "{scene}");
         assert_eq!(said.code, Some(code), "{scene}");
     }

@@ -3,6 +3,9 @@
 //! Pure policy: the caller passes the times in. A refusal for ever of which no table knows whom it is about
 //! is not believed at once. If recipients of three domains are refused alike and nobody's mail is accepted
 //! between, it is about us; if a mail is accepted, it was about them.
+//!
+//! Since then that text is believed for an hour, but only of those who were refused before and of a few others
+//! between two acceptances: the same text can be our own fault later, and then nothing is accepted any more.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -20,7 +23,10 @@ const DISARMED: Duration = Duration::from_secs(3_600);
 /// How long a mail waits until it is tried again, if its refusal is not placed.
 const PAUSE: Duration = Duration::from_secs(15);
 
-/// How long a refusal may stay without a place, where too few others are refused.
+/// So many others are believed of at once then, until the next mail is accepted.
+const BELIEVED_AT_ONCE: usize = 10;
+
+/// How long the refusal of a recipient may stay without a place, where too few others are refused.
 const UNDECIDED: Duration = Duration::from_secs(3_600);
 
 /// How many other recipients are still tried, once each, when refusals seem to be about us: one whose mail
@@ -36,12 +42,15 @@ const OWN_PAUSE: Duration = Duration::from_secs(300);
 /// The most texts that are remembered.
 const MOST_TEXTS: usize = 256;
 
+/// The most recipients that are remembered of a text that is their own.
+const MOST_REFUSED: usize = 4 * TRIALS;
+
 /// What a provider refused, since when, and what speaks against it.
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
     suspects: HashMap<String, Suspect>,
-    /// Texts that are the recipients' own, and until when.
-    disarmed: HashMap<String, Instant>,
+    /// Texts that are the recipients' own.
+    disarmed: HashMap<String, Disarmed>,
     /// Texts that the table takes for ours; whether a mail was accepted since.
     ours: HashMap<String, bool>,
     last_accepted: Option<Instant>,
@@ -52,8 +61,37 @@ pub(crate) struct Guard {
 struct Suspect {
     since: Instant,
     domains: Vec<String>,
+    /// Since when each recipient is refused, by a hash, up to the third domain.
+    refused: HashMap<u64, Instant>,
     /// Recipients that were tried since the third domain was refused, by a hash; none before.
     tried: HashSet<u64>,
+}
+
+#[derive(Debug)]
+struct Disarmed {
+    until: Instant,
+    /// Recipients that were refused before a mail was accepted, by a hash.
+    refused: HashSet<u64>,
+    /// Those that were refused since.
+    others: HashSet<u64>,
+}
+
+impl Disarmed {
+    /// A mail was accepted: those of whom this was said before it are refused themselves.
+    fn add(&mut self, recipients: impl Iterator<Item = u64>) {
+        let left = MOST_REFUSED.saturating_sub(self.refused.len());
+        self.refused.extend(self.others.drain().chain(recipients).take(left));
+    }
+
+    fn believes(&mut self, recipient: u64, now: Instant) -> bool {
+        if now >= self.until {
+            return false;
+        }
+        if self.others.len() < BELIEVED_AT_ONCE && !self.refused.contains(&recipient) {
+            self.others.insert(recipient);
+        }
+        self.refused.contains(&recipient) || self.others.contains(&recipient)
+    }
 }
 
 impl Guard {
@@ -82,11 +120,19 @@ impl Guard {
     /// A mail was accepted: what was refused before it was not our fault.
     fn accept(&mut self, now: Instant) {
         self.last_accepted = Some(now);
-        self.disarmed.retain(|_, until| *until > now);
-        for (text, _) in self.suspects.drain() {
-            if self.disarmed.len() < MOST_TEXTS {
-                self.disarmed.insert(text, now + DISARMED);
+        self.disarmed.retain(|_, disarmed| disarmed.until > now);
+        for disarmed in self.disarmed.values_mut() {
+            disarmed.add(std::iter::empty());
+        }
+        for (text, suspect) in self.suspects.drain() {
+            if self.disarmed.len() >= MOST_TEXTS && !self.disarmed.contains_key(&text) {
+                continue;
             }
+            let until = now + DISARMED;
+            let new = || Disarmed { until, refused: HashSet::new(), others: HashSet::new() };
+            let disarmed = self.disarmed.entry(text).or_insert_with(new);
+            disarmed.until = until;
+            disarmed.add(suspect.refused.into_keys().chain(suspect.tried));
         }
         for is_disproved in self.ours.values_mut() {
             *is_disproved = true;
@@ -95,7 +141,8 @@ impl Guard {
 
     fn weigh_unplaced(&mut self, recipient: &str, reason: String, now: Instant) -> Verdict {
         let text = signature(&reason, recipient);
-        if self.disarmed.get(&text).is_some_and(|until| *until > now) {
+        let hash = self.hasher.hash_one(recipient);
+        if self.disarmed.get_mut(&text).is_some_and(|disarmed| disarmed.believes(hash, now)) {
             return Verdict::dead(reason, About::Unplaced);
         }
         self.suspects.retain(|_, suspect| now.saturating_duration_since(suspect.since) < 24 * UNDECIDED);
@@ -103,14 +150,19 @@ impl Guard {
             // Texts that all differ are no sign of one fault.
             return Verdict::Retry { after: Some(PAUSE), reason };
         }
-        let new = || Suspect { since: now, domains: Vec::new(), tried: HashSet::new() };
+        let new =
+            || Suspect { since: now, domains: Vec::new(), refused: HashMap::new(), tried: HashSet::new() };
         let suspect = self.suspects.entry(text).or_insert_with(new);
         let domain = recipient.rsplit_once('@').map_or(recipient, |(_, domain)| domain).to_ascii_lowercase();
         if suspect.domains.len() < DOMAINS && !suspect.domains.contains(&domain) {
             suspect.domains.push(domain);
         }
         if suspect.domains.len() < DOMAINS {
-            return if now.saturating_duration_since(suspect.since) < UNDECIDED {
+            // Each has its own hour: it may be our fault, and others show it before that has passed.
+            let is_remembered = suspect.refused.len() < TRIALS || suspect.refused.contains_key(&hash);
+            let since =
+                if is_remembered { *suspect.refused.entry(hash).or_insert(now) } else { suspect.since };
+            return if now.saturating_duration_since(since) < UNDECIDED {
                 Verdict::Retry { after: Some(PAUSE), reason }
             } else {
                 Verdict::dead(reason, About::Unplaced)
@@ -118,7 +170,7 @@ impl Guard {
         }
         // The third one itself opens the circuit.
         let is_open = !suspect.tried.is_empty();
-        let is_new = suspect.tried.len() <= TRIALS && suspect.tried.insert(self.hasher.hash_one(recipient));
+        let is_new = suspect.tried.len() <= TRIALS && suspect.tried.insert(hash);
         if is_open && is_new {
             return Verdict::Retry { after: Some(PAUSE), reason };
         }
@@ -244,6 +296,40 @@ mod tests {
             assert_eq!(trial.refused(seconds, "x@a.test", TEXT), "retry");
         }
         assert_eq!(trial.refused(3_601, "x@a.test", TEXT), "dead");
+    }
+
+    #[test]
+    fn each_recipient_has_its_own_hour_before_it_is_dead() {
+        let mut trial = Trial::new();
+        assert_eq!(trial.refused(0, "x@a.test", TEXT), "retry");
+        assert_eq!(trial.refused(3_601, "x@a.test", TEXT), "dead");
+        // Others of a site that sends to one domain alone, or seldom to any.
+        for recipient in ["y@a.test", "x@b.test"] {
+            assert_eq!(trial.refused(3_602, recipient, TEXT), "retry");
+            assert_eq!(trial.refused(7_201, recipient, TEXT), "retry");
+        }
+        assert_eq!(trial.refused(7_201, "x@c.test", TEXT), "unavailable");
+        assert_eq!(trial.refused(7_203, "y@a.test", TEXT), "retry");
+        assert_eq!(trial.refused(7_218, "y@a.test", TEXT), "unavailable");
+    }
+
+    #[test]
+    fn a_text_that_was_the_recipients_own_kills_few_if_it_becomes_our_fault_within_the_hour() {
+        let mut trial = Trial::new();
+        trial.refused(0, "bad@a.test", TEXT);
+        trial.accepted(1);
+        assert_eq!(trial.refused(15, "bad@a.test", TEXT), "dead");
+        // From now on nothing is accepted any more.
+        let refused = |trial: &mut Trial, n: u64| trial.refused(20 + n / 20, &format!("x@{n}.test"), TEXT);
+        let kinds: Vec<_> = (0..400).map(|n| refused(&mut trial, n)).collect();
+        let count = |wanted: &str| kinds.iter().filter(|kind| **kind == wanted).count();
+        assert_eq!((count("dead"), count("unavailable")), (BELIEVED_AT_ONCE, 1));
+        // Or it is, and it was a campaign: then all of them are dead, and some more at once.
+        trial.accepted(60);
+        for n in 0..400 {
+            assert_eq!(refused(&mut trial, n), "dead");
+        }
+        assert_eq!(refused(&mut trial, 401), "dead");
     }
 
     #[test]

@@ -91,6 +91,27 @@ pub(super) const NO_DELIVERY: &Words = &Words {
     ],
 };
 
+/// What is said of a recipient, of a mail and of us alike.
+pub(super) const POLICY: &Words = &Words {
+    name: "policy",
+    list: &[
+        "access denied",
+        "permission denied",
+        "administrative prohibition",
+        "administratively",
+        "policy",
+        "prohibited",
+        "not permitted",
+        "not authorized",
+        "not authorised",
+        "unauthorized",
+        "denied by",
+        "rejected by",
+        "blocked",
+        "spam",
+    ],
+};
+
 pub(super) const RELAYING: &Words = &Words {
     name: "relaying",
     list: &[
@@ -385,4 +406,5 @@ pub(super) const ALL: &[&Words] = &[
     LIMITS,
     BLOCKED,
     NO_DELIVERY,
+    POLICY,
 ];

@@ -137,6 +137,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(RCPT, FOR_EVER, Recipient).enhanced(&["x.1.*", "x.2.*", "x.4.*"]),
     row(RCPT, FOR_EVER, Recipient).words(known::NO_SUCH_ADDRESS),
     row(RCPT, FOR_EVER, Recipient).words(known::NO_DELIVERY),
+    row(RCPT, &[one(550), one(551), one(553)], Unplaced).enhanced(&["none"]).words(known::POLICY),
     row(RCPT, &[one(501), one(553), one(556)], Recipient),
     row(RCPT, FOR_EVER, Recipient).unreadable(),
     row(RCPT, &[one(550), one(551)], Recipient).enhanced(&["none"]),

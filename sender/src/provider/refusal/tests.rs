@@ -135,6 +135,8 @@ fn refusals_of_a_recipient_that_are_about_the_recipient_are_the_recipients() {
         &[
             "550",
             "550 no",
+            "550 <policy@example.org>: rejected",
+            "550 Recipient address rejected: Access denied",
             "551 User not local; please try <forward-path>",
             "553",
             "550 Unrouteable address",
@@ -184,6 +186,10 @@ fn refusals_of_a_recipient_that_are_about_the_recipient_are_the_recipients() {
             "554",
             "554 Transaction failed",
             "550 5.7.0 Local Policy Violation",
+            "550 Access denied",
+            "550 Administrative prohibition",
+            "550 <ada@policy.example> rejected by our policy",
+            "553 Message blocked",
         ],
     );
 }

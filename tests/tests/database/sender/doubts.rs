@@ -65,6 +65,30 @@ async fn a_sender_that_leaves_a_mail_in_doubt_is_told_how_often_and_gets_it_thre
     Ok(())
 }
 
+/// On a site with a single mail nobody else shows whether a new sender works.
+#[tokio::test]
+async fn a_mail_in_doubt_that_waits_alone_reaches_a_sender_that_has_answered_nothing_yet() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let mut sender = TestSender::new()?;
+    register(&client, 1..=1).await?;
+    client.execute("UPDATE mailroom.queue SET doubts = 1", &[]).await?;
+    let collector = Collector::start(&mut command(&database, &sender)?)?;
+    // It waits a minute for others.
+    for _ in 0..3_000 {
+        if sender.unseen().is_ok_and(|count| count > 0) {
+            break;
+        }
+        sleep(Duration::from_millis(100));
+    }
+    let batch = sender.next_batch()?;
+    assert_eq!((batch.ids(), batch.items[0]["doubts"].as_i64()), (vec![1], Some(1)));
+    sender.answer(&batch, "\"ok\":\"all\"")?;
+    wait_for_state(&client, &[1], "sent").await?;
+    collector.stop()?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn signs_of_work_keep_a_slow_sender_alive_and_no_longer_than_a_stop_allows() -> Result<()> {
     let database = Database::migrated()?;

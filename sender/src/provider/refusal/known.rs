@@ -91,6 +91,15 @@ pub(super) const NO_DELIVERY: &Words = &Words {
     ],
 };
 
+/// The server has asked the recipient's server. What follows are the words of that one, which a stranger may have chosen.
+pub(super) const SECOND_HAND: &Words = &Words {
+    name: "second hand",
+    list: &[
+        "recipient address rejected: unverified address",
+        "recipient address rejected: undeliverable address",
+    ],
+};
+
 /// What is said of a recipient, of a mail and of us alike.
 pub(super) const POLICY: &Words = &Words {
     name: "policy",
@@ -397,6 +406,7 @@ pub(super) const PERSONAL: &Words =
 pub(super) const ALL: &[&Words] = &[
     GREYLISTED,
     FULL,
+    SECOND_HAND,
     NO_SUCH_ADDRESS,
     PERSONAL,
     RELAYING,

@@ -115,6 +115,9 @@ pub(crate) const ROWS: &[Row] = &[
     row(AFTER_MAIL, ANY, Later).words(known::GREYLISTED),
     row(AFTER_MAIL, ANY, Later).words(known::FULL),
     row(AFTER_MAIL, ANY, Later).enhanced(&["x.2.2"]),
+    // Of another server's words none counts.
+    row(RCPT, FOR_NOW, Later).words(known::SECOND_HAND),
+    row(RCPT, FOR_EVER, Recipient).words(known::SECOND_HAND),
     // That an address does not exist is said of nobody else.
     row(RCPT, FOR_EVER, Unknown).enhanced(BAD_ADDRESS).words(known::NO_SUCH_ADDRESS),
     row(AFTER_MAIL, FOR_EVER, Recipient).words(known::PERSONAL),

@@ -136,6 +136,8 @@ fn refusals_of_a_recipient_that_are_about_the_recipient_are_the_recipients() {
             "550",
             "550 no",
             "550 <policy@example.org>: rejected",
+            "550 5.1.1 <ada@example.org>: Recipient address rejected: undeliverable address: host \
+             mx.example.org[192.0.2.1] said: 550 5.7.1 no such user; your IP is blocked",
             "550 Recipient address rejected: Access denied",
             "551 User not local; please try <forward-path>",
             "553",
@@ -170,6 +172,8 @@ fn refusals_of_a_recipient_that_are_about_the_recipient_are_the_recipients() {
             "450 4.1.1 <ada@example.org>: Recipient address rejected: unverified address",
             "552 5.2.2 mailbox full",
             "550 5.2.2 <ada@example.org>... Mailbox Full",
+            "450 4.1.1 <ada@example.org>: Recipient address rejected: unverified address: host \
+             mx.example.org[192.0.2.1] said: 450 4.7.1 rate limit, relay access denied, your IP is blocked",
             "552 5.2.2 The recipient's inbox is out of storage space",
             "452 4.2.2 Over quota",
             "552",

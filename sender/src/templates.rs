@@ -527,7 +527,7 @@ mod tests {
         write_shipped(&target).unwrap();
         let templates = Templates::read(Some(&target)).unwrap();
         assert!(templates.has_language("en") && !templates.has_language("de"));
-        assert_eq!(templates.mails().count(), 2);
+        assert_eq!(templates.mails().count(), 6);
         assert!(write_shipped(&target).unwrap_err().to_string().contains("is not empty"));
     }
 

@@ -61,7 +61,7 @@ fn what_is_wrong_is_said_at_the_start_in_one_sentence() -> Result<()> {
     configuration.write(&with_templates)?;
     for (name, text, expected) in [
         ("en/activate.txt", "{% if %}", "en/activate.txt"),
-        ("en/recover.html", "{{ tokn }}", "en/recover.html, line 1"),
+        ("en/recover.html", "{{ tokn }}", "en/recover.html cannot be filled in: there is no variable tokn"),
         ("en/recover.subject.txt", "a\nb", "more than one line"),
         ("de/recover.txt", "x", "de/activate.subject.txt is missing"),
     ] {

@@ -322,7 +322,7 @@ fn has_gone_words(words: &str, said: &str) -> bool {
     GONE.iter().any(|word| words.contains(word)) || GONE_NAMES.iter().any(|name| lower.contains(name))
 }
 
-/// Cisco IronPort refuses an address that is not in its directory with these words alone.
+/// `IronPort` of Cisco refuses an address that is not in its directory with these words alone.
 fn is_ironport(words: &str, answered: Option<[u16; 3]>) -> bool {
     answered == Some([5, 1, 0])
         && words.ends_with(" address rejected ")
@@ -382,8 +382,8 @@ fn plain(text: &str) -> String {
     let mut plain = String::from(" ");
     for token in text.split(|character: char| character.is_whitespace() || "<>()[],;\"".contains(character)) {
         let token = token.trim_end_matches(['.', ':', '!', '?']).to_ascii_lowercase();
-        let is_name = token.trim_matches('.').contains('.') && !token.contains("://");
-        if token.contains('@') || is_name && !token.contains('/') {
+        let is_name = token.trim_matches('.').contains('.') && !token.contains('/');
+        if token.contains('@') || is_name {
             continue;
         }
         let token = token.replace('\'', "");

@@ -67,12 +67,11 @@ pub(crate) async fn serve(
         let next = async {
             let accepted = listener.accept().await;
             let place = Arc::clone(&places).try_acquire_owned();
-            let place = match place {
-                Ok(place) => Ok(place),
-                Err(_) => {
-                    unread.drop_oldest();
-                    Arc::clone(&places).acquire_owned().await
-                }
+            let place = if let Ok(place) = place {
+                Ok(place)
+            } else {
+                unread.drop_oldest();
+                Arc::clone(&places).acquire_owned().await
             };
             (place, accepted)
         };

@@ -49,14 +49,12 @@ pub(super) fn read(
         PartType::Message(mail) => Some(mail),
         _ => None,
     });
-    let mail = match mail {
-        Some(mail) => Some(mail),
-        None => {
-            let part = super::parts_of(message, "rfc822-headers").next();
-            parsed =
-                part.and_then(|part| mail_parser::MessageParser::default().parse_headers(part.contents()));
-            parsed.as_ref()
-        }
+    let mail = if let Some(mail) = mail {
+        Some(mail)
+    } else {
+        let part = super::parts_of(message, "rfc822-headers").next();
+        parsed = part.and_then(|part| mail_parser::MessageParser::default().parse_headers(part.contents()));
+        parsed.as_ref()
     };
     let of_mail = |names: &'static [&'static str]| -> Vec<String> {
         let values = mail.into_iter().flat_map(|mail| headers(mail, names));

@@ -126,7 +126,9 @@ pub(super) fn reports(text: &str) -> Option<Vec<Report>> {
     }
     let reports = groups.iter().map(|group| {
         let mut report = Report::default();
-        group.iter().for_each(|field| report.set(field));
+        for field in group {
+            report.set(field);
+        }
         report
     });
     Some(reports.filter(|report| !matches!(report.last, Said::Nothing)).collect())

@@ -27,7 +27,6 @@ async fn a_sender_reads_neither_the_environment_nor_the_memory_of_its_parent() -
     let text = format!(
         "#!/bin/sh\nfor process in $$ $PPID; do for file in environ mem auxv maps; do\n\
          if (exec 3< /proc/$process/$file) 2> /dev/null; then echo $file; fi\ndone; done > {loot:?}.new\n\
-         grep -a MAILROOM_SECRET_KEY= /proc/$PPID/environ >> {loot:?}.new 2> /dev/null\n\
          ulimit -c >> {loot:?}.new\nmv {loot:?}.new {loot:?}\nexec cat > /dev/null\n"
     );
     fs::write(&script, text)?;

@@ -293,11 +293,11 @@ BEGIN
         FROM (
             SELECT 'ROUTINE', oid::regprocedure::text, proowner, proacl
             FROM pg_proc
-            WHERE pronamespace = current_schema()::regnamespace AND xmin = pg_current_xact_id()::xid
+            WHERE pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND xmin = pg_current_xact_id()::xid
             UNION ALL
             SELECT CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, oid::regclass::text, relowner, relacl
             FROM pg_class
-            WHERE relnamespace = current_schema()::regnamespace
+            WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
                 AND relkind IN ('r', 'S')
                 AND xmin = pg_current_xact_id()::xid
         ) AS made (kind, name, owner, acl)

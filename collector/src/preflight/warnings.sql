@@ -61,7 +61,7 @@ excess AS (
     JOIN pg_class USING (oid)
     JOIN pg_namespace ON pg_namespace.oid = relnamespace
     CROSS JOIN LATERAL aclexplode(relacl)
-    WHERE nspname <> 'mailroom'
+    WHERE NOT nspname = 'mailroom'
         AND grantee <> pg_class.relowner
         AND (grantee = 0 OR privilege_type = 'TRUNCATE')
 ),

@@ -390,7 +390,7 @@ fn plain(text: &str) -> String {
         let is_url = token.contains("://");
         for word in token.split(|character: char| !character.is_ascii_alphanumeric()) {
             // The address that a URL carries says nothing.
-            if !word.is_empty() && !(is_url && word == "ip") {
+            if !(word.is_empty() || is_url && word == "ip") {
                 plain.push_str(word);
                 plain.push(' ');
             }

@@ -92,15 +92,12 @@ impl OutageLog {
             logged: None,
         });
         outage.failed = now;
-        let is_logged = match outage.logged {
-            Some(logged) => {
-                let silence = now.duration_since(logged);
-                silence >= REMINDER || outage.cause != cause && silence >= QUIET
-            }
-            None => {
-                let is_quiet = self.logged.is_none_or(|logged| now.duration_since(logged) >= REMINDER);
-                !self.counts || is_quiet || now.duration_since(outage.since) >= QUIET
-            }
+        let is_logged = if let Some(logged) = outage.logged {
+            let silence = now.duration_since(logged);
+            silence >= REMINDER || outage.cause != cause && silence >= QUIET
+        } else {
+            let is_quiet = self.logged.is_none_or(|logged| now.duration_since(logged) >= REMINDER);
+            !self.counts || is_quiet || now.duration_since(outage.since) >= QUIET
         };
         if outage.logged.is_none() || is_logged {
             cause.clone_into(&mut outage.cause);
@@ -120,6 +117,7 @@ impl OutageLog {
 mod tests {
     use super::*;
 
+    #[allow(clippy::unnecessary_wraps, reason = "it is compared with what may be none")]
     fn line(seconds: u64, others: usize) -> Option<Line> {
         Some(Line { lasted: Duration::from_secs(seconds), others })
     }

@@ -109,12 +109,11 @@ fn of_ses(event: &Value) -> Vec<(String, Said)> {
         _ => return Vec::new(),
     };
     let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
-    let said = |recipient: &Value| match kind {
-        Some("Bounce") => {
+    let said = |recipient: &Value| {
+        if kind == Some("Bounce") {
             let is_silent = recipient["status"].is_null() && recipient["diagnosticCode"].is_null();
             of_bounce(&bounce["bounceType"], is_silent)
-        }
-        _ => {
+        } else {
             let feedback = event["complaint"]["complaintFeedbackType"].as_str().unwrap_or_default();
             let is_of_person = !["not-spam", "auth-failure", "virus"].contains(&feedback);
             (is_of_person && list.len() == 1).then_some(Said::Certain)

@@ -87,12 +87,13 @@ async fn a_sender_that_fails_or_does_not_answer_is_seen_and_one_that_works_or_ha
     Ok(())
 }
 
+/// Host, when it was started and seen last (in seconds ago), the state of its sender and since when.
+type Row = (&'static str, i32, i32, &'static str, i32);
+
 #[tokio::test]
 async fn collectors_that_are_missed_and_senders_that_are_unavailable_are_alarms() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    // Host, when it was started and seen last (in seconds ago), the state of its sender and since when.
-    type Row = (&'static str, i32, i32, &'static str, i32);
     let [ready, lost]: [Row; 2] = [("a", 7_200, 5, "ready", 600), ("b", 7_200, 100, "ready", 600)];
     let state = |name, since| ("a", 7_200, 5, name, since);
     let cases: [(&[Row], &[&str], i32); 17] = [

@@ -91,6 +91,7 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "a row for each alarm")]
 async fn each_alarm_of_the_documents_ends_status_with_its_level_and_nothing_else_does() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;

@@ -12,6 +12,7 @@ const COMMANDS: [&[&str]; 5] = [
 ];
 
 /// What a command ends with if it cannot do what it is asked for, or is called in the wrong way.
+#[allow(clippy::unnecessary_wraps, reason = "it is compared with what may be none")]
 fn failure(arguments: &[&str], is_usage: bool) -> Option<i32> {
     Some(match (arguments[0], is_usage) {
         ("status", _) => 3,

@@ -169,7 +169,9 @@ fn kills_of_the_sender_lose_no_mail_and_repeat_only_what_was_on_its_way() -> Res
                     item
                 })
                 .map(|mut item| {
-                    item.as_object_mut().map(|item| item.retain(|_, value| !value.is_null()));
+                    if let Some(item) = item.as_object_mut() {
+                        item.retain(|_, value| !value.is_null());
+                    }
                     item
                 })
                 .collect();

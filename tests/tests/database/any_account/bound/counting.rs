@@ -54,9 +54,10 @@ async fn after_five_wrong_digits_the_bound_browser_gets_in_and_another_one_by_ne
         let verdict = enter(&client, &secret, "invite", &code, false).await?;
         assert_eq!(verdict, "too_many_attempts");
         let renewed = shown(&client, &binding(NONCE)).await?;
-        let verdict = match is_proven {
-            true => redeem(&client, &secret, "invite", None, Some(true)).await?,
-            false => enter(&client, &secret, "invite", &renewed, false).await?,
+        let verdict = if is_proven {
+            redeem(&client, &secret, "invite", None, Some(true)).await?
+        } else {
+            enter(&client, &secret, "invite", &renewed, false).await?
         };
         assert_eq!(verdict, "ok");
     }
@@ -92,9 +93,10 @@ async fn each_side_has_five_tries_of_the_code_in_the_mail() -> Result<()> {
             let verdict = enter(&client, &secret, "sign_in", &other_than(&code), !first).await?;
             assert_eq!(verdict, "wrong_code");
         }
-        let verdict = match first {
-            true => elsewhere(&client, &secret, "sign_in", Some(&code), Some(&digits)).await?,
-            false => redeem(&client, &secret, "sign_in", Some(&code), Some(true)).await?,
+        let verdict = if first {
+            elsewhere(&client, &secret, "sign_in", Some(&code), Some(&digits)).await?
+        } else {
+            redeem(&client, &secret, "sign_in", Some(&code), Some(true)).await?
         };
         assert_eq!(verdict, "ok");
     }
@@ -106,13 +108,8 @@ async fn of_many_guesses_at_the_same_time_five_are_looked_at() -> Result<()> {
     let (database, client) = product().await?;
     for action in ["invite", "sign_in"] {
         let (token, secret) = enqueue_bound(&client, action, "7").await?;
-        let code = match action {
-            "invite" => shown(&client, &binding(NONCE)).await?,
-            _ => {
-                shown(&client, &binding(NONCE)).await?;
-                mailed(&client, token).await?
-            }
-        };
+        let digits = shown(&client, &binding(NONCE)).await?;
+        let code = if action == "invite" { digits } else { mailed(&client, token).await? };
         let verdicts = at_once(&database, 20, |_, application| {
             let (secret, wrong, action) = (secret.clone(), other_than(&code), action);
             async move { enter(&application.client, &secret, action, &wrong, false).await }
@@ -146,9 +143,10 @@ async fn after_a_hundred_wrong_codes(client: &Client, subject: &str, is_proven: 
     let here = redeem(client, &clicked, "invite", None, Some(true)).await?;
     assert_eq!(here, if is_proven { "used" } else { "ok" });
 
-    let verdict = match is_proven {
-        true => elsewhere(client, &secret, "sign_in", Some(&code), Some(&digits)).await?,
-        false => redeem(client, &secret, "sign_in", Some(&code), Some(true)).await?,
+    let verdict = if is_proven {
+        elsewhere(client, &secret, "sign_in", Some(&code), Some(&digits)).await?
+    } else {
+        redeem(client, &secret, "sign_in", Some(&code), Some(true)).await?
     };
     assert_eq!(verdict, "ok");
     let failures = format!("SELECT failures FROM mailroom.code_failures WHERE subject = '{subject}'");
@@ -188,9 +186,10 @@ async fn a_scanner_uses_up_nothing_and_locks_nobody_out() -> Result<()> {
     for (person, secret) in (0..PEOPLE).zip(&secrets) {
         let is_proven = person % 2 == 0;
         let digits = shown(&client, &browser(person)).await?;
-        let verdict = match is_proven {
-            true => redeem(&client, secret, "activate", None, Some(true)).await?,
-            false => enter(&client, secret, "activate", &digits, false).await?,
+        let verdict = if is_proven {
+            redeem(&client, secret, "activate", None, Some(true)).await?
+        } else {
+            enter(&client, secret, "activate", &digits, false).await?
         };
         assert_eq!(verdict, "ok", "person {person}");
     }

@@ -85,7 +85,7 @@ fn a_check_connects_and_sends_nothing() -> Result<()> {
     let (code, output, errors) = run(&configuration, &["--check"])?;
     assert_eq!((code, output.lines().count()), (Some(0), 4), "{output}{errors}");
     assert!(
-        output.contains("2 mails can be written") && output.contains("the provider smtp answers and accepts"),
+        output.contains("6 mails can be written") && output.contains("the provider smtp answers and accepts"),
         "{output}"
     );
     assert_eq!(server.mails(), []);
